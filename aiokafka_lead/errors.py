@@ -1,0 +1,102 @@
+"""Every error that this client raises.
+
+`KafkaError` is the root. Errors that a broker answered with derive from `BrokerError` and carry the protocol's error
+code; `error_for_code` maps a code to its class. ``retriable`` tells whether the same call may succeed later,
+``refreshes_metadata`` whether the client's view of the cluster is stale (Java: ``RetriableException``,
+``InvalidMetadataException``).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class KafkaError(Exception):
+    """The root of this client's errors.
+
+    ``code`` is the protocol's error code, or -1 where no broker was asked. ``broker`` names the broker that was tried
+    as ``"1 (host:9092)"``, or is None.
+    """
+
+    code: ClassVar[int] = -1
+    retriable: ClassVar[bool] = False
+    refreshes_metadata: ClassVar[bool] = False
+
+    def __init__(self, message: str = "", *, broker: str | None = None) -> None:
+        text = message or (type(self).__doc__ or type(self).__name__).partition("\n")[0]
+        super().__init__(text if broker is None else f"{text} [broker {broker}]")
+        self.message = text
+        self.broker = broker
+
+
+# --- the caller's mistakes -------------------------------------------------------------------------------------------
+
+
+class ConfigError(KafkaError, ValueError):
+    """An option has a value that cannot be used; the message names the option."""
+
+
+class ConfigTypeError(KafkaError, TypeError):
+    """An option has a value of the wrong type, or is unknown; the message names the option."""
+
+
+class IllegalStateError(KafkaError, RuntimeError):
+    """The call does not fit the client's state."""
+
+
+class NotStartedError(IllegalStateError):
+    """The client has not been started: use ``async with``, or await ``start()`` first."""
+
+
+class ClientClosedError(IllegalStateError):
+    """The client has been stopped."""
+
+
+class WrongEventLoopError(IllegalStateError):
+    """The client belongs to another event loop: make one client per event loop."""
+
+
+class BufferFull(KafkaError):
+    """The producer's buffer_memory is used up."""
+
+    retriable = True
+
+
+class NoOffsetForPartitionError(KafkaError):
+    """A partition has no position and auto_offset_reset is "none"."""
+
+
+# --- connections -----------------------------------------------------------------------------------------------------
+
+
+class KafkaConnectionError(KafkaError):
+    """A broker could not be reached, or its connection was lost."""
+
+    retriable = True
+    refreshes_metadata = True
+
+
+class NotKafkaError(KafkaConnectionError):
+    """What answered at this address does not speak Kafka; the message says what it looks like."""
+
+
+class MalformedMessageError(KafkaError):
+    """Bytes that are not a message of the Kafka protocol."""
+
+
+class FrameTooLargeError(MalformedMessageError):
+    """A frame announces more bytes than this client accepts."""
+
+
+class ClusterIdMismatchError(KafkaError):
+    """The bootstrap servers lead to another cluster than before (KIP-899)."""
+
+
+class RebootstrapError(KafkaConnectionError):
+    """The connection was closed because the client bootstraps anew (KIP-899, KIP-1102)."""
+
+
+class DeliveryTimeoutError(KafkaError):
+    """delivery_timeout_ms passed before the record was acknowledged."""
+
+    retriable = True

@@ -1,0 +1,74 @@
+"""Frozen values that cross the public interface."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+__all__ = [
+    "Header",
+    "Headers",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "RecordMetadata",
+    "TimestampType",
+    "TopicPartition",
+]
+
+Header = tuple[str, bytes | None]
+"""A record header: its key, and its value or None."""
+
+Headers = tuple[Header, ...]
+"""A record's headers in the order in which they were written; keys may repeat."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class TimestampType(IntEnum):
+    """Who set a record's timestamp (the topic's ``message.timestamp.type``)."""
+
+    NO_TIMESTAMP = -1
+    """Message format 0 had none."""
+    CREATE_TIME = 0
+    """The producer, when the record was created."""
+    LOG_APPEND_TIME = 1
+    """The broker, when it appended the batch."""
+
+
+class RecordMetadata(NamedTuple):
+    """Where an acknowledged record is.
+
+    ``offset`` is -1 where the broker told none (``acks=0``, or a duplicate that the broker no longer remembers).
+    ``timestamp_ms`` is the record's own time, or the broker's on a topic with log-append time.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """An answer of `Consumer.offsets_for_times`: the first record at or after the time asked for."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndMetadata:
+    """A committed position: the offset of the next record to read, and what the application stored beside it."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int | None = None

@@ -1,0 +1,155 @@
+"""How an option is described and checked: small functions from (option's name, given value) to the value to keep.
+
+Every check raises `ConfigError` for a value that cannot be used and `ConfigTypeError` for one of the wrong type, and both
+messages begin with the option's name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from .errors import ConfigError, ConfigTypeError
+
+Check = Callable[[str, Any], Any]
+_C = TypeVar("_C")
+
+DEFAULT_PORT = 9092
+INT32_MAX = 2**31 - 1
+
+
+def option(default: Any, check: Check, *, secret: bool = False) -> Any:
+    """A dataclass field with a default and a check; a secret one stays out of ``repr``."""
+    return dataclasses.field(default=default, repr=not secret, metadata={"check": check})
+
+
+def build(cls: type[_C], given: Mapping[str, Any]) -> _C:
+    """An instance of the frozen dataclass ``cls`` from the options given, each checked."""
+    fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    for name in given:
+        if name not in fields:
+            near = difflib.get_close_matches(name, fields, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ConfigTypeError(f"{name} is not an option of this client{hint}")
+    checked = {}
+    for name, field in fields.items():
+        if name in given:
+            checked[name] = field.metadata["check"](name, given[name])
+        elif field.default is dataclasses.MISSING:
+            raise ConfigTypeError(f"{name} is required")
+    return cls(**checked)
+
+
+def integer(low: int, high: int = INT32_MAX) -> Check:
+    """A whole number from ``low`` to ``high``."""
+
+    def check(name: str, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ConfigTypeError(f"{name} must be an int, not {type(value).__name__}")
+        if not low <= value <= high:
+            raise ConfigError(f"{name} must be from {low} to {high}, not {value}")
+        return value
+
+    return check
+
+
+def milliseconds(low: float = 0) -> Check:
+    """A finite number of milliseconds, at least ``low``."""
+
+    def check(name: str, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ConfigTypeError(f"{name} must be a number of milliseconds, not {type(value).__name__}")
+        if not math.isfinite(value) or value < low:
+            raise ConfigError(f"{name} must be a finite number of milliseconds, at least {low}, not {value}")
+        return value
+
+    return check
+
+
+def boolean(name: str, value: Any) -> bool:
+    """True or False, and nothing that merely counts as such."""
+    if not isinstance(value, bool):
+        raise ConfigTypeError(f"{name} must be True or False, not {type(value).__name__}")
+    return value
+
+
+def one_of(*allowed: object) -> Check:
+    """One of the values listed."""
+
+    def check(name: str, value: Any) -> Any:
+        for choice in allowed:
+            if value == choice and type(value) is type(choice):
+                return value
+        raise ConfigError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+
+    return check
+
+
+def text(name: str, value: Any) -> str:
+    """A string that is not empty."""
+    if not isinstance(value, str):
+        raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
+    if not value:
+        raise ConfigError(f"{name} must not be empty")
+    return value
+
+
+def instance(kind: type, called: str) -> Check:
+    """An instance of a class, described as ``called`` in the error."""
+
+    def check(name: str, value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise ConfigTypeError(f"{name} must be {called}, not {type(value).__name__}")
+        return value
+
+    return check
+
+
+def function(name: str, value: Any) -> Any:
+    """Anything that can be called."""
+    if not callable(value):
+        raise ConfigTypeError(f"{name} must be callable, not {type(value).__name__}")
+    return value
+
+
+def optional(inner: Check) -> Check:
+    """None, or what ``inner`` accepts."""
+
+    def check(name: str, value: Any) -> Any:
+        return None if value is None else inner(name, value)
+
+    return check
+
+
+_SERVER = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/\s]+))(?::(?P<port>\d{1,5}))?")
+
+
+def servers(name: str, value: Any) -> tuple[tuple[str, int], ...]:
+    """``"host:port,host2"``, or an iterable of such; the port defaults to 9092, IPv6 addresses stand in brackets."""
+    if isinstance(value, str):
+        items: Iterable[Any] = value.split(",")
+    elif isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)):
+        items = [part for item in value for part in (item.split(",") if isinstance(item, str) else (item,))]
+    else:
+        raise ConfigTypeError(f"{name} must be a str or a list of str, not {type(value).__name__}")
+    found: dict[tuple[str, int], None] = {}
+    for item in items:
+        if not isinstance(item, str):
+            raise ConfigTypeError(f"{name} must hold str, not {type(item).__name__}")
+        server = item.strip()
+        if not server:
+            continue
+        if "://" in server:
+            raise ConfigError(f"{name} takes host:port; name the protocol of {server!r} with security_protocol")
+        match = _SERVER.fullmatch(server)
+        port = int(match["port"] or DEFAULT_PORT) if match else 0
+        if match is None or not 1 <= port <= 65535:
+            raise ConfigError(f"{name} must be like 'host:9092' or '[::1]:9092', not {server!r}")
+        found[match["ipv6"] or match["host"], port] = None
+    if not found:
+        raise ConfigError(f"{name} names no server")
+    return tuple(found)

@@ -1,0 +1,392 @@
+"""The options of the clients: what may be given, its defaults, and the frozen result that the engine reads.
+
+Names are aiokafka's where it has the option, else the Java client's in snake case. Defaults are the Java client's (4.x).
+Values are checked when the client is constructed, so a mistake shows before anything is connected.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ssl
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+
+from ._options import INT32_MAX, boolean, build, function, instance, integer, milliseconds, one_of, option, optional
+from ._options import servers as server_list
+from ._options import text
+from .errors import ConfigError, ConfigTypeError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = [
+    "AdminConfig",
+    "AdminOptions",
+    "ClientConfig",
+    "ClientOptions",
+    "ConsumerConfig",
+    "ConsumerOptions",
+    "ProducerConfig",
+    "ProducerOptions",
+]
+
+BootstrapServers = str | Iterable[str]
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+Acks = Literal[0, 1, -1, "all"]
+Serializer = Callable[[Any], bytes | None]
+Deserializer = Callable[[bytes], Any]
+Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
+"""From the serialized key, all partitions and the available ones to the partition chosen, as in aiokafka."""
+
+_T = TypeVar("_T")
+
+
+class ClientOptions(TypedDict, total=False):
+    """Options that every client takes."""
+
+    client_id: str
+    """What brokers' logs and quotas call this client (``"aiokafka-lead"``)."""
+    request_timeout_ms: float
+    """How long one request may take until its connection is given up (30000)."""
+    retry_backoff_ms: float
+    """The first wait before a failed request is sent again; doubles at each failure, with jitter (100, KIP-580)."""
+    retry_backoff_max_ms: float
+    """The longest such wait (1000)."""
+    reconnect_backoff_ms: float
+    """The first wait before a broker is connected to again (50, KIP-144)."""
+    reconnect_backoff_max_ms: float
+    """The longest such wait (1000)."""
+    socket_connection_setup_timeout_ms: float
+    """How long connecting, TLS and authentication may take, at first (10000, KIP-601)."""
+    socket_connection_setup_timeout_max_ms: float
+    """The same after repeated failures (30000)."""
+    connections_max_idle_ms: float
+    """A connection without traffic closes after this (540000)."""
+    max_in_flight_requests_per_connection: int
+    """Requests on their way on one connection (5)."""
+    receive_max_bytes: int
+    """The largest frame accepted from a broker, checked before memory is taken (128 MiB)."""
+    metadata_max_age_ms: float
+    """Metadata is refreshed at least this often (300000)."""
+    metadata_max_idle_ms: float
+    """A producer forgets a topic that it has not written to for this long (300000, KIP-526)."""
+    metadata_recovery_strategy: Literal["rebootstrap", "none"]
+    """What to do when no known broker can be reached (``"rebootstrap"``, KIP-899)."""
+    metadata_recovery_rebootstrap_trigger_ms: float
+    """Bootstrap anew when no metadata could be had for this long (300000, KIP-1102)."""
+    cluster_id_mismatch: Literal["fail", "warn", "adopt"]
+    """What to do when bootstrapping anew leads to another cluster (``"fail"``, KIP-899)."""
+    leader_hint_policy: Literal["trust", "known_nodes", "off"]
+    """Which leader hints of Produce and Fetch answers are followed (``"trust"``, KIP-951)."""
+    allow_auto_create_topics: bool
+    """Let brokers create topics that are asked for and do not exist, where they are set up so (True)."""
+    security_protocol: SecurityProtocol
+    """How to talk to the brokers (``"PLAINTEXT"``)."""
+    ssl_context: ssl.SSLContext | None
+    """For SSL and SASL_SSL; ``ssl.create_default_context()`` where none is given."""
+    sasl_mechanism: SaslMechanism | None
+    """For SASL_PLAINTEXT and SASL_SSL (``"PLAIN"``)."""
+    sasl_plain_username: str | None
+    """The user name for PLAIN and SCRAM."""
+    sasl_plain_password: str | None
+    """The password for PLAIN and SCRAM."""
+
+
+class ProducerOptions(ClientOptions, total=False):
+    """Options of `Producer`."""
+
+    acks: Acks
+    """Which replicas have a record before it counts: 0 none, 1 the leader, ``"all"`` every in-sync one (``"all"``)."""
+    enable_idempotence: bool
+    """Retries neither duplicate nor reorder (True; needs acks "all" and at most 5 requests in flight)."""
+    compression_type: CompressionType | None
+    """How batches are compressed (``"none"``)."""
+    compression_level: int | None
+    """The codec's own level; None is the codec's default."""
+    batch_size: int
+    """Bytes that one partition's batch may hold (16384)."""
+    linger_ms: float
+    """How long a batch may wait for more records (5)."""
+    buffer_memory: int
+    """Bytes that all records not yet acknowledged may take (32 MiB)."""
+    max_block_ms: float
+    """How long ``send`` may wait for metadata and buffer (60000)."""
+    max_request_size: int
+    """Bytes that one request, and so one record, may hold (1048576)."""
+    delivery_timeout_ms: float
+    """How long after ``send`` a record is acknowledged or failed (120000)."""
+    retries: int
+    """Upper bound of the tries again of one batch (2147483647: ``delivery_timeout_ms`` is the bound that counts)."""
+    partitioner: Partitioner | None
+    """Chooses the partition of records that name none; None is the built-in one (KIP-480, KIP-794)."""
+    partitioner_adaptive_partitioning_enable: bool
+    """Records without key go rather to faster brokers (True, KIP-794)."""
+    partitioner_availability_timeout_ms: float
+    """A broker that takes no batch for this long gets no records without key; 0 turns this off (0, KIP-794)."""
+    partitioner_ignore_keys: bool
+    """The key has no say in the partition (False, KIP-794)."""
+    key_serializer: Serializer | None
+    """Turns a key that is not None into bytes."""
+    value_serializer: Serializer | None
+    """Turns a value that is not None into bytes."""
+
+
+class ConsumerOptions(ClientOptions, total=False):
+    """Options of `Consumer`."""
+
+    group_id: str | None
+    """The consumer group to join, or to keep offsets for; None keeps none (None)."""
+    group_instance_id: str | None
+    """A name that survives restarts: static membership (None, KIP-345)."""
+    group_protocol: Literal["classic", "consumer"]
+    """The rebalance protocol (``"classic"``; ``"consumer"`` is KIP-848)."""
+    group_remote_assignor: str | None
+    """The broker's assignor under ``group_protocol="consumer"``; None lets the broker choose."""
+    partition_assignment_strategy: Sequence[Any]
+    """Assignors by preference: names or objects (cooperative-sticky, then range)."""
+    session_timeout_ms: float
+    """Without a heartbeat for this long a member is out (45000)."""
+    heartbeat_interval_ms: float
+    """How often heartbeats go out (3000)."""
+    max_poll_interval_ms: float
+    """How long the application may take between two reads before it leaves the group (300000)."""
+    rebalance_timeout_ms: float | None
+    """How long a rebalance waits for the work in hand; None is ``max_poll_interval_ms``."""
+    enable_auto_commit: bool
+    """Commit what the application was given, now and then (True)."""
+    auto_commit_interval_ms: float
+    """How often that is (5000)."""
+    auto_offset_reset: str
+    """Where to start without a position: "earliest", "latest", "none" or "by_duration:PT1H" (``"latest"``, KIP-1106)."""
+    isolation_level: Literal["read_uncommitted", "read_committed"]
+    """Whether records of open and aborted transactions are seen (``"read_uncommitted"``)."""
+    client_rack: str | None
+    """Where this client is: fetches go to a replica in the same rack (None, KIP-392)."""
+    fetch_min_bytes: int
+    """A fetch answer waits for as many bytes (1)."""
+    fetch_max_wait_ms: float
+    """A fetch answer waits no longer than this (500)."""
+    fetch_max_bytes: int
+    """Bytes of one fetch answer, also the bound of what is read ahead (52428800)."""
+    max_partition_fetch_bytes: int
+    """Bytes of one partition in a fetch answer (1048576)."""
+    max_poll_records: int | None
+    """Records that ``getmany`` returns at most; None is no bound but what is there (None)."""
+    check_crcs: bool
+    """Verify the checksum of every batch (True)."""
+    exclude_internal_topics: bool
+    """A pattern does not match Kafka's own topics (True)."""
+    default_api_timeout_ms: float
+    """The bound of calls that have none of their own (60000)."""
+    key_deserializer: Deserializer | None
+    """Turns a key's bytes into what the application gets."""
+    value_deserializer: Deserializer | None
+    """Turns a value's bytes into what the application gets."""
+
+
+class AdminOptions(ClientOptions, total=False):
+    """Options of `AdminClient`."""
+
+    default_api_timeout_ms: float
+    """The bound of calls that have none of their own (60000)."""
+
+
+def _sequence(name: str, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise ConfigTypeError(f"{name} must be a list, not {type(value).__name__}")
+    items = tuple(value)
+    if not items:
+        raise ConfigError(f"{name} must not be empty")
+    return items
+
+
+def _compression(name: str, value: Any) -> str:
+    return str(one_of("none", "gzip", "snappy", "lz4", "zstd")(name, "none" if value is None else value))
+
+
+def _acks(name: str, value: Any) -> int:
+    choice = one_of(0, 1, -1, "all")(name, value)
+    return -1 if choice == "all" else int(choice)
+
+
+def _bytes(low: int = 0) -> Callable[[str, Any], Any]:
+    return integer(low, INT32_MAX)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientConfig:
+    """The options of `ClientOptions`, checked; see there for each one's meaning."""
+
+    bootstrap_servers: tuple[tuple[str, int], ...] = dataclasses.field(metadata={"check": server_list})
+    client_id: str = option("aiokafka-lead", text)
+    request_timeout_ms: float = option(30_000, milliseconds(1))
+    retry_backoff_ms: float = option(100, milliseconds())
+    retry_backoff_max_ms: float = option(1_000, milliseconds())
+    reconnect_backoff_ms: float = option(50, milliseconds())
+    reconnect_backoff_max_ms: float = option(1_000, milliseconds())
+    socket_connection_setup_timeout_ms: float = option(10_000, milliseconds(1))
+    socket_connection_setup_timeout_max_ms: float = option(30_000, milliseconds(1))
+    connections_max_idle_ms: float = option(540_000, milliseconds(1))
+    max_in_flight_requests_per_connection: int = option(5, integer(1, 1_000_000))
+    receive_max_bytes: int = option(128 * 1024 * 1024, _bytes(1024))
+    metadata_max_age_ms: float = option(300_000, milliseconds(1))
+    metadata_max_idle_ms: float = option(300_000, milliseconds(5_000))
+    metadata_recovery_strategy: Literal["rebootstrap", "none"] = option("rebootstrap", one_of("rebootstrap", "none"))
+    metadata_recovery_rebootstrap_trigger_ms: float = option(300_000, milliseconds())
+    cluster_id_mismatch: Literal["fail", "warn", "adopt"] = option("fail", one_of("fail", "warn", "adopt"))
+    leader_hint_policy: Literal["trust", "known_nodes", "off"] = option("trust", one_of("trust", "known_nodes", "off"))
+    allow_auto_create_topics: bool = option(True, boolean)
+    security_protocol: SecurityProtocol = option(
+        "PLAINTEXT", one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+    )
+    ssl_context: ssl.SSLContext | None = option(None, optional(instance(ssl.SSLContext, "an ssl.SSLContext")))
+    sasl_mechanism: SaslMechanism | None = option(None, optional(one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")))
+    sasl_plain_username: str | None = option(None, optional(text))
+    sasl_plain_password: str | None = option(None, optional(text), secret=True)
+
+    @classmethod
+    def from_options(cls, bootstrap_servers: BootstrapServers, options: Mapping[str, Any]) -> Self:
+        """Check everything given and fill in the rest.
+
+        Raises `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError) that names the option.
+        """
+        given = {"bootstrap_servers": bootstrap_servers, **options}
+        return build(cls, cls._settle(given))
+
+    @classmethod
+    def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Fill in what follows from other options, before each one is checked on its own."""
+        if str(given.get("security_protocol", "")).startswith("SASL_") and given.get("sasl_mechanism") is None:
+            given["sasl_mechanism"] = "PLAIN"
+        for first, longest in (
+            ("retry_backoff_ms", "retry_backoff_max_ms"),
+            ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
+            ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
+        ):
+            # Java: a first wait beyond the default longest one makes every wait the same.
+            if longest not in given and isinstance(given.get(first), (int, float)):
+                given[longest] = max(given[first], cls.__dataclass_fields__[longest].default)
+        return given
+
+    def __post_init__(self) -> None:
+        """Check what two options say together."""
+        self._first_at_most_longest("retry_backoff_ms", "retry_backoff_max_ms")
+        self._first_at_most_longest("reconnect_backoff_ms", "reconnect_backoff_max_ms")
+        self._first_at_most_longest("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms")
+        if self.security_protocol.startswith("SASL_"):
+            for name in ("sasl_plain_username", "sasl_plain_password"):
+                if getattr(self, name) is None:
+                    raise ConfigError(f"{name} is required for sasl_mechanism {self.sasl_mechanism}")
+        elif self.sasl_mechanism is not None or self.sasl_plain_password is not None:
+            raise ConfigError(f"security_protocol {self.security_protocol} does not use the sasl_* options given")
+        if self.security_protocol.endswith("SSL"):
+            if self.ssl_context is None:
+                object.__setattr__(self, "ssl_context", ssl.create_default_context())
+        elif self.ssl_context is not None:
+            raise ConfigError(f"security_protocol {self.security_protocol} does not use the ssl_context given")
+
+    def _first_at_most_longest(self, first: str, longest: str) -> None:
+        if getattr(self, first) > getattr(self, longest):
+            raise ConfigError(f"{first} must not be more than {longest} ({getattr(self, longest)})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerConfig(ClientConfig):
+    """The options of `ProducerOptions`, checked. ``acks`` is -1 for "all"."""
+
+    acks: int = option(-1, _acks)
+    enable_idempotence: bool = option(True, boolean)
+    compression_type: CompressionType = option("none", _compression)
+    compression_level: int | None = option(None, optional(integer(-131_072, 22)))
+    batch_size: int = option(16_384, _bytes())
+    linger_ms: float = option(5, milliseconds())
+    buffer_memory: int = option(32 * 1024 * 1024, integer(1, 2**63 - 1))
+    max_block_ms: float = option(60_000, milliseconds())
+    max_request_size: int = option(1024 * 1024, _bytes(1))
+    delivery_timeout_ms: float = option(120_000, milliseconds())
+    retries: int = option(INT32_MAX, integer(0))
+    partitioner: Partitioner | None = option(None, optional(function))
+    partitioner_adaptive_partitioning_enable: bool = option(True, boolean)
+    partitioner_availability_timeout_ms: float = option(0, milliseconds())
+    partitioner_ignore_keys: bool = option(False, boolean)
+    key_serializer: Serializer | None = option(None, optional(function))
+    value_serializer: Serializer | None = option(None, optional(function))
+
+    @classmethod
+    def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:
+        given = super()._settle(given)
+        # Java: idempotence that nobody asked for gives way to options that exclude it.
+        weaker = given.get("acks", "all") in (0, 1) or given.get("retries", 1) == 0
+        many = given.get("max_in_flight_requests_per_connection", 1)
+        if "enable_idempotence" not in given and (weaker or (isinstance(many, int) and many > 5)):
+            given["enable_idempotence"] = False
+        # Java: the default bound of a delivery grows with what is given explicitly for its parts.
+        parts = [
+            given.get(name, cls.__dataclass_fields__[name].default) for name in ("linger_ms", "request_timeout_ms")
+        ]
+        if "delivery_timeout_ms" not in given and all(isinstance(part, (int, float)) for part in parts):
+            given["delivery_timeout_ms"] = max(cls.__dataclass_fields__["delivery_timeout_ms"].default, sum(parts))
+        return given
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.enable_idempotence:
+            if self.acks != -1:
+                raise ConfigError('acks must be "all" with enable_idempotence')
+            if self.retries == 0:
+                raise ConfigError("retries must not be 0 with enable_idempotence")
+            if self.max_in_flight_requests_per_connection > 5:
+                raise ConfigError("max_in_flight_requests_per_connection must be at most 5 with enable_idempotence")
+        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
+            raise ConfigError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerConfig(ClientConfig):
+    """The options of `ConsumerOptions`, checked."""
+
+    group_id: str | None = option(None, optional(text))
+    group_instance_id: str | None = option(None, optional(text))
+    group_protocol: Literal["classic", "consumer"] = option("classic", one_of("classic", "consumer"))
+    group_remote_assignor: str | None = option(None, optional(text))
+    partition_assignment_strategy: tuple[Any, ...] = option(("cooperative-sticky", "range"), _sequence)
+    session_timeout_ms: float = option(45_000, milliseconds(1))
+    heartbeat_interval_ms: float = option(3_000, milliseconds(1))
+    max_poll_interval_ms: float = option(300_000, milliseconds(1))
+    rebalance_timeout_ms: float | None = option(None, optional(milliseconds(1)))
+    enable_auto_commit: bool = option(True, boolean)
+    auto_commit_interval_ms: float = option(5_000, milliseconds(1))
+    auto_offset_reset: str = option("latest", text)
+    isolation_level: Literal["read_uncommitted", "read_committed"] = option(
+        "read_uncommitted", one_of("read_uncommitted", "read_committed")
+    )
+    client_rack: str | None = option(None, optional(text))
+    fetch_min_bytes: int = option(1, _bytes())
+    fetch_max_wait_ms: float = option(500, milliseconds())
+    fetch_max_bytes: int = option(50 * 1024 * 1024, _bytes(1))
+    max_partition_fetch_bytes: int = option(1024 * 1024, _bytes(1))
+    max_poll_records: int | None = option(None, optional(integer(1)))
+    check_crcs: bool = option(True, boolean)
+    exclude_internal_topics: bool = option(True, boolean)
+    default_api_timeout_ms: float = option(60_000, milliseconds())
+    key_deserializer: Deserializer | None = option(None, optional(function))
+    value_deserializer: Deserializer | None = option(None, optional(function))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ConfigError("heartbeat_interval_ms must be less than session_timeout_ms")
+        if self.group_instance_id is not None and self.group_id is None:
+            raise ConfigError("group_instance_id needs a group_id")
+        if self.fetch_max_wait_ms >= self.request_timeout_ms:
+            raise ConfigError("fetch_max_wait_ms must be less than request_timeout_ms")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdminConfig(ClientConfig):
+    """The options of `AdminOptions`, checked."""
+
+    default_api_timeout_ms: float = option(60_000, milliseconds())

@@ -10,15 +10,12 @@ import dataclasses
 import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, Self, TypedDict
 
 from ._options import INT32_MAX, boolean, build, function, instance, integer, milliseconds, one_of, option, optional
 from ._options import servers as server_list
 from ._options import text
 from .errors import ConfigError, ConfigTypeError
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = [
     "AdminConfig",
@@ -40,8 +37,6 @@ Serializer = Callable[[Any], bytes | None]
 Deserializer = Callable[[bytes], Any]
 Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 """From the serialized key, all partitions and the available ones to the partition chosen, as in aiokafka."""
-
-_T = TypeVar("_T")
 
 
 class ClientOptions(TypedDict, total=False):

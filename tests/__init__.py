@@ -1,0 +1,1 @@
+"""The tests mirror the package; ``kafka`` holds those against a real Apache Kafka."""

@@ -1,0 +1,1 @@
+"""Tests against a real Apache Kafka, which they start themselves."""

@@ -1,0 +1,140 @@
+"""What a client knows about its cluster: immutable values that any task may keep and read without a lock.
+
+A `ClusterSnapshot` is replaced as a whole whenever something was learnt. What did not change is the same object in the
+old and the new snapshot (``old.topics["a"] is new.topics["a"]``), so that a listener finds out cheaply what moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+from uuid import UUID
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+NO_LEADER = -1
+"""The leader id of a partition that has no leader, as far as the client knows."""
+
+NO_EPOCH = -1
+"""The leader epoch of a partition whose epoch the cluster did not tell."""
+
+NO_TOPIC_ID = UUID(int=0)
+"""The topic id of a topic whose id the cluster did not tell (Metadata before version 10)."""
+
+
+class Broker(NamedTuple):
+    """A broker and where it listens. Negative ids are bootstrap servers, whose real ids are not known yet."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.node_id} ({self.host}:{self.port})"
+
+
+class PartitionMetadata(NamedTuple):
+    """One partition as the client sees it (a tuple, because thousands of them are made in one go)."""
+
+    topic: str
+    partition: int
+    leader_id: int = NO_LEADER
+    """The node to produce to, or -1 while there is none."""
+    leader_epoch: int = NO_EPOCH
+    """Counts the partition's leaders within one topic id; -1 where it is not known."""
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    offline_replicas: tuple[int, ...] = ()
+    error_code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """One topic as the client sees it.
+
+    ``partitions`` is indexed by the partition's number. It is empty where the cluster answered with nothing but
+    ``error_code`` (an unknown topic, say); it may also be filled while ``error_code`` is set, when the error is recent
+    and may be the view of a broker that lags behind.
+    """
+
+    name: str
+    topic_id: UUID = NO_TOPIC_ID
+    is_internal: bool = False
+    partitions: tuple[PartitionMetadata, ...] = ()
+    error_code: int = 0
+
+
+class LeaderHint(NamedTuple):
+    """What a broker that no longer leads a partition says about who does (KIP-951).
+
+    ``topic_id`` is the incarnation that the refused request was sent for. ``endpoint`` is the leader's entry in the
+    response's ``NodeEndpoints``, or None where it has none.
+    """
+
+    topic: str
+    topic_id: UUID
+    partition: int
+    leader_id: int
+    leader_epoch: int
+    endpoint: Broker | None
+    error_code: int
+
+
+class ClusterSnapshot:
+    """Everything that the client knows about the cluster at one moment; never changes."""
+
+    __slots__ = ("_topics", "brokers", "cluster_id", "controller_id", "generation", "topic_names", "topics")
+
+    def __init__(
+        self,
+        generation: int = 0,
+        cluster_id: str | None = None,
+        controller_id: int = -1,
+        brokers: Mapping[int, Broker] | Iterable[Broker] = (),
+        topics: Mapping[str, TopicMetadata] | None = None,
+        topic_names: Mapping[UUID, str] | None = None,
+    ) -> None:
+        self.generation = generation
+        """Grows by one with every snapshot, whatever changed."""
+        self.cluster_id = cluster_id
+        """None until a broker has told it."""
+        self.controller_id = controller_id
+        """Where requests for the controller go: in KRaft any broker, which forwards them. -1 while unknown."""
+        self.brokers: Mapping[int, Broker] = _proxy(
+            brokers if isinstance(brokers, Mapping) else {broker.node_id: broker for broker in brokers}
+        )
+        """By node id. Bootstrap servers (ids -1, -2, ...) until the first answer and during a rebootstrap."""
+        self.topics: Mapping[str, TopicMetadata] = _proxy(topics or {})
+        """Every topic that was asked for and answered, those with errors too."""
+        self._topics: Mapping[str, TopicMetadata] = self.topics
+        self.topic_names: Mapping[UUID, str] = _proxy(topic_names or {})
+        """Names by topic id, of topics that have one."""
+
+    def partition(self, topic: str, partition: int) -> PartitionMetadata | None:
+        """The partition, or None if the topic is not known or does not have it."""
+        found = self._topics.get(topic)
+        if found is None or not 0 <= partition < len(found.partitions):
+            return None
+        return found.partitions[partition]
+
+    def leader(self, topic: str, partition: int) -> tuple[int, int]:
+        """The partition's leader and leader epoch; -1 each where it is not known."""
+        found = self._topics.get(topic)
+        if found is None or not 0 <= partition < len(found.partitions):
+            return (NO_LEADER, NO_EPOCH)
+        entry = found.partitions[partition]
+        return (entry.leader_id, entry.leader_epoch)
+
+    def __repr__(self) -> str:
+        return (
+            f"ClusterSnapshot(generation={self.generation}, cluster_id={self.cluster_id!r}, "
+            f"brokers={[str(broker) for broker in self.brokers.values()]}, topics={sorted(self.topics)})"
+        )
+
+
+def _proxy(mapping: Mapping[_K, _V]) -> Mapping[_K, _V]:
+    return mapping if isinstance(mapping, MappingProxyType) else MappingProxyType(mapping)

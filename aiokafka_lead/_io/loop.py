@@ -1,0 +1,271 @@
+"""The seam to the event loop: waiting, waking and background tasks, on asyncio and on trio.
+
+Everything here belongs to one event loop and is called on it; nothing is thread-safe. Setting is synchronous, so that
+protocol callbacks can do it; waiting is cancellable and bounded. On asyncio a wait costs one bare future, since anyio's
+own events are too slow for something that each request does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+
+import anyio
+
+if TYPE_CHECKING:
+    import trio
+
+__all__ = ["Host", "Signal", "Waiter", "loop_token", "sleep_until", "spawn_host"]
+
+T = TypeVar("T")
+
+
+class _Parked(Protocol):
+    """A suspended task: what asyncio.Future and `_TrioParked` have in common."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, result: bool, /) -> None: ...
+
+
+class _TrioParked:
+    """A suspended trio task. trio never asks to abort a task that has been rescheduled, so one flag is enough."""
+
+    __slots__ = ("_done", "_task")
+
+    def __init__(self, task: trio.lowlevel.Task) -> None:
+        self._task = task
+        self._done = False
+
+    def done(self) -> bool:
+        return self._done
+
+    def set_result(self, result: bool, /) -> None:
+        import outcome
+        import trio
+
+        self._done = True
+        trio.lowlevel.reschedule(self._task, outcome.Value(result))
+
+
+def _in_trio() -> bool:
+    """Whether trio runs this code. Asked before asyncio, for trio may be asyncio's guest."""
+    module = sys.modules.get("trio")
+    return module is not None and bool(module.lowlevel.in_trio_run())
+
+
+def _expire(parked: asyncio.Future[bool]) -> None:
+    if not parked.done():
+        parked.set_result(False)
+
+
+async def _park(queue: list[_Parked], timeout_s: float | None) -> bool:
+    """Suspends until `_wake_all` takes the queue (True), or the timeout passes (False)."""
+    if _in_trio():
+        return await _park_trio(queue, timeout_s)
+    loop = asyncio.get_running_loop()
+    parked: asyncio.Future[bool] = loop.create_future()
+    queue.append(parked)
+    timer = None if timeout_s is None else loop.call_later(timeout_s, _expire, parked)
+    woken = False
+    try:
+        woken = await parked
+    finally:
+        if timer is not None:
+            timer.cancel()
+        if not woken and parked in queue:
+            queue.remove(parked)
+    return woken
+
+
+async def _park_trio(queue: list[_Parked], timeout_s: float | None) -> bool:
+    import trio
+
+    parked = _TrioParked(trio.lowlevel.current_task())
+
+    def abort(_: object) -> trio.lowlevel.Abort:
+        queue.remove(parked)
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    queue.append(parked)
+    if timeout_s is None:
+        return cast(bool, await trio.lowlevel.wait_task_rescheduled(abort))
+    with trio.move_on_after(max(0.0, timeout_s)):
+        return cast(bool, await trio.lowlevel.wait_task_rescheduled(abort))
+    return False
+
+
+def _wake_all(queue: list[_Parked]) -> None:
+    parked_tasks = queue.copy()
+    queue.clear()
+    for parked in parked_tasks:
+        if not parked.done():
+            parked.set_result(True)
+
+
+class Waiter(Generic[T]):
+    """A result or an error that arrives once. The first one set wins; later ones are ignored.
+
+    An error that nobody waits for is dropped silently: whoever sets it must not rely on it being seen.
+    """
+
+    __slots__ = ("_error", "_queue", "_value", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._queue: list[_Parked] = []
+
+    def set_result(self, value: T) -> None:
+        """Completes with a value, and wakes whoever waits."""
+        if not self.done:
+            self.done = True
+            self._value = value
+            if self._queue:
+                _wake_all(self._queue)
+
+    def set_error(self, error: BaseException) -> None:
+        """Completes with an error, which each `wait` and `result` raises."""
+        if not self.done:
+            self.done = True
+            self._error = error
+            if self._queue:
+                _wake_all(self._queue)
+
+    def result(self) -> T:
+        """The value, or raises the error; RuntimeError when not yet done."""
+        if self._error is not None:
+            raise self._error
+        if not self.done:
+            raise RuntimeError("not done yet")
+        return cast(T, self._value)
+
+    async def wait(self, timeout_s: float | None = None) -> T:
+        """The value, or raises the error; TimeoutError when it took longer. Does not suspend when already done.
+
+        Any number of tasks may wait; a cancelled or timed-out wait leaves the waiter as it was.
+        """
+        if not self.done and not await _park(self._queue, timeout_s):
+            raise TimeoutError
+        return self.result()
+
+
+class Signal:
+    """Wakes the one task that waits for it. Set any number of times before a wait, it wakes that wait once.
+
+    A wait that finds the signal set returns without suspending: a loop that can keep its own signal set must give way
+    to others somewhere else.
+    """
+
+    __slots__ = ("_queue", "_set")
+
+    def __init__(self) -> None:
+        self._set = False
+        self._queue: list[_Parked] = []
+
+    def set(self) -> None:
+        """Wakes the waiting task, or lets the next wait return at once."""
+        self._set = True
+        if self._queue:
+            _wake_all(self._queue)
+
+    async def wait(self, timeout_s: float | None = None) -> bool:
+        """True when the signal was set, which clears it; False when the timeout passed first."""
+        if not self._set:
+            await _park(self._queue, timeout_s)
+        # A wait that is cancelled while it is being woken leaves the signal set for the next one.
+        was_set, self._set = self._set, False
+        return was_set
+
+
+def loop_token() -> object:
+    """The identity of the running event loop; RuntimeError outside of one."""
+    if _in_trio():
+        import trio
+
+        return trio.lowlevel.current_trio_token()
+    return asyncio.get_running_loop()
+
+
+async def sleep_until(deadline: float) -> None:
+    """Sleeps until ``time.monotonic()`` reaches the deadline."""
+    await anyio.sleep(max(0.0, deadline - time.monotonic()))
+
+
+class Host:
+    """A task of its own that outlives the call that spawned it: an asyncio task, or a trio system task.
+
+    trio ends the whole run when a system task raises. So an error is kept in ``error`` and never leaves the task.
+    """
+
+    def __init__(self, fn: Callable[[], Awaitable[object]], name: str) -> None:
+        self.name = name
+        self.error: BaseException | None = None
+        """What ``fn`` raised, other than its cancellation."""
+        self._fn = fn
+        self._ended: Waiter[None] = Waiter()
+        self._scope = anyio.CancelScope()
+        self._task: Any = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the task is over, however it ended."""
+        return self._ended.done
+
+    async def wait(self, timeout_s: float | None = None) -> bool:
+        """True once the task is over, whether it returned, raised or was cancelled; False when the timeout passed."""
+        try:
+            await self._ended.wait(timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    def cancel(self) -> None:
+        """Cancels the task, at each await until it ends."""
+        self._scope.cancel()
+
+    def _start(self) -> None:
+        _hosts.add(self)
+        if _in_trio():
+            import trio
+
+            context = contextvars.copy_context()
+            self._task = trio.lowlevel.spawn_system_task(self._run, name=self.name, context=context)
+        else:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name=self.name)
+
+    async def _run(self) -> None:
+        cancelled = anyio.get_cancelled_exc_class()
+        try:
+            with self._scope:
+                await self._fn()
+        except BaseExceptionGroup as group:
+            foreign, self.error = group.split(cancelled)
+            if foreign is not None:  # the event loop itself is ending, and wants its cancellation back
+                raise foreign from None
+        except Exception as error:
+            self.error = error
+        except BaseException as error:
+            if not isinstance(error, cancelled):
+                self.error = error
+            if not (isinstance(error, KeyboardInterrupt | SystemExit) and _in_trio()):
+                raise
+        finally:
+            _hosts.discard(self)
+            self._ended.set_result(None)
+
+
+_hosts: set[Host] = set()
+"""Running hosts: asyncio keeps only weak references to its tasks."""
+
+
+def spawn_host(fn: Callable[[], Awaitable[object]], name: str) -> Host:
+    """Runs ``fn`` in a task of its own on the running event loop, until it ends or is cancelled."""
+    host = Host(fn, name)
+    host._start()
+    return host

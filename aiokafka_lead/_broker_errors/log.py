@@ -1,0 +1,272 @@
+"""What a broker answers about records, partitions, offsets and topics.
+
+The names are those of Kafka's error codes; `aiokafka_lead.errors` exports them.
+"""
+
+from __future__ import annotations
+
+from ..errors import BrokerError, InvalidMetadataError, RetriableBrokerError
+
+
+class OffsetOutOfRangeError(BrokerError):
+    """The offset is before the log's start or after its end."""
+
+    code = 1
+
+
+class CorruptRecordError(RetriableBrokerError):
+    """Record data failed its checksum, or is not valid for the topic."""
+
+    code = 2
+
+
+class UnknownTopicOrPartitionError(InvalidMetadataError):
+    """The broker knows no such topic or partition."""
+
+    code = 3
+
+
+class InvalidFetchSizeError(BrokerError):
+    """The fetch size is not valid."""
+
+    code = 4
+
+
+class LeaderNotAvailableError(InvalidMetadataError):
+    """The partition has no leader at the moment."""
+
+    code = 5
+
+
+class NotLeaderOrFollowerError(InvalidMetadataError):
+    """The broker neither leads this partition nor, where that matters, follows it."""
+
+    code = 6
+
+
+class RequestTimedOutError(RetriableBrokerError):
+    """The broker could not finish the request in its time."""
+
+    code = 7
+
+
+class BrokerNotAvailableError(BrokerError):
+    """The broker is not available."""
+
+    code = 8
+
+
+class ReplicaNotAvailableError(InvalidMetadataError):
+    """The replica asked for is not available."""
+
+    code = 9
+
+
+class MessageTooLargeError(BrokerError):
+    """A record or batch is larger than the topic or broker allows (``max.message.bytes``)."""
+
+    code = 10
+
+
+class InvalidTopicError(BrokerError):
+    """The topic's name is not valid, or the topic may not be used this way."""
+
+    code = 17
+
+
+class RecordListTooLargeError(BrokerError):
+    """The batch is larger than a log segment."""
+
+    code = 18
+
+
+class NotEnoughReplicasError(RetriableBrokerError):
+    """Fewer replicas are in sync than ``min.insync.replicas`` asks for; nothing was written."""
+
+    code = 19
+
+
+class NotEnoughReplicasAfterAppendError(RetriableBrokerError):
+    """The leader wrote the records, but fewer replicas than required have them."""
+
+    code = 20
+
+
+class InvalidRequiredAcksError(BrokerError):
+    """``acks`` must be 0, 1 or -1 (all)."""
+
+    code = 21
+
+
+class InvalidTimestampError(BrokerError):
+    """A record's timestamp is outside the range that the topic allows."""
+
+    code = 32
+
+
+class TopicAlreadyExistsError(BrokerError):
+    """A topic of this name exists."""
+
+    code = 36
+
+
+class InvalidPartitionsError(BrokerError):
+    """The number of partitions is not valid."""
+
+    code = 37
+
+
+class InvalidReplicationFactorError(BrokerError):
+    """The replication factor is below one, or above the number of brokers."""
+
+    code = 38
+
+
+class InvalidReplicaAssignmentError(BrokerError):
+    """The assignment of replicas to brokers is not valid."""
+
+    code = 39
+
+
+class UnsupportedForMessageFormatError(BrokerError):
+    """The log's message format is too old for this request."""
+
+    code = 43
+
+
+class PolicyViolationError(BrokerError):
+    """The request breaks a policy of the cluster."""
+
+    code = 44
+
+
+class KafkaStorageError(InvalidMetadataError):
+    """The partition's disk failed."""
+
+    code = 56
+
+
+class LogDirNotFoundError(BrokerError):
+    """The broker has no such log directory."""
+
+    code = 57
+
+
+class ReassignmentInProgressError(BrokerError):
+    """A reassignment of this partition is under way."""
+
+    code = 60
+
+
+class FetchSessionIdNotFoundError(RetriableBrokerError):
+    """The broker has forgotten the fetch session."""
+
+    code = 70
+
+
+class InvalidFetchSessionEpochError(RetriableBrokerError):
+    """The fetch session has moved on to another epoch."""
+
+    code = 71
+
+
+class ListenerNotFoundError(InvalidMetadataError):
+    """The leader has no listener of the name that this client uses."""
+
+    code = 72
+
+
+class TopicDeletionDisabledError(BrokerError):
+    """The cluster does not let topics be deleted."""
+
+    code = 73
+
+
+class FencedLeaderEpochError(InvalidMetadataError):
+    """The request names an older leader epoch than the broker's: the client's metadata is stale."""
+
+    code = 74
+
+
+class UnknownLeaderEpochError(RetriableBrokerError):
+    """The request names a newer leader epoch than the broker's: the broker lags behind the client."""
+
+    code = 75
+
+
+class UnsupportedCompressionTypeError(BrokerError):
+    """The request's version allows no records of this compression type."""
+
+    code = 76
+
+
+class OffsetNotAvailableError(RetriableBrokerError):
+    """The new leader does not know its high watermark yet, so it can give no offset."""
+
+    code = 78
+
+
+class PreferredLeaderNotAvailableError(InvalidMetadataError):
+    """The preferred leader is not available."""
+
+    code = 80
+
+
+class EligibleLeadersNotAvailableError(InvalidMetadataError):
+    """No replica is eligible to lead."""
+
+    code = 83
+
+
+class ElectionNotNeededError(InvalidMetadataError):
+    """The partition has the leader that the election would give it."""
+
+    code = 84
+
+
+class NoReassignmentInProgressError(BrokerError):
+    """No reassignment of this partition is under way."""
+
+    code = 85
+
+
+class InvalidRecordError(BrokerError):
+    """The broker refused a record: see the batch's record errors."""
+
+    code = 87
+
+
+class SnapshotNotFoundError(BrokerError):
+    """The broker has no such snapshot."""
+
+    code = 98
+
+
+class PositionOutOfRangeError(BrokerError):
+    """The position is not inside the snapshot."""
+
+    code = 99
+
+
+class UnknownTopicIdError(InvalidMetadataError):
+    """The broker knows no topic of this id."""
+
+    code = 100
+
+
+class InconsistentTopicIdError(InvalidMetadataError):
+    """The topic's id in the request differs from the log's: the topic was deleted and created again."""
+
+    code = 103
+
+
+class FetchSessionTopicIdError(RetriableBrokerError):
+    """A fetch session may not mix topic names and topic ids."""
+
+    code = 106
+
+
+class OffsetMovedToTieredStorageError(BrokerError):
+    """The offset is now in tiered storage only."""
+
+    code = 109

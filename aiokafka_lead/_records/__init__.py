@@ -1,0 +1,28 @@
+"""The record batch codec: what producers write, what consumers and the embedded cluster read and store."""
+
+from .batch import BatchView
+from .columns import Columns
+from .compression import compress, decompress
+from .encoder import BatchBuilder
+from .layout import DEFAULT_MAX_DECOMPRESSED_BYTES, ControlType
+from .murmur2 import murmur2
+from .reading import read_batches
+from .record import ConsumerRecord
+from .stored import StoredRecord, assign_offsets, build_batch, control_batch
+
+__all__ = [
+    "DEFAULT_MAX_DECOMPRESSED_BYTES",
+    "BatchBuilder",
+    "BatchView",
+    "Columns",
+    "ConsumerRecord",
+    "ControlType",
+    "StoredRecord",
+    "assign_offsets",
+    "build_batch",
+    "compress",
+    "control_batch",
+    "decompress",
+    "murmur2",
+    "read_batches",
+]

@@ -1,0 +1,60 @@
+"""A batch's records by column."""
+
+from __future__ import annotations
+
+from ..types import Headers
+from .decoder import RecordIndex
+
+__all__ = ["Columns"]
+
+
+class Columns:
+    """Offsets, times, keys, values and headers of a batch's records; each list is made when it is asked for."""
+
+    __slots__ = ("_headers", "_keys", "_offsets", "_timestamps_ms", "_values", "index")
+
+    def __init__(self, index: RecordIndex) -> None:
+        self.index = index
+        self._offsets: list[int] | None = None
+        self._timestamps_ms: list[int] | None = None
+        self._keys: list[bytes | None] | None = None
+        self._values: list[bytes | None] | None = None
+        self._headers: list[Headers] | None = None
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def offsets(self) -> list[int]:
+        """Each record's offset."""
+        if self._offsets is None:
+            self._offsets = self.index.offsets.tolist()
+        return self._offsets
+
+    @property
+    def timestamps_ms(self) -> list[int]:
+        """Each record's timestamp, -1 for none."""
+        if self._timestamps_ms is None:
+            self._timestamps_ms = self.index.timestamps.tolist()
+        return self._timestamps_ms
+
+    @property
+    def keys(self) -> list[bytes | None]:
+        """Each record's key."""
+        if self._keys is None:
+            self._keys = self.index.contents(0)
+        return self._keys
+
+    @property
+    def values(self) -> list[bytes | None]:
+        """Each record's value."""
+        if self._values is None:
+            self._values = self.index.contents(1)
+        return self._values
+
+    @property
+    def headers(self) -> list[Headers]:
+        """Each record's headers."""
+        if self._headers is None:
+            self._headers = self.index.headers()
+        return self._headers

@@ -1,0 +1,38 @@
+"""gzip (RFC 1952)."""
+
+from __future__ import annotations
+
+import zlib
+
+from .bound import too_large, truncated
+
+ERRORS = (zlib.error,)
+
+_GZIP = 31
+_MAGIC = b"\x1f\x8b"
+
+
+def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
+    """One member without name or time."""
+    compressor = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP)
+    return compressor.compress(data) + compressor.flush()
+
+
+def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
+    """All members one after the other, as Java's ``GZIPInputStream``."""
+    parts: list[bytes] = []
+    size = 0
+    rest = bytes(data)
+    while True:
+        member = zlib.decompressobj(_GZIP)
+        # One byte more than allowed tells "too large" from "just fits"; 0 would mean no limit.
+        part = member.decompress(rest, max_bytes - size + 1)
+        size += len(part)
+        if size > max_bytes:
+            raise too_large("gzip", max_bytes)
+        if not member.eof:
+            raise truncated("gzip")
+        parts.append(part)
+        rest = member.unused_data
+        if not rest:
+            return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,0 +1,66 @@
+"""snappy, in xerial's framing as Java writes it; raw blocks are read too (other clients wrote them)."""
+
+from __future__ import annotations
+
+import struct
+
+import cramjam
+
+from ...errors import CorruptRecordError
+from .bound import too_large, truncated
+
+ERRORS = (cramjam.DecompressionError, ValueError)
+
+_MAGIC = b"\x82SNAPPY\x00"
+_HEADER = _MAGIC + struct.pack(">ii", 1, 1)
+"""Version 1, readable by version 1."""
+_BLOCK_SIZE = 32 * 1024
+"""Java's ``SnappyOutputStream`` default."""
+_MAX_RATIO = 22
+"""A snappy copy makes at most 64 bytes of 3."""
+
+
+def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
+    """Blocks of 32 KiB in xerial's framing; snappy has no levels."""
+    view = memoryview(data)
+    parts: list[bytes] = [_HEADER]
+    for at in range(0, len(view), _BLOCK_SIZE):
+        block = bytes(cramjam.snappy.compress_raw(view[at : at + _BLOCK_SIZE]))
+        parts.append(len(block).to_bytes(4, "big"))
+        parts.append(block)
+    return b"".join(parts)
+
+
+def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
+    """A xerial stream (several may follow one another), or else one raw block."""
+    view = memoryview(data)
+    if view[: len(_MAGIC)] != _MAGIC:
+        return _decompress_block(view, max_bytes, max_bytes)
+    parts: list[bytes] = []
+    size = 0
+    at = 0
+    end = len(view)
+    while at < end:
+        if view[at : at + len(_MAGIC)] == _MAGIC:
+            at += len(_HEADER)
+            continue
+        length = int.from_bytes(view[at : at + 4], "big", signed=True)
+        at += 4
+        if length < 0 or length > end - at:
+            raise truncated("snappy")
+        part = _decompress_block(view[at : at + length], max_bytes - size, max_bytes)
+        parts.append(part)
+        size += len(part)
+        at += length
+    return b"".join(parts)
+
+
+def _decompress_block(block: memoryview, room: int, max_bytes: int) -> bytes:
+    if not block:
+        raise truncated("snappy")
+    size = cramjam.snappy.decompress_raw_len(block)
+    if size > room:
+        raise too_large("snappy", max_bytes)
+    if size > len(block) * _MAX_RATIO:
+        raise CorruptRecordError(f"a snappy block of {len(block)} bytes claims to hold {size}")
+    return bytes(cramjam.snappy.decompress_raw(block))

@@ -1,0 +1,55 @@
+"""zstd (RFC 8878)."""
+
+from __future__ import annotations
+
+import threading
+
+import zstandard
+
+from .bound import too_large
+
+ERRORS = (zstandard.ZstdError, ValueError)
+
+_DEFAULT_LEVEL = 3
+_CHUNK = 1024 * 1024
+_MAX_WINDOW_BYTES = 128 * 1024 * 1024
+"""libzstd's own default limit; what Java writes needs 8 MiB at its highest level."""
+
+
+class _Contexts(threading.local):
+    """Each thread's compressors and decompressor: shared by two threads they crash the process."""
+
+    def __init__(self) -> None:
+        self.compressors: dict[int, zstandard.ZstdCompressor] = {}
+        self.decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
+
+
+_contexts = _Contexts()
+
+
+def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
+    """One frame with its content size."""
+    level = _DEFAULT_LEVEL if level is None else level
+    compressor = _contexts.compressors.get(level)
+    if compressor is None:
+        compressor = _contexts.compressors[level] = zstandard.ZstdCompressor(level=level)
+    return compressor.compress(data)
+
+
+def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
+    """All frames; those that Java streams have no content size.
+
+    A last frame that was cut off gives what it holds so far: the reader of the records finds that they end early.
+    """
+    size = zstandard.frame_content_size(data)
+    if size > max_bytes:
+        raise too_large("zstd", max_bytes)
+    parts: list[bytes] = []
+    made = 0
+    with _contexts.decompressor.stream_reader(data, read_across_frames=True) as reader:
+        while part := reader.read(min(_CHUNK, max_bytes - made + 1) if size < 0 else max(1, size - made) + 1):
+            made += len(part)
+            if made > max_bytes:
+                raise too_large("zstd", max_bytes)
+            parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,0 +1,120 @@
+"""The fixed part of a record batch (message format 2, KIP-98): field offsets, attribute bits, control types."""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+
+from crc32c import crc32c
+
+__all__ = [
+    "CODEC_IDS",
+    "CODEC_NAMES",
+    "HEADER",
+    "HEADER_SIZE",
+    "ControlType",
+    "write_crc",
+    "write_header",
+]
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+"""base_offset, batch_length, leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
+producer_id, producer_epoch, base_sequence, record_count."""
+
+HEADER_SIZE = HEADER.size
+LENGTH_AT = 8
+MAGIC_AT = 16
+CRC_AT = 17
+ATTRIBUTES_AT = 21
+"""The CRC covers everything from here on, so base offset and leader epoch may change without it."""
+
+LOG_OVERHEAD = 12
+"""Bytes before those that batch_length (or a legacy message's size) counts."""
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+DELETE_HORIZON_BIT = 0x40
+"""The cleaner keeps its horizon in base_timestamp and rewrites the deltas against it (KIP-534): reading is the same."""
+
+CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+"""Compression codecs by their id in the attributes."""
+
+CODEC_IDS = {name: codec for codec, name in enumerate(CODEC_NAMES)}
+
+MIN_RECORD_SIZE = 7
+"""A record with neither key nor value: seven varints and bytes of one byte each."""
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+INT64_MIN = -(2**63)
+
+DEFAULT_MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
+"""How far one batch may grow when decompressed before it is taken for hostile."""
+
+
+def write_header(
+    batch: bytearray,
+    base_offset: int,
+    leader_epoch: int,
+    attributes: int,
+    last_offset_delta: int,
+    base_timestamp_ms: int,
+    max_timestamp_ms: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    record_count: int,
+) -> None:
+    """Write the header, length and checksum included, before records that are in place."""
+    HEADER.pack_into(
+        batch,
+        0,
+        base_offset,
+        len(batch) - LOG_OVERHEAD,
+        leader_epoch,
+        2,
+        0,
+        attributes,
+        last_offset_delta,
+        base_timestamp_ms,
+        max_timestamp_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    )
+    write_crc(batch)
+
+
+def write_crc(batch: bytearray) -> None:
+    """Write the checksum of a batch that is otherwise finished."""
+    with memoryview(batch) as view:
+        checksum: int = crc32c(view[ATTRIBUTES_AT:])
+    batch[CRC_AT:ATTRIBUTES_AT] = checksum.to_bytes(4, "big")
+
+
+class ControlType(IntEnum):
+    """What a control record says (Java: ``ControlRecordType``)."""
+
+    UNKNOWN = -1
+    """A type that this client does not know; readers skip it."""
+    ABORT = 0
+    """The producer's transaction was aborted: its records since the last marker do not count."""
+    COMMIT = 1
+    """The producer's transaction was committed."""
+    LEADER_CHANGE = 2
+    """KRaft's own log: a leader was elected."""
+    SNAPSHOT_HEADER = 3
+    """KRaft's own log: the start of a snapshot."""
+    SNAPSHOT_FOOTER = 4
+    """KRaft's own log: the end of a snapshot."""
+    KRAFT_VERSION = 5
+    """KRaft's own log: the version of the quorum's protocol."""
+    KRAFT_VOTERS = 6
+    """KRaft's own log: the set of voters."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> ControlType:
+        return cls.UNKNOWN

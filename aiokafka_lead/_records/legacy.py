@@ -1,0 +1,146 @@
+"""Messages of formats 0 and 1, from before record batches (Kafka 0.11).
+
+A message, or a compressed set of messages in one, is read into the form of a record batch, so that everything after
+reads one format only. Java: ``AbstractLegacyRecordBatch``.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import NamedTuple
+
+from ..errors import CorruptRecordError
+from ..types import TimestampType
+from .batch import BatchView
+from .compression import decompress
+from .compression.lz4 import mend_header
+from .encoder import encode_record
+from .layout import CODEC_NAMES, INT32_MAX, INT64_MAX, LOG_APPEND_TIME_BIT, LOG_OVERHEAD
+
+_V0 = struct.Struct(">qiIbB")
+"""offset, size, crc, magic, attributes."""
+_CRC_FROM = 16
+_CODEC_MASK = 0x07
+_ZSTD = CODEC_NAMES.index("zstd")
+MIN_MESSAGE_SIZE = 14
+"""crc, magic, attributes, and the lengths of a null key and a null value."""
+
+
+class _Message(NamedTuple):
+    offset: int
+    magic: int
+    attributes: int
+    timestamp_ms: int
+    key: bytes | None
+    value: memoryview | None
+
+
+def read_message(data: memoryview, check_crcs: bool, max_decompressed_bytes: int) -> BatchView:
+    """One message, whole in ``data``; a compressed set of messages is decompressed at once."""
+    outer = _parse(data, check_crcs)
+    codec = outer.attributes & _CODEC_MASK
+    timestamp_type = _timestamp_type(outer)
+    if codec == 0:
+        messages = [outer]
+    else:
+        messages = _inner_messages(outer, codec, check_crcs, max_decompressed_bytes)
+        if timestamp_type is TimestampType.LOG_APPEND_TIME:
+            messages = [message._replace(timestamp_ms=outer.timestamp_ms) for message in messages]
+    base = messages[0].offset
+    last = messages[-1].offset - base
+    if base < 0 or last > INT32_MAX or base > INT64_MAX - 1 - last:
+        raise CorruptRecordError(f"a message set has impossible offsets: {base} and {last} more")
+    payload = bytearray()
+    delta = -1
+    for message in messages:
+        if message.offset - base <= delta:
+            raise CorruptRecordError("the offsets within a message set do not rise")
+        delta = message.offset - base
+        value = None if message.value is None else bytes(message.value)
+        payload += encode_record(delta, message.timestamp_ms, message.key, value)
+    return BatchView(
+        bytes(payload),
+        base_offset=base,
+        last_offset_delta=last,
+        base_timestamp_ms=0,
+        max_timestamp_ms=max(message.timestamp_ms for message in messages),
+        record_count=len(messages),
+        size_bytes=len(data),
+        attributes=codec,
+        timestamp_type=timestamp_type,
+        magic=outer.magic,
+    )
+
+
+def _timestamp_type(message: _Message) -> TimestampType:
+    if message.magic == 0:
+        return TimestampType.NO_TIMESTAMP
+    if message.attributes & LOG_APPEND_TIME_BIT:
+        return TimestampType.LOG_APPEND_TIME
+    return TimestampType.CREATE_TIME
+
+
+def _parse(data: memoryview, check_crcs: bool) -> _Message:
+    if len(data) < LOG_OVERHEAD + MIN_MESSAGE_SIZE:
+        raise CorruptRecordError("a message ends too early")
+    offset, _, crc, magic, attributes = _V0.unpack_from(data)
+    if magic not in (0, 1):
+        raise CorruptRecordError(f"a message has the unknown format {magic}")
+    if check_crcs and crc != zlib.crc32(data[_CRC_FROM:]):
+        raise CorruptRecordError(f"the message at offset {offset} does not match its checksum")
+    at = _V0.size
+    timestamp_ms = -1
+    if magic == 1:
+        timestamp_ms = int.from_bytes(_take(data, at, 8), "big", signed=True)
+        at += 8
+    key, at = _nullable(data, at)
+    value, at = _nullable(data, at)
+    if at != len(data):
+        raise CorruptRecordError("a message is longer than its fields")
+    return _Message(offset, magic, attributes, timestamp_ms, None if key is None else bytes(key), value)
+
+
+def _take(data: memoryview, at: int, size: int) -> memoryview:
+    if size > len(data) - at:
+        raise CorruptRecordError(f"a message has a field of {size} bytes where {len(data) - at} are left")
+    return data[at : at + size]
+
+
+def _nullable(data: memoryview, at: int) -> tuple[memoryview | None, int]:
+    size = int.from_bytes(_take(data, at, 4), "big", signed=True)
+    at += 4
+    if size < -1:
+        raise CorruptRecordError(f"a message has a field of {size} bytes")
+    if size == -1:
+        return None, at
+    return _take(data, at, size), at + size
+
+
+def _inner_messages(outer: _Message, codec: int, check_crcs: bool, max_decompressed_bytes: int) -> list[_Message]:
+    if codec >= _ZSTD or outer.value is None:
+        raise CorruptRecordError("a message claims to be a compressed set and is none")
+    name = CODEC_NAMES[codec]
+    compressed = mend_header(bytes(outer.value)) if name == "lz4" else outer.value
+    data = memoryview(decompress(name, compressed, max_decompressed_bytes))
+    messages: list[_Message] = []
+    at = 0
+    while at < len(data):
+        size = int.from_bytes(_take(data, at + 8, 4), "big", signed=True)
+        if size < MIN_MESSAGE_SIZE:
+            raise CorruptRecordError(f"a message announces a size of {size} bytes")
+        message = _parse(_take(data, at, LOG_OVERHEAD + size), check_crcs)
+        if message.attributes & _CODEC_MASK:
+            raise CorruptRecordError("a compressed message set has another one in it")
+        messages.append(message)
+        at += LOG_OVERHEAD + size
+    if not messages:
+        raise CorruptRecordError("a compressed message set is empty")
+    # Format 1 counts from the first message, and the outer offset is the last message's; format 0 is absolute.
+    # Some writers left the outer offset at 0: then the inner ones are absolute too.
+    if outer.magic == 1 and outer.offset != 0:
+        base = outer.offset - messages[-1].offset
+        if base < 0:
+            raise CorruptRecordError("a message set has impossible offsets")
+        messages = [message._replace(offset=base + message.offset) for message in messages]
+    return messages

@@ -1,0 +1,88 @@
+"""The record that consumers hand out."""
+
+from __future__ import annotations
+
+from types import GenericAlias
+
+__all__ = ["ConsumerRecord"]
+
+
+class ConsumerRecord:
+    """A record as it was read from a partition. Treat it as frozen.
+
+    ``timestamp_ms`` is wall-clock time, or -1 where the record has none (message format 0); ``timestamp_type`` tells
+    who set it. ``key`` and ``value`` are None where the record has none. ``leader_epoch`` is the epoch under which
+    the batch was written, or None where the broker told none.
+    """
+
+    __slots__ = (
+        "headers",
+        "key",
+        "leader_epoch",
+        "offset",
+        "partition",
+        "timestamp_ms",
+        "timestamp_type",
+        "topic",
+        "value",
+    )
+
+    __class_getitem__ = classmethod(GenericAlias)
+
+    def __init__(
+        self, topic, partition, offset, timestamp_ms, timestamp_type, key, value, headers=(), leader_epoch=None
+    ):
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.timestamp_ms = timestamp_ms
+        self.timestamp_type = timestamp_type
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.leader_epoch = leader_epoch
+
+    def with_content(self, key, value):
+        """The same record with another key and value: what deserializers made of them."""
+        return ConsumerRecord(
+            self.topic,
+            self.partition,
+            self.offset,
+            self.timestamp_ms,
+            self.timestamp_type,
+            key,
+            value,
+            self.headers,
+            self.leader_epoch,
+        )
+
+    def _fields(self):
+        return (
+            self.topic,
+            self.partition,
+            self.offset,
+            self.timestamp_ms,
+            self.timestamp_type,
+            self.key,
+            self.value,
+            self.headers,
+            self.leader_epoch,
+        )
+
+    def __reduce__(self):
+        return ConsumerRecord, self._fields()
+
+    def __eq__(self, other):
+        if not isinstance(other, ConsumerRecord):
+            return NotImplemented
+        return self._fields() == other._fields()
+
+    def __hash__(self):
+        return hash((self.topic, self.partition, self.offset))
+
+    def __repr__(self):
+        return (
+            f"ConsumerRecord(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, "
+            f"timestamp_ms={self.timestamp_ms}, timestamp_type={self.timestamp_type!r}, key={self.key!r}, "
+            f"value={self.value!r}, headers={self.headers!r}, leader_epoch={self.leader_epoch})"
+        )

@@ -1,0 +1,148 @@
+"""Batches as brokers make and store them: what the embedded cluster does to a batch that it appends."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ..errors import CorruptRecordError
+from ..types import Header, TimestampType
+from .compression import compress
+from .encoder import encode_record
+from .layout import (
+    ATTRIBUTES_AT,
+    CODEC_IDS,
+    CONTROL_BIT,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_BIT,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    TRANSACTIONAL_BIT,
+    ControlType,
+    write_crc,
+    write_header,
+)
+
+__all__ = ["StoredRecord", "assign_offsets", "build_batch", "control_batch"]
+
+_BASE_OFFSET = struct.Struct(">q")
+_LEADER_EPOCH = struct.Struct(">i")
+_LEADER_EPOCH_AT = 12
+_ATTRIBUTES = struct.Struct(">h")
+_MAX_TIMESTAMP = struct.Struct(">q")
+_MAX_TIMESTAMP_AT = 35
+
+
+class StoredRecord(NamedTuple):
+    """A record for `build_batch`; ``offset`` None is the one after the record before."""
+
+    timestamp_ms: int
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Sequence[Header] = ()
+    offset: int | None = None
+
+
+def build_batch(
+    records: Iterable[StoredRecord],
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    compression: str = "none",
+    compression_level: int | None = None,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    transactional: bool = False,
+    control: bool = False,
+    last_offset_delta: int | None = None,
+) -> bytes:
+    """A batch with any header; offsets may have gaps, as compaction leaves them.
+
+    With ``LOG_APPEND_TIME`` readers give every record the latest timestamp among them. ``last_offset_delta`` is the last
+    record's unless compaction took the records at the end.
+    """
+    payload = bytearray()
+    count = 0
+    delta = -1
+    first_ms = max_ms = -1
+    for record in records:
+        delta = delta + 1 if record.offset is None else record.offset - base_offset
+        if count == 0:
+            first_ms = record.timestamp_ms
+        max_ms = max(max_ms, record.timestamp_ms)
+        payload += encode_record(delta, record.timestamp_ms - first_ms, record.key, record.value, record.headers)
+        count += 1
+    attributes = CODEC_IDS[compression]
+    if timestamp_type is TimestampType.LOG_APPEND_TIME:
+        attributes |= LOG_APPEND_TIME_BIT
+    if transactional:
+        attributes |= TRANSACTIONAL_BIT
+    if control:
+        attributes |= CONTROL_BIT
+    batch = bytearray(HEADER_SIZE)
+    batch += payload if compression == "none" else compress(compression, payload, compression_level)
+    write_header(
+        batch,
+        base_offset,
+        leader_epoch,
+        attributes,
+        max(delta, 0) if last_offset_delta is None else last_offset_delta,
+        first_ms,
+        max_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    )
+    return bytes(batch)
+
+
+def assign_offsets(
+    batch: bytes | memoryview, base_offset: int, leader_epoch: int, *, log_append_time_ms: int | None = None
+) -> bytes:
+    """A producer's batch (format 2, one, whole) as a broker stores it; its records stay as they are.
+
+    Offset and epoch are not under the checksum. ``log_append_time_ms`` is for topics whose ``message.timestamp.type`` is
+    ``LogAppendTime``: the batch's timestamp type and maximum change, and with them the checksum.
+    """
+    if len(batch) < HEADER_SIZE or batch[MAGIC_AT] != 2:
+        raise CorruptRecordError("not a record batch of message format 2")
+    length: int = HEADER.unpack_from(batch)[1]
+    if length != len(batch) - LOG_OVERHEAD:
+        raise CorruptRecordError("not exactly one record batch")
+    stored = bytearray(batch)
+    _BASE_OFFSET.pack_into(stored, 0, base_offset)
+    _LEADER_EPOCH.pack_into(stored, _LEADER_EPOCH_AT, leader_epoch)
+    if log_append_time_ms is not None:
+        attributes: int = _ATTRIBUTES.unpack_from(stored, ATTRIBUTES_AT)[0]
+        _ATTRIBUTES.pack_into(stored, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME_BIT)
+        _MAX_TIMESTAMP.pack_into(stored, _MAX_TIMESTAMP_AT, log_append_time_ms)
+        write_crc(stored)
+    return bytes(stored)
+
+
+def control_batch(
+    control_type: ControlType,
+    *,
+    base_offset: int,
+    timestamp_ms: int,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """The marker that ends a transaction (``EndTxnMarker``): one record in a batch of its own."""
+    marker = StoredRecord(timestamp_ms, struct.pack(">hh", 0, control_type), struct.pack(">hi", 0, coordinator_epoch))
+    return build_batch(
+        [marker],
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )

@@ -1,0 +1,83 @@
+"""What decoder and encoder sources are written with."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache, lru_cache
+from struct import Struct as Layout
+from typing import Any
+
+from ..message import Struct
+from ..schema import FIXED_FORMATS, Field
+
+layout = lru_cache(maxsize=None)(lambda formats: Layout(">" + formats))
+"""The `struct.Struct` of a run of format characters; codecs share them."""
+
+
+@cache
+def fields_of(struct: type[Struct]) -> tuple[Field, ...]:
+    return tuple(map(Field.parse, struct.FIELDS))
+
+
+def struct_class(owner: type[Struct], name: str) -> type[Struct]:
+    """The class of a nested struct, which the same module defines."""
+    found = getattr(sys.modules[owner.__module__], name)
+    assert issubclass(found, Struct)
+    return found
+
+
+def minimum_size(owner: type[Struct], field: Field, version: int, flexible: bool) -> int:
+    """The fewest bytes that one element of the field (or its one value) can take: the bound for an array's count."""
+    if field.element in FIXED_FORMATS:
+        return layout(FIXED_FORMATS[field.element]).size
+    if not field.is_struct:
+        return 1 if flexible else 2 if field.element == "string" else 4
+    nested = struct_class(owner, field.element)
+    total = 1 if flexible else 0
+    for item in fields_of(nested):
+        if version not in item.versions or item.tag is not None:
+            continue
+        if item.is_array:
+            total += 1 if flexible else 4
+        elif item.is_struct and version in item.nullable:
+            total += 1
+        else:
+            total += minimum_size(nested, item, version, flexible)
+    return total
+
+
+class Source:
+    """Lines of a function under construction, and the objects that they name."""
+
+    def __init__(self, version: int, flexible: bool) -> None:
+        self.version = version
+        self.flexible = flexible
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {}
+        self._indent = " "
+        self._count = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append(self._indent + text)
+
+    def indent(self) -> None:
+        self._indent += " "
+
+    def dedent(self) -> None:
+        self._indent = self._indent[:-1]
+
+    def local(self, prefix: str) -> str:
+        """A variable name of its own."""
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def name(self, prefix: str, value: Any) -> str:
+        """A global name for ``value``."""
+        known = f"{prefix}_{value.__name__}"
+        self.names[known] = value
+        return known
+
+    def function(self, header: str, filename: str) -> Any:
+        """The finished function ``f``."""
+        exec(compile("\n".join([header, *self.lines]), f"<{filename}>", "exec"), self.names)
+        return self.names["f"]

@@ -1,0 +1,74 @@
+"""What every generated message class has in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from uuid import UUID
+
+Buffer: TypeAlias = "bytes | bytearray | memoryview"
+Records: TypeAlias = "Buffer | Sequence[Buffer] | None"
+"""Record batches to send: one buffer, or several that follow each other. Decoded they are a slice of the frame."""
+
+ZERO_UUID = UUID(int=0)
+"""No id: what the protocol sends for an absent topic id, and the default of every uuid field."""
+
+DEFAULT: Any = object()
+"""A constructor's stand-in for "a new list" or "a new struct with its own defaults"."""
+
+
+class Struct:
+    """Part of a message. Fields are attributes; the constructor takes them by keyword and knows the schema's defaults."""
+
+    __slots__ = ()
+
+    FIELDS: ClassVar[tuple[str, ...]] = ()
+    """The schema, a line for each field, in the notation of `aiokafka_lead._wire.schema`."""
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{type(self).__name__}({fields})"
+
+
+class Message(Struct):
+    """The root of a schema: what `encode` and `decode` take."""
+
+    __slots__ = ()
+
+    NAME: ClassVar[str]
+    """The API's (or data schema's) name in Kafka, without Request or Response."""
+    API_KEY: ClassVar[int] = -1
+    """The number of the API; -1 for a data schema."""
+    MIN_VERSION: ClassVar[int]
+    MAX_VERSION: ClassVar[int]
+    """The latest stable version of the schema."""
+    FLEXIBLE_FROM: ClassVar[int | None] = None
+    """The first version with compact lengths and tagged fields (KIP-482), or None."""
+
+    @classmethod
+    def is_flexible(cls, version: int) -> bool:
+        return cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
+
+
+class Response(Message):
+    """What a broker answers."""
+
+    __slots__ = ()
+
+
+R_co = TypeVar("R_co", bound=Response, covariant=True)
+
+
+class Request(Message, Generic[R_co]):
+    """What a client asks; `R_co` is the class of the answer."""
+
+    __slots__ = ()
+
+    RESPONSE: ClassVar[type[Response]]

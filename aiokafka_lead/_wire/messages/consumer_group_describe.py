@@ -1,0 +1,193 @@
+"""ConsumerGroupDescribe (API key 69), versions 0-1. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..message import DEFAULT, Request, Response, Struct, ZERO_UUID
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+
+class TopicPartitions(Struct):
+    __slots__ = ("topic_id", "topic_name", "partitions")
+    FIELDS = (
+        "topic_id uuid 0+",
+        "topic_name string 0+",
+        "partitions []int32 0+",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_id: UUID = ZERO_UUID,
+        topic_name: str = "",
+        partitions: list[int] = DEFAULT,
+    ) -> None:
+        self.topic_id: UUID = topic_id
+        self.topic_name: str = topic_name
+        self.partitions: list[int] = [] if partitions is DEFAULT else partitions
+
+
+class Assignment(Struct):
+    __slots__ = ("topic_partitions",)
+    FIELDS = (
+        "topic_partitions []TopicPartitions 0+",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_partitions: list[TopicPartitions] = DEFAULT,
+    ) -> None:
+        self.topic_partitions: list[TopicPartitions] = [] if topic_partitions is DEFAULT else topic_partitions
+
+
+class Member(Struct):
+    __slots__ = (
+        "member_id",
+        "instance_id",
+        "rack_id",
+        "member_epoch",
+        "client_id",
+        "client_host",
+        "subscribed_topic_names",
+        "subscribed_topic_regex",
+        "assignment",
+        "target_assignment",
+        "member_type",
+    )
+    FIELDS = (
+        "member_id string 0+",
+        "instance_id string 0+ null 0+ = null",
+        "rack_id string 0+ null 0+ = null",
+        "member_epoch int32 0+",
+        "client_id string 0+",
+        "client_host string 0+",
+        "subscribed_topic_names []string 0+",
+        "subscribed_topic_regex string 0+ null 0+ = null",
+        "assignment Assignment 0+",
+        "target_assignment Assignment 0+",
+        "member_type int8 1+ = -1 ignorable",
+    )
+
+    def __init__(
+        self,
+        *,
+        member_id: str = "",
+        instance_id: str | None = None,
+        rack_id: str | None = None,
+        member_epoch: int = 0,
+        client_id: str = "",
+        client_host: str = "",
+        subscribed_topic_names: list[str] = DEFAULT,
+        subscribed_topic_regex: str | None = None,
+        assignment: Assignment = DEFAULT,
+        target_assignment: Assignment = DEFAULT,
+        member_type: int = -1,
+    ) -> None:
+        self.member_id: str = member_id
+        self.instance_id: str | None = instance_id
+        self.rack_id: str | None = rack_id
+        self.member_epoch: int = member_epoch
+        self.client_id: str = client_id
+        self.client_host: str = client_host
+        self.subscribed_topic_names: list[str] = [] if subscribed_topic_names is DEFAULT else subscribed_topic_names
+        self.subscribed_topic_regex: str | None = subscribed_topic_regex
+        self.assignment: Assignment = Assignment() if assignment is DEFAULT else assignment
+        self.target_assignment: Assignment = Assignment() if target_assignment is DEFAULT else target_assignment
+        self.member_type: int = member_type
+
+
+class DescribedGroup(Struct):
+    __slots__ = (
+        "error_code",
+        "error_message",
+        "group_id",
+        "group_state",
+        "group_epoch",
+        "assignment_epoch",
+        "assignor_name",
+        "members",
+        "authorized_operations",
+    )
+    FIELDS = (
+        "error_code int16 0+",
+        "error_message string 0+ null 0+ = null",
+        "group_id string 0+",
+        "group_state string 0+",
+        "group_epoch int32 0+",
+        "assignment_epoch int32 0+",
+        "assignor_name string 0+",
+        "members []Member 0+",
+        "authorized_operations int32 0+ = -2147483648",
+    )
+
+    def __init__(
+        self,
+        *,
+        error_code: int = 0,
+        error_message: str | None = None,
+        group_id: str = "",
+        group_state: str = "",
+        group_epoch: int = 0,
+        assignment_epoch: int = 0,
+        assignor_name: str = "",
+        members: list[Member] = DEFAULT,
+        authorized_operations: int = -2147483648,
+    ) -> None:
+        self.error_code: int = error_code
+        self.error_message: str | None = error_message
+        self.group_id: str = group_id
+        self.group_state: str = group_state
+        self.group_epoch: int = group_epoch
+        self.assignment_epoch: int = assignment_epoch
+        self.assignor_name: str = assignor_name
+        self.members: list[Member] = [] if members is DEFAULT else members
+        self.authorized_operations: int = authorized_operations
+
+
+class ConsumerGroupDescribeResponse(Response):
+    __slots__ = ("throttle_time_ms", "groups")
+    FIELDS = (
+        "throttle_time_ms int32 0+",
+        "groups []DescribedGroup 0+",
+    )
+    NAME = "ConsumerGroupDescribe"
+    API_KEY = 69
+    MIN_VERSION = 0
+    MAX_VERSION = 1
+    FLEXIBLE_FROM = 0
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        groups: list[DescribedGroup] = DEFAULT,
+    ) -> None:
+        self.throttle_time_ms: int = throttle_time_ms
+        self.groups: list[DescribedGroup] = [] if groups is DEFAULT else groups
+
+
+class ConsumerGroupDescribeRequest(Request[ConsumerGroupDescribeResponse]):
+    __slots__ = ("group_ids", "include_authorized_operations")
+    FIELDS = (
+        "group_ids []string 0+",
+        "include_authorized_operations bool 0+",
+    )
+    NAME = "ConsumerGroupDescribe"
+    API_KEY = 69
+    MIN_VERSION = 0
+    MAX_VERSION = 1
+    FLEXIBLE_FROM = 0
+    RESPONSE = ConsumerGroupDescribeResponse
+
+    def __init__(
+        self,
+        *,
+        group_ids: list[str] = DEFAULT,
+        include_authorized_operations: bool = False,
+    ) -> None:
+        self.group_ids: list[str] = [] if group_ids is DEFAULT else group_ids
+        self.include_authorized_operations: bool = include_authorized_operations

@@ -1,0 +1,135 @@
+"""The notation of message schemas, read by the code generator and by the codec compiler.
+
+A field is one line: ``name type versions [null versions] [tag number] [= default] [ignorable]``, for example
+``error_message string 8+ null 8+ = null ignorable``. Types are those of Kafka's schemas; ``[]`` in front makes an array.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MAX_VERSION = 32767
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """An inclusive range of versions; empty where ``low`` is above ``high``."""
+
+    low: int
+    high: int
+
+    def __contains__(self, version: int) -> bool:
+        return self.low <= version <= self.high
+
+    def __str__(self) -> str:
+        if self.low > self.high:
+            return "none"
+        if self.high == MAX_VERSION:
+            return f"{self.low}+"
+        return str(self.low) if self.low == self.high else f"{self.low}-{self.high}"
+
+    @classmethod
+    def parse(cls, text: str) -> Versions:
+        if text == "none":
+            return NO_VERSIONS
+        if text.endswith("+"):
+            return cls(int(text[:-1]), MAX_VERSION)
+        low, _, high = text.partition("-")
+        return cls(int(low), int(high or low))
+
+
+NO_VERSIONS = Versions(1, 0)
+
+FIXED_FORMATS = {
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "float64": "d",
+    "uuid": "16s",
+}
+"""Types of a fixed size and their format characters in `struct`."""
+
+PRIMITIVES = {*FIXED_FORMATS, "string", "bytes", "records"}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a struct."""
+
+    name: str
+    type: str
+    versions: Versions
+    nullable: Versions
+    tag: int | None
+    """The number of a tagged field (flexible versions only), else None."""
+    default: str | None
+    """As written in the notation; None where the type's own default holds."""
+    ignorable: bool
+    """Whether a value may be dropped silently in a version that lacks the field."""
+
+    @property
+    def is_array(self) -> bool:
+        return self.type.startswith("[]")
+
+    @property
+    def element(self) -> str:
+        """The type without its array prefix."""
+        return self.type.removeprefix("[]")
+
+    @property
+    def is_struct(self) -> bool:
+        """Whether the type, or an array's element, is a struct."""
+        return self.element not in PRIMITIVES
+
+    @property
+    def default_is_null(self) -> bool:
+        return self.default == "null" or self.type == "records"
+
+    def python_default(self) -> str | None:
+        """The default as Python source, or None for a struct, whose default is an instance of its own."""
+        if self.default_is_null:
+            return "None"
+        if self.is_array:
+            return "[]"
+        if self.is_struct:
+            return None
+        if self.default is not None:
+            return {"true": "True", "false": "False"}.get(self.default, self.default)
+        return {"string": '""', "bytes": 'b""', "bool": "False", "uuid": "ZERO_UUID", "float64": "0.0"}.get(
+            self.type, "0"
+        )
+
+    def __str__(self) -> str:
+        parts = [self.name, self.type, str(self.versions)]
+        if self.nullable != NO_VERSIONS:
+            parts += ["null", str(self.nullable)]
+        if self.tag is not None:
+            parts += ["tag", str(self.tag)]
+        if self.default is not None:
+            parts += ["=", self.default]
+        if self.ignorable:
+            parts.append("ignorable")
+        return " ".join(parts)
+
+    @classmethod
+    def parse(cls, line: str) -> Field:
+        name, kind, versions, *rest = line.split()
+        words = iter(rest)
+        nullable, tag, default, ignorable = NO_VERSIONS, None, None, False
+        for word in words:
+            match word:
+                case "null":
+                    nullable = Versions.parse(next(words))
+                case "tag":
+                    tag = int(next(words))
+                case "=":
+                    default = next(words)
+                case "ignorable":
+                    ignorable = True
+                case _:
+                    raise ValueError(f"unknown word {word!r} in field {line!r}")
+        return cls(name, kind, Versions.parse(versions), nullable, tag, default, ignorable)

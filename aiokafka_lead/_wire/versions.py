@@ -1,0 +1,102 @@
+"""Which versions of each API one connection may use (KIP-35, KIP-511)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UnsupportedVersionError
+from .message import Request
+
+if TYPE_CHECKING:
+    from .messages.api_versions import ApiVersionsResponse
+
+
+class ApiVersions:
+    """What a broker said about its APIs; immutable.
+
+    ``ranges`` maps an API's number to the lowest and highest version that the broker accepts. ``finalized_features``
+    maps a feature of the cluster (``metadata.version``, ``transaction.version``, ...) to its level (KIP-584);
+    ``finalized_features_epoch`` is -1 where the broker gave none.
+    """
+
+    __slots__ = ("_ranges", "_chosen", "finalized_features", "finalized_features_epoch")
+
+    def __init__(
+        self,
+        ranges: Mapping[int, tuple[int, int]],
+        *,
+        finalized_features: Mapping[str, int] | None = None,
+        finalized_features_epoch: int = -1,
+    ) -> None:
+        self._ranges = dict(ranges)
+        self._chosen: dict[tuple[type[Request[Any]], int | None, int | None], int] = {}
+        self.finalized_features: Mapping[str, int] = MappingProxyType(dict(finalized_features or {}))
+        self.finalized_features_epoch = finalized_features_epoch
+
+    @classmethod
+    def from_response(cls, response: ApiVersionsResponse) -> ApiVersions:
+        """From a broker's answer, which must carry no error."""
+        return cls(
+            {api.api_key: (api.min_version, api.max_version) for api in response.api_keys},
+            finalized_features={f.name: f.max_version_level for f in response.finalized_features},
+            finalized_features_epoch=response.finalized_features_epoch,
+        )
+
+    @property
+    def ranges(self) -> Mapping[int, tuple[int, int]]:
+        return MappingProxyType(self._ranges)
+
+    def version_for(
+        self, request_cls: type[Request[Any]], *, lowest: int | None = None, highest: int | None = None
+    ) -> int:
+        """The highest version that broker and client know, within ``lowest`` and ``highest`` where given.
+
+        Raises `UnsupportedVersionError`, which names the API and both ranges.
+        """
+        key = (request_cls, lowest, highest)
+        chosen = self._chosen.get(key)
+        if chosen is None:
+            chosen = self._chosen[key] = self._choose(request_cls, lowest, highest)
+        return chosen
+
+    def supports(self, request_cls: type[Request[Any]], version: int | None = None) -> bool:
+        """Whether the broker and the client both know ``version``; without it, whether they share any version."""
+        if version is None:
+            return self._overlap(request_cls) is not None
+        theirs = self._ranges.get(request_cls.API_KEY, (1, 0))
+        return theirs[0] <= version <= theirs[1] and request_cls.MIN_VERSION <= version <= request_cls.MAX_VERSION
+
+    def _overlap(self, request_cls: type[Request[Any]]) -> tuple[int, int] | None:
+        theirs = self._ranges.get(request_cls.API_KEY)
+        if theirs is None:
+            return None
+        low, high = max(theirs[0], request_cls.MIN_VERSION), min(theirs[1], request_cls.MAX_VERSION)
+        return (low, high) if low <= high else None
+
+    def _choose(self, request_cls: type[Request[Any]], lowest: int | None, highest: int | None) -> int:
+        low = request_cls.MIN_VERSION if lowest is None else max(lowest, request_cls.MIN_VERSION)
+        high = request_cls.MAX_VERSION if highest is None else min(highest, request_cls.MAX_VERSION)
+        theirs = self._ranges.get(request_cls.API_KEY)
+        if theirs is None:
+            raise UnsupportedVersionError(
+                f"The broker does not offer {request_cls.NAME}; this client needs version {low} to {high}."
+            )
+        version = min(high, theirs[1])
+        if version < max(low, theirs[0]):
+            raise UnsupportedVersionError(
+                f"The broker offers {request_cls.NAME} in versions {theirs[0]} to {theirs[1]};"
+                f" this client needs version {low} to {high}."
+            )
+        return version
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ApiVersions):
+            return NotImplemented
+        return (self._ranges, self.finalized_features) == (other._ranges, other.finalized_features)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"ApiVersions({self._ranges!r}, finalized_features={dict(self.finalized_features)!r})"

@@ -293,3 +293,10 @@ from ._broker_errors.log import (  # noqa: E402
     UnsupportedCompressionTypeError as UnsupportedCompressionTypeError,
     UnsupportedForMessageFormatError as UnsupportedForMessageFormatError,
 )
+from ._read_errors import (  # noqa: E402
+    CorruptBatchError as CorruptBatchError,
+    FetchOffsetOutOfRangeError as FetchOffsetOutOfRangeError,
+    LogTruncationError as LogTruncationError,
+    PartitionReadError as PartitionReadError,
+    RecordDeserializationError as RecordDeserializationError,
+)

@@ -1,0 +1,65 @@
+"""What a consumer's reads raise about one place in one partition; `errors` re-exports them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .errors import CorruptRecordError, KafkaError, OffsetOutOfRangeError
+
+
+class PartitionReadError(KafkaError):
+    """A partition cannot be read on from its position. Seek to go on there; other partitions are not affected."""
+
+    def __init__(
+        self, message: str = "", *, topic: str = "", partition: int = -1, offset: int = -1, broker: str | None = None
+    ) -> None:
+        super().__init__(message, broker=broker)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        """The consumer's position there, which the error leaves as it is."""
+
+
+class CorruptBatchError(PartitionReadError, CorruptRecordError):
+    """The bytes at the position are not a valid record batch."""
+
+    retriable = False
+
+
+class FetchOffsetOutOfRangeError(PartitionReadError, OffsetOutOfRangeError):
+    """The position is not within the partition's log, and auto_offset_reset is "none"."""
+
+
+class LogTruncationError(FetchOffsetOutOfRangeError):
+    """Records before the position are no longer part of the log, and auto_offset_reset is "none" (KIP-320).
+
+    Happens after an unclean leader election. ``diverging_offset`` is the first offset where the log differs from what
+    was read, and ``diverging_epoch`` the leader epoch before it; None where the broker no longer knows.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        topic: str = "",
+        partition: int = -1,
+        offset: int = -1,
+        diverging_offset: int | None = None,
+        diverging_epoch: int | None = None,
+        broker: str | None = None,
+    ) -> None:
+        super().__init__(message, topic=topic, partition=partition, offset=offset, broker=broker)
+        self.diverging_offset = diverging_offset
+        self.diverging_epoch = diverging_epoch
+
+
+class RecordDeserializationError(PartitionReadError):
+    """The application's deserializer raised; its error is the cause (KIP-334).
+
+    ``record`` is the record as bytes, and ``part`` says what of it failed: "key" or "value".
+    """
+
+    def __init__(self, message: str = "", *, record: Any, part: str) -> None:
+        super().__init__(message, topic=record.topic, partition=record.partition, offset=record.offset)
+        self.record = record
+        self.part = part

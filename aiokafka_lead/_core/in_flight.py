@@ -1,0 +1,93 @@
+"""The ledger of requests that wait for their answer on one connection.
+
+A broker answers the requests of a connection in the order in which they came (Java: ``InFlightRequests``), so an answer
+belongs to the oldest request or the stream is broken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import KafkaError, MalformedMessageError
+
+__all__ = ["InFlight", "InFlightLedger", "OnDone"]
+
+OnDone = Callable[[Any, KafkaError | None], None]
+"""Gets the response and None, or None and the error; called exactly once."""
+
+_LAST_ID = 2**31 - 1
+
+
+@dataclass(slots=True)
+class InFlight:
+    """A request on its way."""
+
+    correlation_id: int
+    request_class: Any
+    version: int
+    deadline: float
+    """Monotonic seconds: without an answer by then the connection is given up."""
+    on_done: OnDone
+
+
+class InFlightLedger:
+    """Requests in the order in which they were sent.
+
+    Invariant: correlation ids are consecutive, wrapping after 2**31 - 1.
+    """
+
+    __slots__ = ("_entries", "_next_id")
+
+    def __init__(self) -> None:
+        self._entries: deque[InFlight] = deque()
+        self._next_id = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def next_id(self) -> int:
+        """The correlation id for the request that is about to be sent."""
+        correlation_id = self._next_id
+        self._next_id = 0 if correlation_id == _LAST_ID else correlation_id + 1
+        return correlation_id
+
+    def add(self, entry: InFlight) -> None:
+        """Takes a request that expects an answer."""
+        self._entries.append(entry)
+
+    def take(self, correlation_id: int) -> InFlight:
+        """The request that an answer belongs to; `MalformedMessageError` when it is not the oldest one."""
+        if not self._entries:
+            raise MalformedMessageError(f"an answer with correlation id {correlation_id} to no request")
+        oldest = self._entries[0]
+        if oldest.correlation_id != correlation_id:
+            raise MalformedMessageError(
+                f"an answer with correlation id {correlation_id} where {oldest.correlation_id} "
+                f"({oldest.request_class.NAME}) was due"
+            )
+        return self._entries.popleft()
+
+    def oldest(self) -> InFlight | None:
+        """The request whose answer is due next."""
+        return self._entries[0] if self._entries else None
+
+    def expired(self, now: float) -> InFlight | None:
+        """A request whose deadline has passed."""
+        for entry in self._entries:
+            if entry.deadline <= now:
+                return entry
+        return None
+
+    def next_deadline(self) -> float:
+        """The earliest deadline, or infinity; a later request may have an earlier one."""
+        return min((entry.deadline for entry in self._entries), default=math.inf)
+
+    def drain(self) -> list[InFlight]:
+        """All requests in order, which the ledger forgets."""
+        entries = list(self._entries)
+        self._entries.clear()
+        return entries

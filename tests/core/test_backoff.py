@@ -1,0 +1,85 @@
+"""Backoff, and the memory of which address failed how often."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiokafka_lead._core.backoff import Backoff
+from aiokafka_lead._core.reachability import REMEMBERED_ADDRESSES, Reachability
+from aiokafka_lead.errors import KafkaConnectionError
+
+A, B = ("a", 9092), ("b", 9092)
+REFUSED = KafkaConnectionError("refused")
+
+
+def middle() -> float:
+    return 0.5  # no jitter
+
+
+def reachability() -> Reachability:
+    return Reachability(
+        reconnect_backoff_ms=50,
+        reconnect_backoff_max_ms=1000,
+        setup_timeout_ms=10_000,
+        setup_timeout_max_ms=30_000,
+        rng=middle,
+    )
+
+
+def test_waits_double_up_to_the_longest() -> None:
+    backoff = Backoff(50, 1000, middle)
+    assert [round(backoff.delay_s(failures) * 1000) for failures in range(8)] == [0, 50, 100, 200, 400, 800, 1000, 1000]
+
+
+@given(st.integers(0, 10**6), st.floats(0, 1, exclude_max=True))
+def test_waits_stay_within_a_fifth(failures: int, random: float) -> None:
+    wait = Backoff(50, 1000, lambda: random).delay_s(failures)
+    assert wait == 0 if failures == 0 else 0.04 <= wait <= 1.2
+
+
+def test_an_address_backs_off_alone_and_recovers_at_once() -> None:
+    known = reachability()
+    assert known.retry_at(A) == 0.0
+    known.failed(A, 100.0, REFUSED)
+    assert known.retry_at(A) == pytest.approx(100.05)
+    assert known.last_error(A) is REFUSED
+    assert known.retry_at(B) == 0.0
+    assert known.last_error(B) is None
+    known.failed(A, 101.0, REFUSED)
+    assert known.retry_at(A) == pytest.approx(101.1)
+    known.succeeded(A)
+    assert known.retry_at(A) == 0.0
+    assert known.last_error(A) is None
+    known.lost(A, 200.0, REFUSED)
+    assert known.retry_at(A) == pytest.approx(200.05)
+
+
+def test_connections_lost_together_are_one_failure() -> None:
+    known = reachability()
+    for delay in (0.0, 0.001, 0.002):
+        known.lost(A, 100.0 + delay, KafkaConnectionError(f"after {delay}"))
+    assert known.retry_at(A) == pytest.approx(100.05)
+    assert str(known.last_error(A)) == "after 0.002"
+
+
+def test_the_setup_timeout_grows_with_failed_connects_only() -> None:
+    known = reachability()
+    assert known.setup_timeout_s(A) == 10
+    known.lost(A, 1.0, REFUSED)
+    assert known.setup_timeout_s(A) == 10
+    known.failed(A, 2.0, REFUSED)
+    assert known.setup_timeout_s(A) == pytest.approx(20)
+    known.failed(A, 3.0, REFUSED)
+    assert known.setup_timeout_s(A) == pytest.approx(30)
+    known.succeeded(A)
+    assert known.setup_timeout_s(A) == 10
+
+
+def test_memory_is_bounded_and_the_latest_failures_are_kept() -> None:
+    known = reachability()
+    for port in range(REMEMBERED_ADDRESSES + 10):
+        known.failed(("host", port), 1.0, REFUSED)
+    assert known.last_error(("host", 0)) is None
+    assert known.last_error(("host", REMEMBERED_ADDRESSES)) is REFUSED

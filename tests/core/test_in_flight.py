@@ -1,0 +1,80 @@
+"""The ledger of requests that wait for their answer."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from aiokafka_lead._core.in_flight import InFlight, InFlightLedger
+from aiokafka_lead.errors import KafkaError, MalformedMessageError
+
+
+class FetchLike:
+    NAME = "Fetch"
+
+
+def nothing(response: object, error: KafkaError | None) -> None:
+    """No request here ends."""
+
+
+def send(ledger: InFlightLedger, deadline: float = 10.0) -> int:
+    correlation_id = ledger.next_id()
+    ledger.add(InFlight(correlation_id, FetchLike, 12, deadline, nothing))
+    return correlation_id
+
+
+def test_answers_match_in_order() -> None:
+    ledger = InFlightLedger()
+    ids = [send(ledger) for _ in range(3)]
+    assert ids == [0, 1, 2]
+    assert len(ledger) == 3
+    assert [ledger.take(correlation_id).correlation_id for correlation_id in ids] == ids
+    assert ledger.oldest() is None
+
+
+def test_an_answer_out_of_order_is_a_protocol_error_that_keeps_the_ledger() -> None:
+    ledger = InFlightLedger()
+    first, second = send(ledger), send(ledger)
+    with pytest.raises(MalformedMessageError, match=r"1 where 0 \(Fetch\) was due"):
+        ledger.take(second)
+    assert ledger.take(first).correlation_id == first
+
+
+def test_an_answer_to_nothing_is_a_protocol_error() -> None:
+    with pytest.raises(MalformedMessageError, match="to no request"):
+        InFlightLedger().take(0)
+
+
+def test_ids_of_requests_without_answer_are_skipped() -> None:
+    ledger = InFlightLedger()
+    first = send(ledger)
+    ledger.next_id()
+    second = send(ledger)
+    assert (ledger.take(first).correlation_id, ledger.take(second).correlation_id) == (0, 2)
+
+
+def test_the_earliest_deadline_counts_whatever_the_order() -> None:
+    ledger = InFlightLedger()
+    assert ledger.next_deadline() == math.inf
+    send(ledger, 30.0)
+    quick = send(ledger, 5.0)
+    assert ledger.next_deadline() == 5.0
+    assert ledger.expired(4.9) is None
+    expired = ledger.expired(5.0)
+    assert expired is not None
+    assert expired.correlation_id == quick
+
+
+def test_drain_hands_out_everything_in_order_once() -> None:
+    ledger = InFlightLedger()
+    ids = [send(ledger) for _ in range(3)]
+    assert [entry.correlation_id for entry in ledger.drain()] == ids
+    assert ledger.drain() == []
+    assert len(ledger) == 0
+
+
+def test_correlation_ids_wrap_within_int32() -> None:
+    ledger = InFlightLedger()
+    ledger._next_id = 2**31 - 2
+    assert [ledger.next_id() for _ in range(3)] == [2**31 - 2, 2**31 - 1, 0]

@@ -114,9 +114,10 @@ class BrokerError(KafkaError):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.__module__ = __name__
+        if cls.__module__.startswith(f"{__package__}._broker_errors"):
+            cls.__module__ = __name__
         if "code" in cls.__dict__:
-            _BY_CODE[cls.code] = cls
+            _BY_CODE.setdefault(cls.code, cls)
 
 
 _BY_CODE: dict[int, type[BrokerError]] = {}
@@ -132,6 +133,12 @@ class InvalidMetadataError(RetriableBrokerError):
     """A broker's answer which shows that the client's metadata is stale (Java: ``InvalidMetadataException``)."""
 
     refreshes_metadata = True
+
+
+class UnknownServerError(BrokerError):
+    """The broker failed in a way that it does not explain."""
+
+    code = -1
 
 
 def error_for_code(code: int) -> type[BrokerError]:
@@ -153,150 +160,7 @@ def raise_for_code(code: int, message: str = "", broker: str | None = None) -> N
 
 
 # The classes derive from those above, and this module is where they are imported from.
-from ._broker_errors.cluster import (  # noqa: E402
-    BrokerIdNotRegisteredError as BrokerIdNotRegisteredError,
-    ClusterAuthorizationFailedError as ClusterAuthorizationFailedError,
-    DelegationTokenAuthDisabledError as DelegationTokenAuthDisabledError,
-    DelegationTokenAuthorizationFailedError as DelegationTokenAuthorizationFailedError,
-    DelegationTokenExpiredError as DelegationTokenExpiredError,
-    DelegationTokenNotFoundError as DelegationTokenNotFoundError,
-    DelegationTokenOwnerMismatchError as DelegationTokenOwnerMismatchError,
-    DelegationTokenRequestNotAllowedError as DelegationTokenRequestNotAllowedError,
-    DuplicateBrokerRegistrationError as DuplicateBrokerRegistrationError,
-    DuplicateResourceError as DuplicateResourceError,
-    DuplicateVoterError as DuplicateVoterError,
-    FeatureUpdateFailedError as FeatureUpdateFailedError,
-    GroupAuthorizationFailedError as GroupAuthorizationFailedError,
-    IllegalSaslStateError as IllegalSaslStateError,
-    InconsistentClusterIdError as InconsistentClusterIdError,
-    InconsistentVoterSetError as InconsistentVoterSetError,
-    IneligibleReplicaError as IneligibleReplicaError,
-    InvalidConfigError as InvalidConfigError,
-    InvalidPrincipalTypeError as InvalidPrincipalTypeError,
-    InvalidRegistrationError as InvalidRegistrationError,
-    InvalidRequestError as InvalidRequestError,
-    InvalidUpdateVersionError as InvalidUpdateVersionError,
-    InvalidVoterKeyError as InvalidVoterKeyError,
-    MismatchedEndpointTypeError as MismatchedEndpointTypeError,
-    NetworkError as NetworkError,
-    NewLeaderElectedError as NewLeaderElectedError,
-    NotControllerError as NotControllerError,
-    OperationNotAttemptedError as OperationNotAttemptedError,
-    PrincipalDeserializationFailureError as PrincipalDeserializationFailureError,
-    RebootstrapRequiredError as RebootstrapRequiredError,
-    ResourceNotFoundError as ResourceNotFoundError,
-    SaslAuthenticationFailedError as SaslAuthenticationFailedError,
-    SecurityDisabledError as SecurityDisabledError,
-    StaleBrokerEpochError as StaleBrokerEpochError,
-    StaleControllerEpochError as StaleControllerEpochError,
-    TelemetryTooLargeError as TelemetryTooLargeError,
-    ThrottlingQuotaExceededError as ThrottlingQuotaExceededError,
-    TopicAuthorizationFailedError as TopicAuthorizationFailedError,
-    TransactionalIdAuthorizationFailedError as TransactionalIdAuthorizationFailedError,
-    UnacceptableCredentialError as UnacceptableCredentialError,
-    UnknownControllerIdError as UnknownControllerIdError,
-    UnknownServerError as UnknownServerError,
-    UnknownSubscriptionIdError as UnknownSubscriptionIdError,
-    UnsupportedEndpointTypeError as UnsupportedEndpointTypeError,
-    UnsupportedSaslMechanismError as UnsupportedSaslMechanismError,
-    UnsupportedVersionError as UnsupportedVersionError,
-    VoterNotFoundError as VoterNotFoundError,
-)
-from ._broker_errors.group import (  # noqa: E402
-    ConcurrentTransactionsError as ConcurrentTransactionsError,
-    CoordinatorLoadInProgressError as CoordinatorLoadInProgressError,
-    CoordinatorNotAvailableError as CoordinatorNotAvailableError,
-    DuplicateSequenceNumberError as DuplicateSequenceNumberError,
-    FencedInstanceIdError as FencedInstanceIdError,
-    FencedMemberEpochError as FencedMemberEpochError,
-    FencedStateEpochError as FencedStateEpochError,
-    GroupIdNotFoundError as GroupIdNotFoundError,
-    GroupMaxSizeReachedError as GroupMaxSizeReachedError,
-    GroupSubscribedToTopicError as GroupSubscribedToTopicError,
-    IllegalGenerationError as IllegalGenerationError,
-    InconsistentGroupProtocolError as InconsistentGroupProtocolError,
-    InvalidCommitOffsetSizeError as InvalidCommitOffsetSizeError,
-    InvalidGroupIdError as InvalidGroupIdError,
-    InvalidProducerEpochError as InvalidProducerEpochError,
-    InvalidProducerIdMappingError as InvalidProducerIdMappingError,
-    InvalidRecordStateError as InvalidRecordStateError,
-    InvalidRegularExpressionError as InvalidRegularExpressionError,
-    InvalidSessionTimeoutError as InvalidSessionTimeoutError,
-    InvalidShareSessionEpochError as InvalidShareSessionEpochError,
-    InvalidTransactionTimeoutError as InvalidTransactionTimeoutError,
-    InvalidTxnStateError as InvalidTxnStateError,
-    MemberIdRequiredError as MemberIdRequiredError,
-    NonEmptyGroupError as NonEmptyGroupError,
-    NotCoordinatorError as NotCoordinatorError,
-    OffsetMetadataTooLargeError as OffsetMetadataTooLargeError,
-    OutOfOrderSequenceNumberError as OutOfOrderSequenceNumberError,
-    ProducerFencedError as ProducerFencedError,
-    RebalanceInProgressError as RebalanceInProgressError,
-    ShareSessionLimitReachedError as ShareSessionLimitReachedError,
-    ShareSessionNotFoundError as ShareSessionNotFoundError,
-    StaleMemberEpochError as StaleMemberEpochError,
-    StreamsInvalidTopologyEpochError as StreamsInvalidTopologyEpochError,
-    StreamsInvalidTopologyError as StreamsInvalidTopologyError,
-    StreamsTopologyFencedError as StreamsTopologyFencedError,
-    TransactionAbortableError as TransactionAbortableError,
-    TransactionCoordinatorFencedError as TransactionCoordinatorFencedError,
-    TransactionalIdNotFoundError as TransactionalIdNotFoundError,
-    UnknownMemberIdError as UnknownMemberIdError,
-    UnknownProducerIdError as UnknownProducerIdError,
-    UnreleasedInstanceIdError as UnreleasedInstanceIdError,
-    UnstableOffsetCommitError as UnstableOffsetCommitError,
-    UnsupportedAssignorError as UnsupportedAssignorError,
-)
-from ._broker_errors.log import (  # noqa: E402
-    BrokerNotAvailableError as BrokerNotAvailableError,
-    CorruptRecordError as CorruptRecordError,
-    ElectionNotNeededError as ElectionNotNeededError,
-    EligibleLeadersNotAvailableError as EligibleLeadersNotAvailableError,
-    FencedLeaderEpochError as FencedLeaderEpochError,
-    FetchSessionIdNotFoundError as FetchSessionIdNotFoundError,
-    FetchSessionTopicIdError as FetchSessionTopicIdError,
-    InconsistentTopicIdError as InconsistentTopicIdError,
-    InvalidFetchSessionEpochError as InvalidFetchSessionEpochError,
-    InvalidFetchSizeError as InvalidFetchSizeError,
-    InvalidPartitionsError as InvalidPartitionsError,
-    InvalidRecordError as InvalidRecordError,
-    InvalidReplicaAssignmentError as InvalidReplicaAssignmentError,
-    InvalidReplicationFactorError as InvalidReplicationFactorError,
-    InvalidRequiredAcksError as InvalidRequiredAcksError,
-    InvalidTimestampError as InvalidTimestampError,
-    InvalidTopicError as InvalidTopicError,
-    KafkaStorageError as KafkaStorageError,
-    LeaderNotAvailableError as LeaderNotAvailableError,
-    ListenerNotFoundError as ListenerNotFoundError,
-    LogDirNotFoundError as LogDirNotFoundError,
-    MessageTooLargeError as MessageTooLargeError,
-    NoReassignmentInProgressError as NoReassignmentInProgressError,
-    NotEnoughReplicasAfterAppendError as NotEnoughReplicasAfterAppendError,
-    NotEnoughReplicasError as NotEnoughReplicasError,
-    NotLeaderOrFollowerError as NotLeaderOrFollowerError,
-    OffsetMovedToTieredStorageError as OffsetMovedToTieredStorageError,
-    OffsetNotAvailableError as OffsetNotAvailableError,
-    OffsetOutOfRangeError as OffsetOutOfRangeError,
-    PolicyViolationError as PolicyViolationError,
-    PositionOutOfRangeError as PositionOutOfRangeError,
-    PreferredLeaderNotAvailableError as PreferredLeaderNotAvailableError,
-    ReassignmentInProgressError as ReassignmentInProgressError,
-    RecordListTooLargeError as RecordListTooLargeError,
-    ReplicaNotAvailableError as ReplicaNotAvailableError,
-    RequestTimedOutError as RequestTimedOutError,
-    SnapshotNotFoundError as SnapshotNotFoundError,
-    TopicAlreadyExistsError as TopicAlreadyExistsError,
-    TopicDeletionDisabledError as TopicDeletionDisabledError,
-    UnknownLeaderEpochError as UnknownLeaderEpochError,
-    UnknownTopicIdError as UnknownTopicIdError,
-    UnknownTopicOrPartitionError as UnknownTopicOrPartitionError,
-    UnsupportedCompressionTypeError as UnsupportedCompressionTypeError,
-    UnsupportedForMessageFormatError as UnsupportedForMessageFormatError,
-)
-from ._read_errors import (  # noqa: E402
-    CorruptBatchError as CorruptBatchError,
-    FetchOffsetOutOfRangeError as FetchOffsetOutOfRangeError,
-    LogTruncationError as LogTruncationError,
-    PartitionReadError as PartitionReadError,
-    RecordDeserializationError as RecordDeserializationError,
-)
+from ._broker_errors.cluster import *  # noqa: E402, F403
+from ._broker_errors.group import *  # noqa: E402, F403
+from ._broker_errors.log import *  # noqa: E402, F403
+from ._read_errors import *  # noqa: E402, F403

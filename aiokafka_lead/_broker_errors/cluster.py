@@ -8,12 +8,6 @@ from __future__ import annotations
 from ..errors import BrokerError, InvalidMetadataError, RetriableBrokerError
 
 
-class UnknownServerError(BrokerError):
-    """The broker failed in a way that it does not explain."""
-
-    code = -1
-
-
 class StaleControllerEpochError(BrokerError):
     """The controller moved to another broker."""
 

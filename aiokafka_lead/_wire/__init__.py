@@ -1,7 +1,7 @@
 """Kafka's protocol: messages, their codecs, frames, and the negotiation of versions.
 
-The classes of an API are in a module of their own, ``aiokafka_lead._wire.messages.<api>``, which is imported where it is
-used; nothing here imports one.
+The classes of an API are in a module of their own, ``aiokafka_lead._wire.messages.<api>``, which is imported where it
+is used; nothing here imports one.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 """Frames: a length, a header, a body. Both sides of a connection.
 
 The header's version follows from the body's (KIP-482): flexible requests have header version 2 and flexible responses
-version 1, else 1 and 0. The one exception is the response to ApiVersions, whose header stays at version 0, since a client
-must be able to read it before it knows anything about the broker.
+version 1, else 1 and 0. The one exception is the response to ApiVersions, whose header stays at version 0, since a
+client must be able to read it before it knows anything about the broker.
 """
 
 from __future__ import annotations
 
+import struct
 from functools import lru_cache
-from struct import Struct as Layout
-from struct import error as LayoutError
 from typing import Any, NamedTuple, TypeVar
 
 from ..errors import EncodeError, MalformedMessageError, UnsupportedVersionError
@@ -23,10 +22,10 @@ R = TypeVar("R", bound=Response)
 API_VERSIONS_KEY = 18
 
 _UNSUPPORTED_VERSION_CODE = 35
-_REQUEST_HEADER = Layout(">ihhih")
-_REQUEST_FIELDS = Layout(">hhih")
-_INT32 = Layout(">i")
-_LENGTH_AND_ID = Layout(">ii")
+_REQUEST_HEADER = struct.Struct(">ihhih")
+_REQUEST_FIELDS = struct.Struct(">hhih")
+_INT32 = struct.Struct(">i")
+_LENGTH_AND_ID = struct.Struct(">ii")
 
 
 class RequestHeader(NamedTuple):
@@ -103,7 +102,7 @@ def peek_correlation_id(frame: Buffer) -> int:
     """The correlation id of a response's frame, without its length. Raises `MalformedMessageError`."""
     try:
         correlation_id: int = _INT32.unpack_from(frame)[0]
-    except LayoutError:
+    except struct.error:
         raise MalformedMessageError(f"a response of {len(frame)} bytes has no correlation id") from None
     return correlation_id
 
@@ -162,7 +161,7 @@ def _read_request_header(view: memoryview) -> tuple[RequestHeader, int]:
     """The header up to the client id, which every version has alike, and the position after it."""
     try:
         api_key, version, correlation_id, size = _REQUEST_FIELDS.unpack_from(view)
-    except LayoutError:
+    except struct.error:
         raise MalformedMessageError(f"a request of {len(view)} bytes has no header") from None
     position = _REQUEST_FIELDS.size
     if size < 0:

@@ -18,9 +18,9 @@ DEFAULT: Any = object()
 
 
 class Struct:
-    """Part of a message. Fields are attributes; the constructor takes them by keyword and knows the schema's defaults."""
+    """Part of a message: fields are attributes, which the constructor takes by keyword; defaults are the schema's."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     FIELDS: ClassVar[tuple[str, ...]] = ()
     """The schema, a line for each field, in the notation of `aiokafka_lead._wire.schema`."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from struct import Struct as Layout
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 from uuid import UUID
 
 from ..errors import EncodeError, MalformedMessageError, UnsupportedVersionError
@@ -121,7 +121,10 @@ def put_records(chunks: list[Buffer], out: bytearray, records: Records, flexible
     if records is None:
         out += b"\0" if flexible else b"\xff\xff\xff\xff"
         return out
-    parts = [records] if isinstance(records, (bytes, bytearray, memoryview)) else records
+    if isinstance(records, (bytes, bytearray, memoryview)):
+        parts: Sequence[Buffer] = [cast("Buffer", records)]
+    else:
+        parts = records
     size = sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
     out += uvarint(size + 1) if flexible else size.to_bytes(4, "big", signed=True)
     if size < COPY_BELOW_BYTES:

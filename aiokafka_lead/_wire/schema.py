@@ -1,7 +1,8 @@
 """The notation of message schemas, read by the code generator and by the codec compiler.
 
 A field is one line: ``name type versions [null versions] [tag number] [= default] [ignorable]``, for example
-``error_message string 8+ null 8+ = null ignorable``. Types are those of Kafka's schemas; ``[]`` in front makes an array.
+``error_message string 8+ null 8+ = null ignorable``. Types are those of Kafka's schemas; ``[]`` in front makes an
+array.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class ApiVersions:
     ``finalized_features_epoch`` is -1 where the broker gave none.
     """
 
-    __slots__ = ("_ranges", "_chosen", "finalized_features", "finalized_features_epoch")
+    __slots__ = ("_chosen", "_ranges", "finalized_features", "finalized_features_epoch")
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """Writes, or with ``--check`` compares, what is generated.
 
-    python -m aiokafka_lead._wire.codegen                            protocol.txt -> messages/*.py, api_key.py
-    python -m aiokafka_lead._wire.codegen --jar kafka-clients.jar    the jar -> protocol.txt -> modules
-    python -m aiokafka_lead._wire.codegen --check [--jar JAR]        exit status 1 and names where something is stale
+python -m aiokafka_lead._wire.codegen                            protocol.txt -> messages/*.py, api_key.py
+python -m aiokafka_lead._wire.codegen --jar kafka-clients.jar    the jar -> protocol.txt -> modules
+python -m aiokafka_lead._wire.codegen --check [--jar JAR]        exit status 1 and names where something is stale
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def stale_files() -> list[Path]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m aiokafka_lead._wire.codegen", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m aiokafka_lead._wire.codegen", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a generated file is stale")
     parser.add_argument("--jar", type=Path, help="kafka-clients' jar: read the facts anew")
     arguments = parser.parse_args()

@@ -41,7 +41,8 @@ def read_jar(path: Path) -> tuple[str, list[Api]]:
     apis = [
         _api(schema, schemas[name.removesuffix("Request") + "Response"])
         for name, schema in schemas.items()
-        if {"broker", "zkBroker"} & set(schema.get("listeners", ())) and name.removesuffix("Request") not in INTER_BROKER
+        if {"broker", "zkBroker"} & set(schema.get("listeners", ()))
+        and name.removesuffix("Request") not in INTER_BROKER
     ]
     apis.sort(key=lambda api: api.key or 0)
     return release[1], [*apis, *(_data(schemas[name]) for name in DATA_SCHEMAS)]

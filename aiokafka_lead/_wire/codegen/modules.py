@@ -9,6 +9,7 @@ from .jar import snake_case
 from .notation import Api, Struct
 
 _BANNER = "Made by `python -m aiokafka_lead._wire.codegen`; do not edit."
+_LINE_LENGTH = 120
 _TYPES = {"string": "str", "bytes": "bytes", "records": "Records", "bool": "bool", "float64": "float", "uuid": "UUID"}
 
 
@@ -20,17 +21,21 @@ def render_module(api: Api) -> str:
     """The source of one API's module."""
     ordered = sorted(api.structs, key=lambda struct: struct.kind == "request")
     classes = [line for struct in ordered for line in _class(api, struct)]
-    bases = {"struct": "Struct", "request": "Request", "response": "Response", "message": "Message"}
     body = "\n".join(classes)
-    names = sorted({bases[struct.kind] for struct in api.structs} | {n for n in ("DEFAULT", "ZERO_UUID") if n in body})
+    constants = [name for name in ("DEFAULT", "ZERO_UUID") if name in body]
+    names = constants + sorted({struct.kind.capitalize() for struct in api.structs})
     typing = [f"    from ..message import {name}\n" for name in ("Records",) if f": {name} = " in body]
     if "UUID" in body.replace("ZERO_UUID", ""):
         typing.insert(0, "    from uuid import UUID\n" + ("\n" if typing else ""))
     checking = "\nif TYPE_CHECKING:\n" + "".join(typing) if typing else ""
     of = f"{api.name} (API key {api.key})" if api.key is not None else api.name
     lines = [
-        f'"""{of}, versions {api.versions}. {_BANNER}"""',
+        f'"""{of}, versions {api.versions}.',
         "",
+        _BANNER,
+        '"""',
+        "",
+        *(["# ruff: noqa: RUF023 (slots are in the order of the schema)", ""] if _unsorted(api) else []),
         "from __future__ import annotations",
         "",
         *(["from typing import TYPE_CHECKING", ""] if typing else []),
@@ -39,14 +44,22 @@ def render_module(api: Api) -> str:
     return "\n".join(lines) + "\n" + checking + body + "\n"
 
 
+def _unsorted(api: Api) -> bool:
+    slots = [[field.name for field in struct.fields] for struct in api.structs]
+    return any(names != sorted(names) for names in slots)
+
+
 def _class(api: Api, struct: Struct) -> Iterator[str]:
     base = struct.kind.capitalize()
     if struct.kind == "request":
         base = f"Request[{api.name}Response]"
     yield f"\n\nclass {struct.name}({base}):"
-    slots = ", ".join(f'"{field.name}"' for field in struct.fields) + ("," if len(struct.fields) == 1 else "")
-    yield from _tuple("__slots__", [f'"{field.name}"' for field in struct.fields], slots)
-    yield from _tuple("FIELDS", [f'"{field}"' for field in struct.fields], None)
+    slots = [f'"{field.name}"' for field in struct.fields]
+    if sum(len(slot) + 2 for slot in slots) <= 100:
+        yield f"    __slots__ = ({', '.join(slots)}{',' if len(slots) == 1 else ''})"
+    else:
+        yield from _tuple("__slots__", slots)
+    yield from _tuple("FIELDS", [f'"{field}"' for field in struct.fields])
     if struct.kind != "struct":
         yield f'    NAME = "{api.name}"'
         if api.key is not None:
@@ -75,14 +88,21 @@ def _class(api: Api, struct: Struct) -> Iterator[str]:
         if field.type == "records":
             yield f"        self.{field.name}: memoryview | None = {value}  # type: ignore[assignment]"
         else:
-            yield f"        self.{field.name}: {_annotation(field)} = {value}"
+            yield from _assignment(f"        self.{field.name}: {_annotation(field)}", value)
 
 
-def _tuple(name: str, items: list[str], inline: str | None) -> Iterator[str]:
-    if not items:
-        yield f"    {name} = ()"
-    elif inline is not None and len(inline) < 100:
-        yield f"    {name} = ({inline})"
+def _assignment(target: str, value: str) -> Iterator[str]:
+    if len(target) + len(value) + 3 <= _LINE_LENGTH:
+        yield f"{target} = {value}"
+    else:
+        yield f"{target} = ("
+        yield f"            {value}"
+        yield "        )"
+
+
+def _tuple(name: str, items: list[str]) -> Iterator[str]:
+    if len(items) < 2:
+        yield f"    {name} = ({''.join(f'{item},' for item in items)})"
     else:
         yield f"    {name} = ("
         yield from (f"        {item}," for item in items)

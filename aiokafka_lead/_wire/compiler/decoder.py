@@ -1,7 +1,7 @@
 """Decoders: ``decode(buffer, position, end) -> (message, position)``.
 
-Fields of a fixed size that follow each other, and the length or count after them, are read by one ``unpack_from``, which
-also checks their bounds. Lengths are checked against the bytes that remain before anything is made from them.
+Fields of a fixed size that follow each other, and the length or count after them, are read by one ``unpack_from``,
+which also checks their bounds. Lengths are checked against the bytes that remain before anything is made from them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias
 from .. import primitives
 from ..message import ZERO_UUID, Buffer, Message, Struct
 from ..schema import FIXED_FORMATS, Field
-from .source import Source, fields_of, layout, minimum_size, struct_class
+from .source import ARRAY_FORMATS, Source, array_name, fields_of, layout, minimum_size, struct_class
 
 Decoder: TypeAlias = "Callable[[Buffer, int, int], tuple[Message, int]]"
 
@@ -24,7 +24,7 @@ _HELPERS = {
     "skip_tags": primitives.skip_tags,
     "uvarint_tail": primitives.uvarint_tail,
     "uuid": primitives.uuid_from_bytes,
-    **{f"array_{kind}": primitives.ArrayReaders(kind) for kind in set("?bhHiIqd")},
+    **{array_name(kind): primitives.ArrayReaders(kind) for kind in ARRAY_FORMATS},
 }
 
 
@@ -198,8 +198,7 @@ class _DecoderWriter(Source):
             self.line(f"{target} = [uuid(bytes(buf[p : p + 16])) for p in range(pos, pos + 16 * {count}, 16)]")
             self.line(f"pos += 16 * {count}")
         elif kind is not None:
-            size = layout(kind).size
-            self.line(f"{target} = list(array_{'B_' if kind == '?' else kind}[{count}](buf, pos)); pos += {size} * {count}")
+            self.line(f"{target} = list({array_name(kind)}[{count}](buf, pos)); pos += {layout(kind).size} * {count}")
         else:
             items, item = self.local("a"), self.local("m")
             self.line(f"{target} = {items} = []")
@@ -211,6 +210,3 @@ class _DecoderWriter(Source):
                 self._sized(field.element, False, field.name, item)
             self.line(f"{items}.append({item})")
             self.dedent()
-
-
-_HELPERS["array_B_"] = _HELPERS.pop("array_?")

@@ -1,7 +1,8 @@
 """Encoders: ``encode(message, chunks, out) -> out``.
 
-Everything is appended to ``out``; where large records pass through, ``out`` and they are appended to ``chunks`` and a new
-``out`` goes on. Fields of a fixed size that follow each other, and the length after them, are written by one ``pack``.
+Everything is appended to ``out``; where large records pass through, ``out`` and they are appended to ``chunks`` and a
+new ``out`` goes on. Fields of a fixed size that follow each other, and the length after them, are written by one
+``pack``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TypeAlias
 from .. import primitives
 from ..message import ZERO_UUID, Buffer, Message, Struct
 from ..schema import FIXED_FORMATS, NO_VERSIONS, Field
-from .source import Source, fields_of, layout, struct_class
+from .source import ARRAY_FORMATS, Source, array_name, fields_of, layout, struct_class
 
 Encoder: TypeAlias = "Callable[[Message, list[Buffer], bytearray], bytearray]"
 
@@ -23,8 +24,7 @@ _HELPERS = {
     "null_field": primitives.null_field,
     "put_records": primitives.put_records,
     "uvarint": primitives.uvarint,
-    **{f"array_{kind}": primitives.ArrayWriters(kind) for kind in set("bhHiIqd")},
-    "array_B_": primitives.ArrayWriters("?"),
+    **{array_name(kind): primitives.ArrayWriters(kind) for kind in ARRAY_FORMATS},
 }
 
 
@@ -186,7 +186,8 @@ class _EncoderWriter(Source):
             self._null(var, wide=True)
         self.line(f"{count} = len({var})")
         if self.flexible:
-            self.line(f"out += {self._run('B', f'{count} + 1')} if {count} < 127 else {self._run()} + uvarint({count} + 1)")
+            long = f"{self._run()} + uvarint({count} + 1)"
+            self.line(f"out += {self._run('B', f'{count} + 1')} if {count} < 127 else {long}")
         else:
             self.line(f"out += {self._run('i', count)}")
         self._done()
@@ -199,7 +200,7 @@ class _EncoderWriter(Source):
         if field.element == "uuid":
             self.line(f"out += b''.join([u.bytes for u in {var}])")
         elif kind is not None:
-            self.line(f"out += array_{'B_' if kind == '?' else kind}[{count}](*{var})")
+            self.line(f"out += {array_name(kind)}[{count}](*{var})")
         else:
             item = self.local("m")
             self.line(f"for {item} in {var}:")

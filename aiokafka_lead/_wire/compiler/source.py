@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import sys
-from functools import cache, lru_cache
+from functools import cache
 from struct import Struct as Layout
 from typing import Any
 
 from ..message import Struct
 from ..schema import FIXED_FORMATS, Field
 
-layout = lru_cache(maxsize=None)(lambda formats: Layout(">" + formats))
-"""The `struct.Struct` of a run of format characters; codecs share them."""
-
 
 @cache
+def layout(formats: str) -> Layout:
+    """The `struct.Struct` of a run of format characters; codecs share them."""
+    return Layout(">" + formats)
+
+
+ARRAY_FORMATS = sorted(set(FIXED_FORMATS.values()) - {"16s"})
+"""Format characters of arrays that are read or written at once."""
+
+
+def array_name(kind: str) -> str:
+    """The name of such an array's readers or writers."""
+    return "array_" + kind.replace("?", "bool")
+
+
+_fields: dict[type[Struct], tuple[Field, ...]] = {}
+
+
 def fields_of(struct: type[Struct]) -> tuple[Field, ...]:
-    return tuple(map(Field.parse, struct.FIELDS))
+    """The struct's schema."""
+    known = _fields.get(struct)
+    if known is None:
+        known = _fields[struct] = tuple(map(Field.parse, struct.FIELDS))
+    return known
 
 
 def struct_class(owner: type[Struct], name: str) -> type[Struct]:
     """The class of a nested struct, which the same module defines."""
-    found = getattr(sys.modules[owner.__module__], name)
-    assert issubclass(found, Struct)
+    found: type[Struct] = getattr(sys.modules[owner.__module__], name)
     return found
 
 

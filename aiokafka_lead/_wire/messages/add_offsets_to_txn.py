@@ -1,4 +1,9 @@
-"""AddOffsetsToTxn (API key 25), versions 0-4. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""AddOffsetsToTxn (API key 25), versions 0-4.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""AddPartitionsToTxn (API key 24), versions 0-5. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""AddPartitionsToTxn (API key 24), versions 0-5.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -79,7 +84,9 @@ class AddPartitionsToTxnTopicResult(Struct):
         results_by_partition: list[AddPartitionsToTxnPartitionResult] = DEFAULT,
     ) -> None:
         self.name: str = name
-        self.results_by_partition: list[AddPartitionsToTxnPartitionResult] = [] if results_by_partition is DEFAULT else results_by_partition
+        self.results_by_partition: list[AddPartitionsToTxnPartitionResult] = (
+            [] if results_by_partition is DEFAULT else results_by_partition
+        )
 
 
 class AddPartitionsToTxnResult(Struct):
@@ -123,8 +130,12 @@ class AddPartitionsToTxnResponse(Response):
     ) -> None:
         self.throttle_time_ms: int = throttle_time_ms
         self.error_code: int = error_code
-        self.results_by_transaction: list[AddPartitionsToTxnResult] = [] if results_by_transaction is DEFAULT else results_by_transaction
-        self.results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = [] if results_by_topic_v3_and_below is DEFAULT else results_by_topic_v3_and_below
+        self.results_by_transaction: list[AddPartitionsToTxnResult] = (
+            [] if results_by_transaction is DEFAULT else results_by_transaction
+        )
+        self.results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = (
+            [] if results_by_topic_v3_and_below is DEFAULT else results_by_topic_v3_and_below
+        )
 
 
 class AddPartitionsToTxnRequest(Request[AddPartitionsToTxnResponse]):
@@ -162,4 +173,6 @@ class AddPartitionsToTxnRequest(Request[AddPartitionsToTxnResponse]):
         self.v3_and_below_transactional_id: str = v3_and_below_transactional_id
         self.v3_and_below_producer_id: int = v3_and_below_producer_id
         self.v3_and_below_producer_epoch: int = v3_and_below_producer_epoch
-        self.v3_and_below_topics: list[AddPartitionsToTxnTopic] = [] if v3_and_below_topics is DEFAULT else v3_and_below_topics
+        self.v3_and_below_topics: list[AddPartitionsToTxnTopic] = (
+            [] if v3_and_below_topics is DEFAULT else v3_and_below_topics
+        )

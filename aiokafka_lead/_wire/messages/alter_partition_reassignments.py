@@ -1,4 +1,9 @@
-"""AlterPartitionReassignments (API key 45), versions 0-1. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""AlterPartitionReassignments (API key 45), versions 0-1.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""AlterReplicaLogDirs (API key 34), versions 1-2. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""AlterReplicaLogDirs (API key 34), versions 1-2.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -97,9 +102,7 @@ class AlterReplicaLogDirsResponse(Response):
 
 class AlterReplicaLogDirsRequest(Request[AlterReplicaLogDirsResponse]):
     __slots__ = ("dirs",)
-    FIELDS = (
-        "dirs []AlterReplicaLogDir 0+",
-    )
+    FIELDS = ("dirs []AlterReplicaLogDir 0+",)
     NAME = "AlterReplicaLogDirs"
     API_KEY = 34
     MIN_VERSION = 1

@@ -1,10 +1,15 @@
-"""ConsumerGroupDescribe (API key 69), versions 0-1. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""ConsumerGroupDescribe (API key 69), versions 0-1.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..message import DEFAULT, Request, Response, Struct, ZERO_UUID
+from ..message import DEFAULT, ZERO_UUID, Request, Response, Struct
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -32,9 +37,7 @@ class TopicPartitions(Struct):
 
 class Assignment(Struct):
     __slots__ = ("topic_partitions",)
-    FIELDS = (
-        "topic_partitions []TopicPartitions 0+",
-    )
+    FIELDS = ("topic_partitions []TopicPartitions 0+",)
 
     def __init__(
         self,

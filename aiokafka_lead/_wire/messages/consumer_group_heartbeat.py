@@ -1,10 +1,15 @@
-"""ConsumerGroupHeartbeat (API key 68), versions 0-1. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""ConsumerGroupHeartbeat (API key 68), versions 0-1.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..message import DEFAULT, Request, Response, Struct, ZERO_UUID
+from ..message import DEFAULT, ZERO_UUID, Request, Response, Struct
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -46,9 +51,7 @@ class ResponseTopicPartitions(Struct):
 
 class Assignment(Struct):
     __slots__ = ("topic_partitions",)
-    FIELDS = (
-        "topic_partitions []ResponseTopicPartitions 0+",
-    )
+    FIELDS = ("topic_partitions []ResponseTopicPartitions 0+",)
 
     def __init__(
         self,

@@ -1,4 +1,7 @@
-"""ControlRecordTypeSchema, versions 0. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""ControlRecordTypeSchema, versions 0.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,7 @@ from ..message import Message
 
 class ControlRecordTypeSchema(Message):
     __slots__ = ("type",)
-    FIELDS = (
-        "type int16 0+",
-    )
+    FIELDS = ("type int16 0+",)
     NAME = "ControlRecordTypeSchema"
     MIN_VERSION = 0
     MAX_VERSION = 0

@@ -1,4 +1,9 @@
-"""CreateAcls (API key 30), versions 1-3. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""CreateAcls (API key 30), versions 1-3.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -86,9 +91,7 @@ class CreateAclsResponse(Response):
 
 class CreateAclsRequest(Request[CreateAclsResponse]):
     __slots__ = ("creations",)
-    FIELDS = (
-        "creations []AclCreation 0+",
-    )
+    FIELDS = ("creations []AclCreation 0+",)
     NAME = "CreateAcls"
     API_KEY = 30
     MIN_VERSION = 1

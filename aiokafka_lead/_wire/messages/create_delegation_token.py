@@ -1,4 +1,9 @@
-"""CreateDelegationToken (API key 38), versions 1-3. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""CreateDelegationToken (API key 38), versions 1-3.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 

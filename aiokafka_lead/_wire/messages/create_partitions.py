@@ -1,4 +1,9 @@
-"""CreatePartitions (API key 37), versions 0-3. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""CreatePartitions (API key 37), versions 0-3.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -7,9 +12,7 @@ from ..message import DEFAULT, Request, Response, Struct
 
 class CreatePartitionsAssignment(Struct):
     __slots__ = ("broker_ids",)
-    FIELDS = (
-        "broker_ids []int32 0+",
-    )
+    FIELDS = ("broker_ids []int32 0+",)
 
     def __init__(
         self,

@@ -1,10 +1,15 @@
-"""CreateTopics (API key 19), versions 2-7. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""CreateTopics (API key 19), versions 2-7.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..message import DEFAULT, Request, Response, Struct, ZERO_UUID
+from ..message import DEFAULT, ZERO_UUID, Request, Response, Struct
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -1,4 +1,9 @@
-"""DeleteAcls (API key 31), versions 1-3. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""DeleteAcls (API key 31), versions 1-3.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -137,9 +142,7 @@ class DeleteAclsResponse(Response):
 
 class DeleteAclsRequest(Request[DeleteAclsResponse]):
     __slots__ = ("filters",)
-    FIELDS = (
-        "filters []DeleteAclsFilter 0+",
-    )
+    FIELDS = ("filters []DeleteAclsFilter 0+",)
     NAME = "DeleteAcls"
     API_KEY = 31
     MIN_VERSION = 1

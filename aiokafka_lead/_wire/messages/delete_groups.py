@@ -1,4 +1,9 @@
-"""DeleteGroups (API key 42), versions 0-2. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""DeleteGroups (API key 42), versions 0-2.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -46,9 +51,7 @@ class DeleteGroupsResponse(Response):
 
 class DeleteGroupsRequest(Request[DeleteGroupsResponse]):
     __slots__ = ("groups_names",)
-    FIELDS = (
-        "groups_names []string 0+",
-    )
+    FIELDS = ("groups_names []string 0+",)
     NAME = "DeleteGroups"
     API_KEY = 42
     MIN_VERSION = 0

@@ -1,10 +1,15 @@
-"""DeleteShareGroupOffsets (API key 92), versions 0. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""DeleteShareGroupOffsets (API key 92), versions 0.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..message import DEFAULT, Request, Response, Struct, ZERO_UUID
+from ..message import DEFAULT, ZERO_UUID, Request, Response, Struct
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -12,9 +17,7 @@ if TYPE_CHECKING:
 
 class DeleteShareGroupOffsetsRequestTopic(Struct):
     __slots__ = ("topic_name",)
-    FIELDS = (
-        "topic_name string 0+",
-    )
+    FIELDS = ("topic_name string 0+",)
 
     def __init__(
         self,

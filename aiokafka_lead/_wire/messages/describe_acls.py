@@ -1,4 +1,9 @@
-"""DescribeAcls (API key 29), versions 1-3. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""DescribeAcls (API key 29), versions 1-3.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""DescribeCluster (API key 60), versions 0-2. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""DescribeCluster (API key 60), versions 0-2.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""DescribeDelegationToken (API key 41), versions 1-3. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""DescribeDelegationToken (API key 41), versions 1-3.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -118,9 +123,7 @@ class DescribeDelegationTokenResponse(Response):
 
 class DescribeDelegationTokenRequest(Request[DescribeDelegationTokenResponse]):
     __slots__ = ("owners",)
-    FIELDS = (
-        "owners []DescribeDelegationTokenOwner 0+ null 0+",
-    )
+    FIELDS = ("owners []DescribeDelegationTokenOwner 0+ null 0+",)
     NAME = "DescribeDelegationToken"
     API_KEY = 41
     MIN_VERSION = 1

@@ -1,4 +1,9 @@
-"""DescribeLogDirs (API key 35), versions 1-5. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""DescribeLogDirs (API key 35), versions 1-5.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -118,9 +123,7 @@ class DescribeLogDirsResponse(Response):
 
 class DescribeLogDirsRequest(Request[DescribeLogDirsResponse]):
     __slots__ = ("topics",)
-    FIELDS = (
-        "topics []DescribableLogDirTopic 0+ null 0+",
-    )
+    FIELDS = ("topics []DescribableLogDirTopic 0+ null 0+",)
     NAME = "DescribeLogDirs"
     API_KEY = 35
     MIN_VERSION = 1

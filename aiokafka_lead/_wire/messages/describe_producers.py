@@ -1,4 +1,9 @@
-"""DescribeProducers (API key 61), versions 0. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""DescribeProducers (API key 61), versions 0.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -122,9 +127,7 @@ class DescribeProducersResponse(Response):
 
 class DescribeProducersRequest(Request[DescribeProducersResponse]):
     __slots__ = ("topics",)
-    FIELDS = (
-        "topics []TopicRequest 0+",
-    )
+    FIELDS = ("topics []TopicRequest 0+",)
     NAME = "DescribeProducers"
     API_KEY = 61
     MIN_VERSION = 0

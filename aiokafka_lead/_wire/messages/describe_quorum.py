@@ -1,10 +1,15 @@
-"""DescribeQuorum (API key 55), versions 0-2. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""DescribeQuorum (API key 55), versions 0-2.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..message import DEFAULT, Request, Response, Struct, ZERO_UUID
+from ..message import DEFAULT, ZERO_UUID, Request, Response, Struct
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -12,9 +17,7 @@ if TYPE_CHECKING:
 
 class RequestPartitionData(Struct):
     __slots__ = ("partition_index",)
-    FIELDS = (
-        "partition_index int32 0+",
-    )
+    FIELDS = ("partition_index int32 0+",)
 
     def __init__(
         self,
@@ -201,9 +204,7 @@ class DescribeQuorumResponse(Response):
 
 class DescribeQuorumRequest(Request[DescribeQuorumResponse]):
     __slots__ = ("topics",)
-    FIELDS = (
-        "topics []RequestTopicData 0+",
-    )
+    FIELDS = ("topics []RequestTopicData 0+",)
     NAME = "DescribeQuorum"
     API_KEY = 55
     MIN_VERSION = 0

@@ -1,10 +1,15 @@
-"""DescribeShareGroupOffsets (API key 90), versions 0-1. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""DescribeShareGroupOffsets (API key 90), versions 0-1.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..message import DEFAULT, Request, Response, Struct, ZERO_UUID
+from ..message import DEFAULT, ZERO_UUID, Request, Response, Struct
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -140,9 +145,7 @@ class DescribeShareGroupOffsetsResponse(Response):
 
 class DescribeShareGroupOffsetsRequest(Request[DescribeShareGroupOffsetsResponse]):
     __slots__ = ("groups",)
-    FIELDS = (
-        "groups []DescribeShareGroupOffsetsRequestGroup 0+",
-    )
+    FIELDS = ("groups []DescribeShareGroupOffsetsRequestGroup 0+",)
     NAME = "DescribeShareGroupOffsets"
     API_KEY = 90
     MIN_VERSION = 0

@@ -1,4 +1,9 @@
-"""DescribeTransactions (API key 65), versions 0. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""DescribeTransactions (API key 65), versions 0.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -90,9 +95,7 @@ class DescribeTransactionsResponse(Response):
 
 class DescribeTransactionsRequest(Request[DescribeTransactionsResponse]):
     __slots__ = ("transactional_ids",)
-    FIELDS = (
-        "transactional_ids []string 0+",
-    )
+    FIELDS = ("transactional_ids []string 0+",)
     NAME = "DescribeTransactions"
     API_KEY = 65
     MIN_VERSION = 0

@@ -1,4 +1,9 @@
-"""DescribeUserScramCredentials (API key 50), versions 0. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""DescribeUserScramCredentials (API key 50), versions 0.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -7,9 +12,7 @@ from ..message import DEFAULT, Request, Response, Struct
 
 class UserName(Struct):
     __slots__ = ("name",)
-    FIELDS = (
-        "name string 0+",
-    )
+    FIELDS = ("name string 0+",)
 
     def __init__(
         self,
@@ -89,9 +92,7 @@ class DescribeUserScramCredentialsResponse(Response):
 
 class DescribeUserScramCredentialsRequest(Request[DescribeUserScramCredentialsResponse]):
     __slots__ = ("users",)
-    FIELDS = (
-        "users []UserName 0+ null 0+",
-    )
+    FIELDS = ("users []UserName 0+ null 0+",)
     NAME = "DescribeUserScramCredentials"
     API_KEY = 50
     MIN_VERSION = 0

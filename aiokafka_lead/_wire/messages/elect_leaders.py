@@ -1,4 +1,9 @@
-"""ElectLeaders (API key 43), versions 0-2. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""ElectLeaders (API key 43), versions 0-2.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -81,7 +86,9 @@ class ElectLeadersResponse(Response):
     ) -> None:
         self.throttle_time_ms: int = throttle_time_ms
         self.error_code: int = error_code
-        self.replica_election_results: list[ReplicaElectionResult] = [] if replica_election_results is DEFAULT else replica_election_results
+        self.replica_election_results: list[ReplicaElectionResult] = (
+            [] if replica_election_results is DEFAULT else replica_election_results
+        )
 
 
 class ElectLeadersRequest(Request[ElectLeadersResponse]):

@@ -1,4 +1,9 @@
-"""EndTxn (API key 26), versions 0-5. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""EndTxn (API key 26), versions 0-5.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""EndTxnMarker, versions 0. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""EndTxnMarker, versions 0.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,7 @@ from ..message import Message
 
 class EndTxnMarker(Message):
     __slots__ = ("coordinator_epoch",)
-    FIELDS = (
-        "coordinator_epoch int32 0+",
-    )
+    FIELDS = ("coordinator_epoch int32 0+",)
     NAME = "EndTxnMarker"
     MIN_VERSION = 0
     MAX_VERSION = 0

@@ -1,4 +1,9 @@
-"""ExpireDelegationToken (API key 40), versions 1-2. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""ExpireDelegationToken (API key 40), versions 1-2.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 

@@ -1,10 +1,15 @@
-"""Fetch (API key 1), versions 4-18. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""Fetch (API key 1), versions 4-18.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..message import DEFAULT, Request, Response, Struct, ZERO_UUID
+from ..message import DEFAULT, ZERO_UUID, Request, Response, Struct
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -232,7 +237,9 @@ class PartitionData(Struct):
         self.diverging_epoch: EpochEndOffset = EpochEndOffset() if diverging_epoch is DEFAULT else diverging_epoch
         self.current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch() if current_leader is DEFAULT else current_leader
         self.snapshot_id: SnapshotId = SnapshotId() if snapshot_id is DEFAULT else snapshot_id
-        self.aborted_transactions: list[AbortedTransaction] | None = [] if aborted_transactions is DEFAULT else aborted_transactions
+        self.aborted_transactions: list[AbortedTransaction] | None = (
+            [] if aborted_transactions is DEFAULT else aborted_transactions
+        )
         self.preferred_read_replica: int = preferred_read_replica
         self.records: memoryview | None = records  # type: ignore[assignment]
 
@@ -373,5 +380,7 @@ class FetchRequest(Request[FetchResponse]):
         self.session_id: int = session_id
         self.session_epoch: int = session_epoch
         self.topics: list[FetchTopic] = [] if topics is DEFAULT else topics
-        self.forgotten_topics_data: list[ForgottenTopic] = [] if forgotten_topics_data is DEFAULT else forgotten_topics_data
+        self.forgotten_topics_data: list[ForgottenTopic] = (
+            [] if forgotten_topics_data is DEFAULT else forgotten_topics_data
+        )
         self.rack_id: str = rack_id

@@ -1,4 +1,9 @@
-"""FindCoordinator (API key 10), versions 0-6. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""FindCoordinator (API key 10), versions 0-6.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 

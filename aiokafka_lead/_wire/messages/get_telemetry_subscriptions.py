@@ -1,10 +1,15 @@
-"""GetTelemetrySubscriptions (API key 71), versions 0. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""GetTelemetrySubscriptions (API key 71), versions 0.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..message import DEFAULT, Request, Response, ZERO_UUID
+from ..message import DEFAULT, ZERO_UUID, Request, Response
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -56,7 +61,9 @@ class GetTelemetrySubscriptionsResponse(Response):
         self.error_code: int = error_code
         self.client_instance_id: UUID = client_instance_id
         self.subscription_id: int = subscription_id
-        self.accepted_compression_types: list[int] = [] if accepted_compression_types is DEFAULT else accepted_compression_types
+        self.accepted_compression_types: list[int] = (
+            [] if accepted_compression_types is DEFAULT else accepted_compression_types
+        )
         self.push_interval_ms: int = push_interval_ms
         self.telemetry_max_bytes: int = telemetry_max_bytes
         self.delta_temporality: bool = delta_temporality
@@ -65,9 +72,7 @@ class GetTelemetrySubscriptionsResponse(Response):
 
 class GetTelemetrySubscriptionsRequest(Request[GetTelemetrySubscriptionsResponse]):
     __slots__ = ("client_instance_id",)
-    FIELDS = (
-        "client_instance_id uuid 0+",
-    )
+    FIELDS = ("client_instance_id uuid 0+",)
     NAME = "GetTelemetrySubscriptions"
     API_KEY = 71
     MIN_VERSION = 0

@@ -1,4 +1,9 @@
-"""InitProducerId (API key 22), versions 0-5. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""InitProducerId (API key 22), versions 0-5.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""JoinGroup (API key 11), versions 0-9. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""JoinGroup (API key 11), versions 0-9.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 

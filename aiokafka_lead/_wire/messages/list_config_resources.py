@@ -1,4 +1,9 @@
-"""ListConfigResources (API key 74), versions 0-1. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""ListConfigResources (API key 74), versions 0-1.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -49,9 +54,7 @@ class ListConfigResourcesResponse(Response):
 
 class ListConfigResourcesRequest(Request[ListConfigResourcesResponse]):
     __slots__ = ("resource_types",)
-    FIELDS = (
-        "resource_types []int8 1+",
-    )
+    FIELDS = ("resource_types []int8 1+",)
     NAME = "ListConfigResources"
     API_KEY = 74
     MIN_VERSION = 0

@@ -1,4 +1,9 @@
-"""ListOffsets (API key 2), versions 1-11. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""ListOffsets (API key 2), versions 1-11.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""ListPartitionReassignments (API key 46), versions 0. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""ListPartitionReassignments (API key 46), versions 0.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""OffsetDelete (API key 47), versions 0. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""OffsetDelete (API key 47), versions 0.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -7,9 +12,7 @@ from ..message import DEFAULT, Request, Response, Struct
 
 class OffsetDeleteRequestPartition(Struct):
     __slots__ = ("partition_index",)
-    FIELDS = (
-        "partition_index int32 0+",
-    )
+    FIELDS = ("partition_index int32 0+",)
 
     def __init__(
         self,

@@ -1,10 +1,15 @@
-"""Produce (API key 0), versions 3-13. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""Produce (API key 0), versions 3-13.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..message import DEFAULT, Request, Response, Struct, ZERO_UUID
+from ..message import DEFAULT, ZERO_UUID, Request, Response, Struct
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -144,7 +149,9 @@ class TopicProduceResponse(Struct):
     ) -> None:
         self.name: str = name
         self.topic_id: UUID = topic_id
-        self.partition_responses: list[PartitionProduceResponse] = [] if partition_responses is DEFAULT else partition_responses
+        self.partition_responses: list[PartitionProduceResponse] = (
+            [] if partition_responses is DEFAULT else partition_responses
+        )
 
 
 class NodeEndpoint(Struct):

@@ -1,10 +1,15 @@
-"""RemoveRaftVoter (API key 81), versions 0. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""RemoveRaftVoter (API key 81), versions 0.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..message import Request, Response, ZERO_UUID
+from ..message import ZERO_UUID, Request, Response
 
 if TYPE_CHECKING:
     from uuid import UUID

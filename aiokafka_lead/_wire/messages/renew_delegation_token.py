@@ -1,4 +1,7 @@
-"""RenewDelegationToken (API key 39), versions 1-2. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""RenewDelegationToken (API key 39), versions 1-2.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""SaslAuthenticate (API key 36), versions 0-2. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""SaslAuthenticate (API key 36), versions 0-2.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -35,9 +40,7 @@ class SaslAuthenticateResponse(Response):
 
 class SaslAuthenticateRequest(Request[SaslAuthenticateResponse]):
     __slots__ = ("auth_bytes",)
-    FIELDS = (
-        "auth_bytes bytes 0+",
-    )
+    FIELDS = ("auth_bytes bytes 0+",)
     NAME = "SaslAuthenticate"
     API_KEY = 36
     MIN_VERSION = 0

@@ -1,4 +1,7 @@
-"""SaslHandshake (API key 17), versions 0-1. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""SaslHandshake (API key 17), versions 0-1.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,7 @@ class SaslHandshakeResponse(Response):
 
 class SaslHandshakeRequest(Request[SaslHandshakeResponse]):
     __slots__ = ("mechanism",)
-    FIELDS = (
-        "mechanism string 0+",
-    )
+    FIELDS = ("mechanism string 0+",)
     NAME = "SaslHandshake"
     API_KEY = 17
     MIN_VERSION = 0

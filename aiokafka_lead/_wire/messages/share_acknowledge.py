@@ -1,10 +1,15 @@
-"""ShareAcknowledge (API key 79), versions 1-2. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""ShareAcknowledge (API key 79), versions 1-2.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..message import DEFAULT, Request, Response, Struct, ZERO_UUID
+from ..message import DEFAULT, ZERO_UUID, Request, Response, Struct
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -44,7 +49,9 @@ class AcknowledgePartition(Struct):
         acknowledgement_batches: list[AcknowledgementBatch] = DEFAULT,
     ) -> None:
         self.partition_index: int = partition_index
-        self.acknowledgement_batches: list[AcknowledgementBatch] = [] if acknowledgement_batches is DEFAULT else acknowledgement_batches
+        self.acknowledgement_batches: list[AcknowledgementBatch] = (
+            [] if acknowledgement_batches is DEFAULT else acknowledgement_batches
+        )
 
 
 class AcknowledgeTopic(Struct):

@@ -1,10 +1,15 @@
-"""ShareFetch (API key 78), versions 1-2. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""ShareFetch (API key 78), versions 1-2.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..message import DEFAULT, Request, Response, Struct, ZERO_UUID
+from ..message import DEFAULT, ZERO_UUID, Request, Response, Struct
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -49,7 +54,9 @@ class FetchPartition(Struct):
     ) -> None:
         self.partition_index: int = partition_index
         self.partition_max_bytes: int = partition_max_bytes
-        self.acknowledgement_batches: list[AcknowledgementBatch] = [] if acknowledgement_batches is DEFAULT else acknowledgement_batches
+        self.acknowledgement_batches: list[AcknowledgementBatch] = (
+            [] if acknowledgement_batches is DEFAULT else acknowledgement_batches
+        )
 
 
 class FetchTopic(Struct):
@@ -311,4 +318,6 @@ class ShareFetchRequest(Request[ShareFetchResponse]):
         self.share_acquire_mode: int = share_acquire_mode
         self.is_renew_ack: bool = is_renew_ack
         self.topics: list[FetchTopic] = [] if topics is DEFAULT else topics
-        self.forgotten_topics_data: list[ForgottenTopic] = [] if forgotten_topics_data is DEFAULT else forgotten_topics_data
+        self.forgotten_topics_data: list[ForgottenTopic] = (
+            [] if forgotten_topics_data is DEFAULT else forgotten_topics_data
+        )

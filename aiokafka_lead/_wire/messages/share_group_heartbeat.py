@@ -1,10 +1,15 @@
-"""ShareGroupHeartbeat (API key 76), versions 1. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""ShareGroupHeartbeat (API key 76), versions 1.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..message import DEFAULT, Request, Response, Struct, ZERO_UUID
+from ..message import DEFAULT, ZERO_UUID, Request, Response, Struct
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -29,9 +34,7 @@ class TopicPartitions(Struct):
 
 class Assignment(Struct):
     __slots__ = ("topic_partitions",)
-    FIELDS = (
-        "topic_partitions []TopicPartitions 0+",
-    )
+    FIELDS = ("topic_partitions []TopicPartitions 0+",)
 
     def __init__(
         self,

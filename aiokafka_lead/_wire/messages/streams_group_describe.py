@@ -1,4 +1,9 @@
-"""StreamsGroupDescribe (API key 89), versions 0. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""StreamsGroupDescribe (API key 89), versions 0.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -73,8 +78,12 @@ class Subtopology(Struct):
         self.subtopology_id: str = subtopology_id
         self.source_topics: list[str] = [] if source_topics is DEFAULT else source_topics
         self.repartition_sink_topics: list[str] = [] if repartition_sink_topics is DEFAULT else repartition_sink_topics
-        self.state_changelog_topics: list[TopicInfo] = [] if state_changelog_topics is DEFAULT else state_changelog_topics
-        self.repartition_source_topics: list[TopicInfo] = [] if repartition_source_topics is DEFAULT else repartition_source_topics
+        self.state_changelog_topics: list[TopicInfo] = (
+            [] if state_changelog_topics is DEFAULT else state_changelog_topics
+        )
+        self.repartition_source_topics: list[TopicInfo] = (
+            [] if repartition_source_topics is DEFAULT else repartition_source_topics
+        )
 
 
 class Topology(Struct):

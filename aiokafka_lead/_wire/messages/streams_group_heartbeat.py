@@ -1,4 +1,9 @@
-"""StreamsGroupHeartbeat (API key 88), versions 0. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""StreamsGroupHeartbeat (API key 88), versions 0.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -62,7 +67,9 @@ class CopartitionGroup(Struct):
     ) -> None:
         self.source_topics: list[int] = [] if source_topics is DEFAULT else source_topics
         self.source_topic_regex: list[int] = [] if source_topic_regex is DEFAULT else source_topic_regex
-        self.repartition_source_topics: list[int] = [] if repartition_source_topics is DEFAULT else repartition_source_topics
+        self.repartition_source_topics: list[int] = (
+            [] if repartition_source_topics is DEFAULT else repartition_source_topics
+        )
 
 
 class Subtopology(Struct):
@@ -99,9 +106,13 @@ class Subtopology(Struct):
         self.subtopology_id: str = subtopology_id
         self.source_topics: list[str] = [] if source_topics is DEFAULT else source_topics
         self.source_topic_regex: list[str] = [] if source_topic_regex is DEFAULT else source_topic_regex
-        self.state_changelog_topics: list[TopicInfo] = [] if state_changelog_topics is DEFAULT else state_changelog_topics
+        self.state_changelog_topics: list[TopicInfo] = (
+            [] if state_changelog_topics is DEFAULT else state_changelog_topics
+        )
         self.repartition_sink_topics: list[str] = [] if repartition_sink_topics is DEFAULT else repartition_sink_topics
-        self.repartition_source_topics: list[TopicInfo] = [] if repartition_source_topics is DEFAULT else repartition_source_topics
+        self.repartition_source_topics: list[TopicInfo] = (
+            [] if repartition_source_topics is DEFAULT else repartition_source_topics
+        )
         self.copartition_groups: list[CopartitionGroup] = [] if copartition_groups is DEFAULT else copartition_groups
 
 

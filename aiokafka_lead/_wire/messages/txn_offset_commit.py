@@ -1,4 +1,9 @@
-"""TxnOffsetCommit (API key 28), versions 0-5. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""TxnOffsetCommit (API key 28), versions 0-5.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 

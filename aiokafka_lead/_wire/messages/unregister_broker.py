@@ -1,4 +1,9 @@
-"""UnregisterBroker (API key 64), versions 0. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""UnregisterBroker (API key 64), versions 0.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -32,9 +37,7 @@ class UnregisterBrokerResponse(Response):
 
 class UnregisterBrokerRequest(Request[UnregisterBrokerResponse]):
     __slots__ = ("broker_id",)
-    FIELDS = (
-        "broker_id int32 0+",
-    )
+    FIELDS = ("broker_id int32 0+",)
     NAME = "UnregisterBroker"
     API_KEY = 64
     MIN_VERSION = 0

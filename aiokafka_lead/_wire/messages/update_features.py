@@ -1,4 +1,9 @@
-"""UpdateFeatures (API key 57), versions 0-2. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""UpdateFeatures (API key 57), versions 0-2.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 

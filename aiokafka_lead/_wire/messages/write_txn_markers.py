@@ -1,4 +1,9 @@
-"""WriteTxnMarkers (API key 27), versions 1-2. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""WriteTxnMarkers (API key 27), versions 1-2.
+
+Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
+"""
+
+# ruff: noqa: RUF023 (slots are in the order of the schema)
 
 from __future__ import annotations
 
@@ -111,9 +116,7 @@ class WritableTxnMarkerResult(Struct):
 
 class WriteTxnMarkersResponse(Response):
     __slots__ = ("markers",)
-    FIELDS = (
-        "markers []WritableTxnMarkerResult 0+",
-    )
+    FIELDS = ("markers []WritableTxnMarkerResult 0+",)
     NAME = "WriteTxnMarkers"
     API_KEY = 27
     MIN_VERSION = 1
@@ -130,9 +133,7 @@ class WriteTxnMarkersResponse(Response):
 
 class WriteTxnMarkersRequest(Request[WriteTxnMarkersResponse]):
     __slots__ = ("markers",)
-    FIELDS = (
-        "markers []WritableTxnMarker 0+",
-    )
+    FIELDS = ("markers []WritableTxnMarker 0+",)
     NAME = "WriteTxnMarkers"
     API_KEY = 27
     MIN_VERSION = 1

@@ -110,7 +110,7 @@ class MetadataState:
         brokers = {
             entry.node_id: Broker(entry.node_id, entry.host, entry.port, entry.rack) for entry in response.brokers
         }
-        topics = dict(self.snapshot.topics)
+        topics = self.snapshot.topics.copy()
         changed = new_ids = former is not None
         settled = former is None
         nodes = brokers.keys() | {broker.node_id for broker in self._epochs.pinned_brokers()}
@@ -150,7 +150,7 @@ class MetadataState:
 
     def forget(self, names: Iterable[str]) -> None:
         """Drop topics that nobody uses any more, with all that is remembered of them."""
-        topics = dict(self.snapshot.topics)
+        topics = self.snapshot.topics.copy()
         for name in names:
             self._merger.forget(name)
             topics.pop(name, None)
@@ -193,34 +193,34 @@ class MetadataState:
 
     def apply_hints(self, hints: Sequence[LeaderHint]) -> list[bool]:
         """Merge leader hints; which ones were accepted, in their order. Never raises."""
-        edits: dict[str, list[PartitionMetadata]] = {}
-        outcomes = [self._apply_hint(hint, edits) for hint in hints]
+        moved: dict[tuple[str, int], PartitionMetadata] = {}
+        leaders: dict[int, Broker] = {}
+        outcomes = [self._apply_hint(hint, moved, leaders) for hint in hints]
         self.counters.hints_received += len(hints)
         for outcome in outcomes:
             self.counters.count(outcome)
-        if edits:
-            topics = dict(self.snapshot.topics)
-            for name, partitions in edits.items():
-                known = topics[name]
-                topics[name] = TopicMetadata(
-                    name, known.topic_id, known.is_internal, tuple(partitions), known.error_code
-                )
-            self._publish(topics, self._with_pinned(self.snapshot.brokers))
+        if moved:
+            brokers: Mapping[int, Broker] = self.snapshot.brokers
+            if any(brokers.get(node_id) != leader for node_id, leader in leaders.items()):
+                brokers = {**brokers, **leaders}
+            self.snapshot = self.snapshot.with_moved(moved, brokers)
         return [outcome is HintOutcome.ACCEPTED for outcome in outcomes]
 
-    def _apply_hint(self, hint: LeaderHint, edits: dict[str, list[PartitionMetadata]]) -> HintOutcome:
+    def _apply_hint(
+        self, hint: LeaderHint, moved: dict[tuple[str, int], PartitionMetadata], leaders: dict[int, Broker]
+    ) -> HintOutcome:
+        """Judge a hint; an accepted one is added to what moved."""
         if self._hint_policy == "off":
             return HintOutcome.POLICY
         if hint.error_code not in HINT_ERRORS or hint.leader_id < 0 or hint.leader_epoch < 0:
             return HintOutcome.INCOMPLETE
-        topic = self.snapshot.topics.get(hint.topic)
-        if topic is None or topic.topic_id != hint.topic_id or not 0 <= hint.partition < len(topic.partitions):
+        where = (hint.topic, hint.partition)
+        known = moved.get(where) or self.snapshot.partition(*where)
+        if known is None or self.snapshot.topic_id(hint.topic) != hint.topic_id:
             return HintOutcome.UNKNOWN_PARTITION
-        partitions: Sequence[PartitionMetadata] = edits.get(hint.topic, topic.partitions)
-        known = partitions[hint.partition]
         if hint.leader_epoch <= known.leader_epoch:
             return HintOutcome.STALE
-        leader = self.snapshot.brokers.get(hint.leader_id)
+        leader = leaders.get(hint.leader_id) or self.snapshot.brokers.get(hint.leader_id)
         if self._hint_policy == "known_nodes":
             if leader is None:
                 return HintOutcome.POLICY
@@ -228,11 +228,8 @@ class MetadataState:
             leader = hint.endpoint
         if leader is None:
             return HintOutcome.NO_ADDRESS
-        if hint.topic not in edits:
-            edits[hint.topic] = list(topic.partitions)
-        edits[hint.topic][hint.partition] = known._replace(
-            leader_id=hint.leader_id, leader_epoch=hint.leader_epoch, error_code=0
-        )
+        moved[where] = known._replace(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch, error_code=0)
+        leaders[hint.leader_id] = leader
         self._epochs.pin(hint.topic, hint.partition, hint.leader_epoch, leader)
         return HintOutcome.ACCEPTED
 

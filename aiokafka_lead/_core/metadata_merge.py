@@ -136,28 +136,30 @@ class TopicMerger:
                 settled = False
                 continue
             old = slots[index]
+            epoch = entry.leader_epoch if reliable else NO_EPOCH
             new = (
                 name,
                 index,
                 entry.leader_id,
-                entry.leader_epoch if reliable else NO_EPOCH,
+                epoch,
                 tuple(entry.replica_nodes),
                 tuple(entry.isr_nodes),
                 tuple(entry.offline_replicas),
                 entry.error_code,
             )
-            if old is not None and old == new and index not in watched:
+            if old is not None and old == new:
                 chosen = old
+                if index in watched:
+                    choose(old, old, now)  # confirms a hint, or ends a suspicion
             else:
-                answer = PartitionMetadata._make(new)
-                chosen = answer if old is None else choose(old, answer, now)
-                if chosen == old:
-                    chosen = old
-                if chosen is not old:
+                chosen = PartitionMetadata._make(new)
+                if old is not None and (epoch < old.leader_epoch or index in watched):
+                    chosen = choose(old, chosen, now)
+                if chosen is old:
+                    settled = settled and epoch == NO_EPOCH and entry.leader_id == old.leader_id
+                else:
                     slots[index] = chosen
                     changed = True
-                if chosen.leader_epoch > answer.leader_epoch >= 0:
-                    settled = False
             if chosen.leader_id not in nodes:
                 settled = False
         if not changed:

@@ -6,8 +6,7 @@ old and the new snapshot (``old.topics["a"] is new.topics["a"]``), so that a lis
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 from uuid import UUID
@@ -52,8 +51,7 @@ class PartitionMetadata(NamedTuple):
     error_code: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TopicMetadata:
+class TopicMetadata(NamedTuple):
     """One topic as the client sees it.
 
     ``partitions`` is indexed by the partition's number. It is empty where the cluster answered with nothing but
@@ -85,37 +83,51 @@ class LeaderHint(NamedTuple):
 
 
 class ClusterSnapshot:
-    """Everything that the client knows about the cluster at one moment; never changes."""
+    """Everything that the client knows about the cluster at one moment; never changes.
 
-    __slots__ = ("_topics", "brokers", "cluster_id", "controller_id", "generation", "topic_names", "topics")
+    Hot loops use the methods: leaders that moved lately are kept apart from ``topics`` and are merged into it when it
+    is first looked at, so that one moved partition does not cost a copy of thousands.
+    """
+
+    __slots__ = ("_moved", "_topics", "brokers", "cluster_id", "controller_id", "generation", "topic_names")
 
     def __init__(
         self,
         generation: int = 0,
         cluster_id: str | None = None,
         controller_id: int = -1,
-        brokers: Mapping[int, Broker] | Iterable[Broker] = (),
+        brokers: Mapping[int, Broker] | None = None,
         topics: Mapping[str, TopicMetadata] | None = None,
         topic_names: Mapping[UUID, str] | None = None,
+        moved: Mapping[tuple[str, int], PartitionMetadata] | None = None,
     ) -> None:
         self.generation = generation
-        """Grows by one with every snapshot, whatever changed."""
+        """Grows with every snapshot, whatever changed."""
         self.cluster_id = cluster_id
         """None until a broker has told it."""
         self.controller_id = controller_id
         """Where requests for the controller go: in KRaft any broker, which forwards them. -1 while unknown."""
-        self.brokers: Mapping[int, Broker] = _proxy(
-            brokers if isinstance(brokers, Mapping) else {broker.node_id: broker for broker in brokers}
-        )
+        self.brokers = _frozen(brokers)
         """By node id. Bootstrap servers (ids -1, -2, ...) until the first answer and during a rebootstrap."""
-        self.topics: Mapping[str, TopicMetadata] = _proxy(topics or {})
-        """Every topic that was asked for and answered, those with errors too."""
-        self._topics: Mapping[str, TopicMetadata] = self.topics
-        self.topic_names: Mapping[UUID, str] = _proxy(topic_names or {})
+        self.topic_names = _frozen(topic_names)
         """Names by topic id, of topics that have one."""
+        self._topics = _frozen(topics)
+        self._moved = _frozen(moved)
+        """Partitions that replace those in ``_topics``, by topic and partition."""
+
+    @property
+    def topics(self) -> MappingProxyType[str, TopicMetadata]:
+        """Every topic that was asked for and answered, those with errors too."""
+        if self._moved:
+            self._topics, self._moved = _frozen(merge_moved(self._topics, self._moved)), _frozen(None)
+        return self._topics
 
     def partition(self, topic: str, partition: int) -> PartitionMetadata | None:
         """The partition, or None if the topic is not known or does not have it."""
+        if self._moved:
+            moved = self._moved.get((topic, partition))
+            if moved is not None:
+                return moved
         found = self._topics.get(topic)
         if found is None or not 0 <= partition < len(found.partitions):
             return None
@@ -123,18 +135,61 @@ class ClusterSnapshot:
 
     def leader(self, topic: str, partition: int) -> tuple[int, int]:
         """The partition's leader and leader epoch; -1 each where it is not known."""
+        found = self.partition(topic, partition)
+        return (NO_LEADER, NO_EPOCH) if found is None else (found.leader_id, found.leader_epoch)
+
+    def partition_count(self, topic: str) -> int:
+        """How many partitions the topic has; 0 if it is not known."""
         found = self._topics.get(topic)
-        if found is None or not 0 <= partition < len(found.partitions):
-            return (NO_LEADER, NO_EPOCH)
-        entry = found.partitions[partition]
-        return (entry.leader_id, entry.leader_epoch)
+        return 0 if found is None else len(found.partitions)
+
+    def topic_id(self, topic: str) -> UUID:
+        """The topic's id, or `NO_TOPIC_ID`."""
+        found = self._topics.get(topic)
+        return NO_TOPIC_ID if found is None else found.topic_id
+
+    def with_moved(
+        self, moved: Mapping[tuple[str, int], PartitionMetadata], brokers: Mapping[int, Broker]
+    ) -> ClusterSnapshot:
+        """The next snapshot, with these partitions instead of the present ones; their topics must be known."""
+        topics, so_far = self._topics, self._moved
+        if len(so_far) + len(moved) > MOVED_AT_MOST:
+            topics, so_far = self.topics, _frozen(None)
+        return ClusterSnapshot(
+            self.generation + 1,
+            self.cluster_id,
+            self.controller_id,
+            brokers,
+            topics,
+            self.topic_names,
+            {**so_far, **moved},
+        )
 
     def __repr__(self) -> str:
         return (
             f"ClusterSnapshot(generation={self.generation}, cluster_id={self.cluster_id!r}, "
-            f"brokers={[str(broker) for broker in self.brokers.values()]}, topics={sorted(self.topics)})"
+            f"brokers={[str(broker) for broker in self.brokers.values()]}, topics={sorted(self._topics)})"
         )
 
 
-def _proxy(mapping: Mapping[_K, _V]) -> Mapping[_K, _V]:
-    return mapping if isinstance(mapping, MappingProxyType) else MappingProxyType(mapping)
+MOVED_AT_MOST = 128
+"""Beyond this many moved partitions a copy of the topics is cheaper than dragging them along."""
+
+
+def merge_moved(
+    topics: MappingProxyType[str, TopicMetadata], moved: Mapping[tuple[str, int], PartitionMetadata]
+) -> dict[str, TopicMetadata]:
+    """A copy of the topics with the moved partitions in their places."""
+    merged = topics.copy()
+    edits: dict[str, list[PartitionMetadata]] = {}
+    for (name, partition), entry in moved.items():
+        if name not in edits:
+            edits[name] = list(topics[name].partitions)
+        edits[name][partition] = entry
+    for name, partitions in edits.items():
+        merged[name] = topics[name]._replace(partitions=tuple(partitions))
+    return merged
+
+
+def _frozen(mapping: Mapping[_K, _V] | None) -> MappingProxyType[_K, _V]:
+    return mapping if isinstance(mapping, MappingProxyType) else MappingProxyType(mapping or {})

@@ -1,0 +1,117 @@
+"""Clusters for the tests in this folder: started when first asked for, kept for the session, gone at its end."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+
+import pytest
+from _pytest.terminal import TerminalReporter
+
+from .harness import (
+    FIRST_WITH_PRODUCER_IDS,
+    NEWEST,
+    OLD,
+    OLDEST,
+    JavaUnavailableError,
+    KafkaCluster,
+    Release,
+    require_java,
+)
+
+_HERE = Path(__file__).parent
+_TIMEOUT_S = 240
+_NO_JAVA = "no real Apache Kafka here"
+_clusters: list[KafkaCluster] = []
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark everything in this folder ``kafka``, and give it the time that starting a cluster may take."""
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker(pytest.mark.kafka)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Say aloud how many tests did not run for want of Java or Maven."""
+    skipped = [
+        str(report.longrepr) for report in terminalreporter.stats.get("skipped", ()) if _NO_JAVA in str(report.longrepr)
+    ]
+    if skipped:
+        why = skipped[0].partition(f"{_NO_JAVA}: ")[2].rstrip("')")
+        text = f"{len(skipped)} tests against a real Apache Kafka were SKIPPED: {why}"
+        terminalreporter.write_sep("!", text, red=True, bold=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the brokers had to say when a test of this folder fails."""
+    report = yield
+    if report.failed and _HERE in item.path.parents:
+        for cluster in _clusters:
+            for node_id in cluster.node_ids:
+                report.sections.append((f"Kafka {cluster.release}, log of node {node_id}", cluster.log(node_id)))
+    return report
+
+
+def _session_cluster(release: Release, *, brokers: int, secure: bool = False) -> Iterator[KafkaCluster]:
+    try:
+        require_java()
+    except JavaUnavailableError as error:
+        # In CI these tests are the proof, so that a machine without Java must not pass.
+        if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
+            pytest.fail(f"CI needs a real Apache Kafka: {error}")
+        pytest.skip(f"{_NO_JAVA}: {error}")
+    cluster = KafkaCluster(release, brokers=brokers, secure=secure)
+    _clusters.append(cluster)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        _clusters.remove(cluster)
+        cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaCluster]:
+    """Three brokers of the newest release, with all four listeners."""
+    yield from _session_cluster(NEWEST, brokers=3, secure=True)
+
+
+@pytest.fixture(scope="session")
+def kafka_old() -> Iterator[KafkaCluster]:
+    """Three brokers of the last release line without leader hints (KIP-951)."""
+    yield from _session_cluster(OLD, brokers=3)
+
+
+@pytest.fixture(scope="session")
+def kafka_first_with_producer_ids() -> Iterator[KafkaCluster]:
+    """One broker of the oldest release whose KRaft supports idempotent producers."""
+    yield from _session_cluster(FIRST_WITH_PRODUCER_IDS, brokers=1)
+
+
+@pytest.fixture(scope="session")
+def kafka_oldest() -> Iterator[KafkaCluster]:
+    """One broker of the oldest release with KRaft."""
+    yield from _session_cluster(OLDEST, brokers=1)
+
+
+@pytest.fixture(scope="session", params=["kafka", "kafka_old", "kafka_first_with_producer_ids", "kafka_oldest"])
+def any_kafka(request: pytest.FixtureRequest) -> KafkaCluster:
+    """Each release in turn."""
+    cluster: KafkaCluster = request.getfixturevalue(request.param)
+    return cluster
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> Callable[[], str]:
+    """Makes names of topics that no other test uses, with the test's name in them."""
+    stem = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name).strip("-")[:80]
+    counter = itertools.count(1)
+    run = os.urandom(3).hex()
+    return lambda: f"{stem}-{run}-{next(counter)}"

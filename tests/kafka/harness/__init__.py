@@ -1,0 +1,25 @@
+"""Starts and breaks real Apache Kafka clusters."""
+
+from .certificates import Certificates
+from .cluster import KafkaCluster
+from .java import JavaUnavailableError, require_java
+from .releases import FIRST_WITH_PRODUCER_IDS, NEWEST, OLD, OLDEST, Release
+from .settings import PASSWORD, USER, Listener
+from .tools import ToolError, ToolResult
+
+__all__ = [
+    "FIRST_WITH_PRODUCER_IDS",
+    "NEWEST",
+    "OLD",
+    "OLDEST",
+    "PASSWORD",
+    "USER",
+    "Certificates",
+    "JavaUnavailableError",
+    "KafkaCluster",
+    "Listener",
+    "Release",
+    "ToolError",
+    "ToolResult",
+    "require_java",
+]

@@ -1,0 +1,236 @@
+"""A real Apache Kafka cluster (KRaft) on this machine, for the length of a test run."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from . import java
+from .certificates import Certificates
+from .ports import PortPool
+from .processes import Processes, wait_until
+from .releases import Release
+from .settings import PASSWORD, USER, Listener, Node, server_properties
+from .tools import Tools
+
+_CONTROLLER_ID: Final = 100
+_CLUSTER_ID: Final = "YWlva2Fma2EtbGVhZC10ZQ"
+_START_TIMEOUT_S: Final = 120
+_START_ATTEMPTS: Final = 3
+
+
+class KafkaCluster:
+    """A controller and ``brokers`` brokers, one JVM each; or one node that is both, when ``brokers`` is 1.
+
+    Brokers have the ids 1, 2, ... and the racks "rack-1", "rack-2", .... With ``secure`` each has the four listeners of
+    `Listener`, else PLAINTEXT alone. All methods block and may be called from any thread. ``properties`` are added to
+    every node's configuration; ``heap_mib`` and ``optimise`` are for long runs (a JVM that compiles well, but late).
+    """
+
+    def __init__(
+        self,
+        release: Release,
+        *,
+        brokers: int = 3,
+        secure: bool = False,
+        properties: Mapping[str, str] | None = None,
+        heap_mib: int = 384,
+        optimise: bool = False,
+    ) -> None:
+        java.require_java()
+        self.release: Final = release
+        self._listeners: Final = list(Listener) if secure else [Listener.PLAINTEXT]
+        self._properties: Final = dict(properties or {})
+        self._processes: Final = Processes()
+        self.folder: Final = self._processes.folder
+        self._ports: Final = PortPool()
+        self.tools: Final = Tools(release, self._processes)
+        self.certificates: Final = Certificates.make(self.folder / "certificates") if secure else None
+        self._nodes: Final = self._plan(brokers)
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+        self._flags: Final = [
+            f"-Xmx{heap_mib}m",
+            f"-Xms{heap_mib // 2}m",
+            "-XX:+UseSerialGC",
+            "-XX:-UsePerfData",
+            "-Xshare:auto",
+            *([] if optimise else ["-XX:TieredStopAtLevel=1"]),
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            "-Dorg.slf4j.simpleLogger.showDateTime=true",
+            "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+        ]
+
+    # --- the whole cluster ------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Format and start every node, and wait until all brokers are registered."""
+        for node in self._nodes.values():
+            self._write_properties(node)
+        for node in self._nodes.values():
+            self._format(node)
+        for node in self._nodes.values():
+            self._launch(node)
+        self.wait_for_brokers()
+
+    def stop(self) -> None:
+        """Kill every node and remove all data; nothing is left afterwards."""
+        self._processes.close()
+        self._ports.close()
+        self._running.clear()
+
+    def wait_for_brokers(self, timeout_s: float = _START_TIMEOUT_S) -> None:
+        """Wait until the cluster's metadata names every broker that runs."""
+        expected = {node_id for node_id in self._running if self._nodes[node_id].is_broker}
+
+        def registered() -> bool:
+            self._raise_if_ended()
+            try:
+                return set(self.admin().list_topics(timeout=2).brokers) == expected
+            except KafkaException:
+                return False
+
+        for node_id in expected:
+            port = self._nodes[node_id].ports[Listener.PLAINTEXT]
+            wait_until(functools.partial(self._listens, port), f"broker {node_id} listens", timeout_s)
+        wait_until(registered, f"brokers {sorted(expected)} are registered", timeout_s)
+
+    def bootstrap(self, listener: Listener = Listener.PLAINTEXT) -> str:
+        """The addresses of all brokers, for ``bootstrap_servers``."""
+        return ",".join(self.address(node_id, listener) for node_id in self.broker_ids)
+
+    def address(self, broker_id: int, listener: Listener = Listener.PLAINTEXT) -> str:
+        """A broker's ``host:port``."""
+        return f"127.0.0.1:{self._nodes[broker_id].ports[listener]}"
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """The ids of all brokers, whether they run or not."""
+        return [node.node_id for node in self._nodes.values() if node.is_broker]
+
+    @property
+    def node_ids(self) -> list[int]:
+        """The ids of all nodes, the controller's included."""
+        return list(self._nodes)
+
+    # --- one broker -------------------------------------------------------------------------------------------------
+
+    def kill(self, broker_id: int) -> None:
+        """SIGKILL a broker: nothing is flushed, nobody is told."""
+        self._processes.end(self._running.pop(broker_id), sig=signal.SIGKILL)
+
+    def terminate(self, broker_id: int, timeout_s: float = 60) -> None:
+        """SIGTERM a broker: it hands over its leaderships and ends (controlled shutdown)."""
+        self._processes.end(self._running.pop(broker_id), sig=signal.SIGTERM, timeout_s=timeout_s)
+
+    def pause(self, broker_id: int) -> None:
+        """SIGSTOP a broker: its connections stay open and nothing answers."""
+        self._running[broker_id].send_signal(signal.SIGSTOP)
+
+    def resume(self, broker_id: int) -> None:
+        """SIGCONT a broker that was paused."""
+        self._running[broker_id].send_signal(signal.SIGCONT)
+
+    def start_broker(self, broker_id: int) -> None:
+        """Start a broker that was killed or terminated, on its old port and data; wait until it is registered."""
+        self._launch(self._nodes[broker_id])
+        self.wait_for_brokers()
+
+    def log(self, node_id: int, lines: int = 40) -> str:
+        """The end of a node's log (warnings and errors)."""
+        path = self._log_path(node_id)
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:]) if path.exists() else ""
+
+    # --- topics -----------------------------------------------------------------------------------------------------
+
+    def admin(self, bootstrap: str | None = None) -> AdminClient:
+        """An admin client that is not ours, so that a bug of ours cannot hide itself."""
+        return AdminClient({"bootstrap.servers": bootstrap or self.bootstrap(), "log_level": 0})
+
+    def create_topic(
+        self, name: str, *, partitions: int = 1, replication: int | None = None, config: Mapping[str, str] | None = None
+    ) -> str:
+        """Create a topic, wait until every partition has a leader on every broker that runs, and return its name."""
+        copies = min(3, len(self._running)) if replication is None else replication
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=copies, config=dict(config or {}))
+        admin = self.admin()
+        admin.create_topics([topic], operation_timeout=30)[name].result(60)
+        for broker_id in self._running:
+            if self._nodes[broker_id].is_broker:
+                self._wait_for_leaders(self.admin(self.address(broker_id)), name, partitions)
+        return name
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and wait until the cluster no longer knows it."""
+        admin = self.admin()
+        admin.delete_topics([name], operation_timeout=30)[name].result(60)
+        wait_until(lambda: name not in admin.list_topics(timeout=10).topics, f"{name} is gone", 30)
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The id of the broker that leads a partition now, or -1."""
+        admin = self.admin()
+        leader: int = admin.list_topics(topic, timeout=10).topics[topic].partitions[partition].leader
+        return leader
+
+    # --- how it is done ---------------------------------------------------------------------------------------------
+
+    def _plan(self, brokers: int) -> dict[int, Node]:
+        if brokers == 1:
+            ports = {listener: self._ports.take() for listener in self._listeners}
+            return {1: Node(1, is_controller=True, is_broker=True, controller_port=self._ports.take(), ports=ports)}
+        nodes = {_CONTROLLER_ID: Node(_CONTROLLER_ID, True, False, self._ports.take(), {})}
+        for node_id in range(1, brokers + 1):
+            ports = {listener: self._ports.take() for listener in self._listeners}
+            nodes[node_id] = Node(node_id, False, True, None, ports)
+        return nodes
+
+    def _write_properties(self, node: Node) -> None:
+        data = str(self.folder / f"data-{node.node_id}")
+        text = server_properties(node, self._nodes.values(), data, self.certificates, self._properties)
+        self._properties_path(node.node_id).write_text(text)
+
+    def _format(self, node: Node) -> None:
+        arguments = ["format", "-t", _CLUSTER_ID, "-c", str(self._properties_path(node.node_id))]
+        if self.certificates is not None and self.release.scram:
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+                arguments += ["--add-scram", f"{mechanism}=[name={USER},password={PASSWORD}]"]
+        self.tools.run("kafka.tools.StorageTool", *arguments)
+
+    def _launch(self, node: Node) -> None:
+        command = ["java", *self._flags, "-cp", java.class_path(self.release), "kafka.Kafka"]
+        command.append(str(self._properties_path(node.node_id)))
+        with self._log_path(node.node_id).open("ab") as log:
+            self._running[node.node_id] = self._processes.start(command, log=log)
+
+    def _properties_path(self, node_id: int) -> Path:
+        return self.folder / f"node-{node_id}.properties"
+
+    def _log_path(self, node_id: int) -> Path:
+        return self.folder / f"node-{node_id}.log"
+
+    def _raise_if_ended(self) -> None:
+        for node_id, process in self._running.items():
+            if process.poll() is not None:
+                raise RuntimeError(f"node {node_id} ended with status {process.returncode}:\n{self.log(node_id)}")
+
+    def _listens(self, port: int) -> bool:
+        self._raise_if_ended()
+        with socket.socket() as sock:
+            sock.settimeout(1)
+            return sock.connect_ex(("127.0.0.1", port)) == 0
+
+    @staticmethod
+    def _wait_for_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
+        def led() -> bool:
+            known = admin.list_topics(topic, timeout=10).topics[topic].partitions
+            return len(known) == partitions and all(p.leader >= 0 and len(p.isrs) > 0 for p in known.values())
+
+        wait_until(led, f"every partition of {topic} has a leader", 30)

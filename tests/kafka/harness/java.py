@@ -1,0 +1,84 @@
+"""Java, and the jars of a Kafka release."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from .releases import Release
+
+CACHE: Final = Path(__file__).resolve().parents[3] / ".cache" / "kafka"
+"""Where jars and compiled helpers are kept between runs: in the checkout, ignored by git."""
+
+_POM: Final = Path(__file__).with_name("pom.xml")
+_OLDEST_JAVA: Final = 17
+_MAVEN_TIMEOUT_S: Final = 600
+
+
+class JavaUnavailableError(Exception):
+    """This machine cannot run Apache Kafka; the message says what it lacks."""
+
+
+def require_java() -> None:
+    """Raise `JavaUnavailableError` unless a JDK of version 17 or newer and Maven are here."""
+    problem = _missing()
+    if problem is not None:
+        raise JavaUnavailableError(problem)
+
+
+@cache
+def _missing() -> str | None:
+    for program in ("java", "javac", "mvn"):
+        if shutil.which(program) is None:
+            return f"no {program} on the PATH (a JDK {_OLDEST_JAVA}+ and Maven are needed)"
+    answer = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=60, check=False)
+    version = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+    if version is None or int(version[1]) < _OLDEST_JAVA:
+        return f"Java {_OLDEST_JAVA}+ is needed, `java -version` says: {answer.stderr.strip()}"
+    return None
+
+
+def class_path(release: Release) -> str:
+    """The release's jars as a class path; they come through Maven, once."""
+    target = CACHE / f"jars-{release}"
+    with _lock(f"jars-{release}"):
+        if not target.is_dir():
+            partial = CACHE / f"jars-{release}.partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            command = ["mvn", "-q", "-B", "-f", str(_POM), "dependency:copy-dependencies"]
+            command += [f"-Dkafka.version={release}", f"-DoutputDirectory={partial}"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_MAVEN_TIMEOUT_S, check=False)
+            if done.returncode != 0:
+                raise RuntimeError(
+                    f"Maven could not bring Kafka {release}:\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+                )
+            partial.rename(target)
+    return os.pathsep.join(sorted(str(jar) for jar in target.glob("*.jar")))
+
+
+def compile_class(source: Path, classes_from: str) -> Path:
+    """Compile one Java source file, unless it has been; the folder to put on the class path."""
+    target = CACHE / source.stem
+    with _lock(source.stem):
+        compiled = target / f"{source.stem}.class"
+        if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
+            command = ["javac", "-cp", classes_from, "-d", str(target), str(source)]
+            subprocess.run(command, check=True, timeout=120)
+    return target
+
+
+@contextlib.contextmanager
+def _lock(name: str) -> Iterator[None]:
+    """Two test runs at once must not write the same files."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

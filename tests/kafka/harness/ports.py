@@ -1,0 +1,36 @@
+"""Ports that stay ours from the moment they are chosen."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+
+class PortPool:
+    """Reserves TCP ports on 127.0.0.1, each until `close`.
+
+    A port that is only looked up may be gone before the broker binds it, or while a killed broker is down. On Linux a
+    bound socket that does not listen keeps the kernel from giving the port to anybody else, while a listener with
+    SO_REUSEADDR, which the JVM sets, may still take it. Elsewhere the port is let go and only likely to stay free.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[socket.socket] = []
+
+    def take(self) -> int:
+        """A port that was free."""
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        if sys.platform == "linux":
+            self._held.append(sock)
+        else:
+            sock.close()
+        return port
+
+    def close(self) -> None:
+        """Give every port back."""
+        for sock in self._held:
+            sock.close()
+        self._held.clear()

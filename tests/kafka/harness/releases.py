@@ -1,0 +1,32 @@
+"""The releases of Apache Kafka that the tests run against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One release of Apache Kafka, and in what it differs for the harness."""
+
+    version: str
+    scram: bool = True
+    """Whether a KRaft cluster can keep SCRAM users (KIP-900, since 3.5)."""
+    producer_ids: bool = True
+    """Whether a KRaft cluster hands out producer ids (KIP-730, since 3.0): without, no producer is idempotent."""
+
+    def __str__(self) -> str:
+        return self.version
+
+
+NEWEST = Release("4.3.1")
+"""Everything: leader hints (KIP-951), topic ids in Produce, share groups, transactions V2."""
+
+OLD = Release("3.6.2")
+"""The last line before KIP-951 (3.7): no leader hints at all."""
+
+FIRST_WITH_PRODUCER_IDS = Release("3.0.2", scram=False)
+"""The oldest without ZooKeeper on which a producer with default options works."""
+
+OLDEST = Release("2.8.2", scram=False, producer_ids=False)
+"""KRaft's first preview, which runs on Java 17: the oldest that a test can start."""

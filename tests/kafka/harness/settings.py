@@ -1,0 +1,119 @@
+"""What the nodes of a test cluster are configured with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from .certificates import Certificates
+
+USER = "alice"
+PASSWORD = "alice-secret"
+"""The one user of the SASL listeners, in PLAIN and SCRAM."""
+
+
+class Listener(Enum):
+    """A broker's listener, by its security protocol."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SSL = "SSL"
+    SASL_SSL = "SASL_SSL"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the cluster: its id, its roles, and where it listens."""
+
+    node_id: int
+    is_controller: bool
+    is_broker: bool
+    controller_port: int | None
+    """Set on controllers."""
+    ports: Mapping[Listener, int]
+    """Empty on a node that is only a controller."""
+
+
+_COMMON = {
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": ",".join(["CONTROLLER:PLAINTEXT", *(f"{x.value}:{x.value}" for x in Listener)]),
+    "inter.broker.listener.name": Listener.PLAINTEXT.value,
+    # Small and quick: few threads, small files, no waiting for group members.
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.dedupe.buffer.size": "2097152",
+    "log.index.size.max.bytes": "1048576",
+    "num.io.threads": "4",
+    "num.network.threads": "2",
+    "offsets.topic.num.partitions": "3",
+    "share.coordinator.state.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    # A dead broker is fenced after this; the default of 9 s makes tests of crashes wait.
+    "broker.heartbeat.interval.ms": "1000",
+    "broker.session.timeout.ms": "5000",
+}
+
+
+def server_properties(
+    node: Node, nodes: Iterable[Node], folder: str, certificates: Certificates | None, extra: Mapping[str, str]
+) -> str:
+    """The text of a node's ``server.properties``; ``extra`` comes last and wins."""
+    everyone = list(nodes)
+    brokers = sum(each.is_broker for each in everyone)
+    copies = str(min(3, brokers))
+    roles = [name for name, has in (("broker", node.is_broker), ("controller", node.is_controller)) if has]
+    advertised = [f"{listener.value}://127.0.0.1:{port}" for listener, port in node.ports.items()]
+    listeners = [*advertised, *([f"CONTROLLER://127.0.0.1:{node.controller_port}"] if node.is_controller else [])]
+    properties = {
+        **_COMMON,
+        "node.id": str(node.node_id),
+        "process.roles": ",".join(roles),
+        "controller.quorum.voters": ",".join(
+            f"{each.node_id}@127.0.0.1:{each.controller_port}" for each in everyone if each.is_controller
+        ),
+        "listeners": ",".join(listeners),
+        "log.dirs": folder,
+        "broker.rack": f"rack-{node.node_id}",
+        "min.insync.replicas": str(max(1, min(2, brokers - 1))),
+        "offsets.topic.replication.factor": copies,
+        "share.coordinator.state.topic.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": copies,
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.replication.factor": copies,
+    }
+    if node.is_controller:
+        properties |= {"default.replication.factor": copies, "num.partitions": "3"}
+    if advertised:
+        properties["advertised.listeners"] = ",".join(advertised)
+    else:
+        del properties["inter.broker.listener.name"]
+    if node.ports.keys() - {Listener.PLAINTEXT}:
+        properties |= _sasl()
+    if certificates is not None:
+        properties |= _tls(certificates)
+    properties |= extra
+    return "".join(f"{name}={value}\n" for name, value in properties.items())
+
+
+def _sasl() -> dict[str, str]:
+    security = "org.apache.kafka.common.security"
+    logins = {
+        "plain": f'{security}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";',
+        "scram-sha-256": f"{security}.scram.ScramLoginModule required;",
+        "scram-sha-512": f"{security}.scram.ScramLoginModule required;",
+    }
+    return {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"} | {
+        f"listener.name.{listener.value.lower()}.{mechanism}.sasl.jaas.config": login
+        for listener in (Listener.SASL_PLAINTEXT, Listener.SASL_SSL)
+        for mechanism, login in logins.items()
+    }
+
+
+def _tls(certificates: Certificates) -> dict[str, str]:
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(certificates.keystore),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(certificates.authority),
+        "listener.name.ssl.ssl.client.auth": "requested",
+    }

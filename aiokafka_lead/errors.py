@@ -80,6 +80,10 @@ class NotKafkaError(KafkaConnectionError):
     """What answered at this address does not speak Kafka; the message says what it looks like."""
 
 
+class SslAuthenticationError(KafkaError):
+    """TLS was refused: a certificate is not accepted, or both sides share no version or cipher."""
+
+
 class MalformedMessageError(KafkaError):
     """Bytes that are not a message of the Kafka protocol."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..schema import Field
+from ..schema import NO_VERSIONS, Field
 from .jar import snake_case
 from .notation import Api, Struct
 
@@ -66,8 +66,8 @@ def _class(api: Api, struct: Struct) -> Iterator[str]:
             yield f"    API_KEY = {api.key}"
         yield f"    MIN_VERSION = {api.versions.low}"
         yield f"    MAX_VERSION = {api.versions.high}"
-        if api.flexible.low <= api.versions.high:
-            yield f"    FLEXIBLE_FROM = {max(api.flexible.low, api.versions.low)}"
+        if api.flexible != NO_VERSIONS:
+            yield f"    FLEXIBLE_FROM = {api.flexible.low}"
     if struct.kind == "request":
         yield f"    RESPONSE = {api.name}Response"
     if not struct.fields:
@@ -112,7 +112,7 @@ def _tuple(name: str, items: list[str]) -> Iterator[str]:
 def _annotation(field: Field) -> str:
     element = _TYPES.get(field.element) or (field.element if field.is_struct else "int")
     kind = f"list[{element}]" if field.is_array else element
-    optional = field.nullable.low <= field.nullable.high and field.type != "records"
+    optional = field.nullable != NO_VERSIONS and field.type != "records"
     return f"{kind} | None" if optional else kind
 
 

@@ -36,7 +36,6 @@ class ConsumerProtocolAssignment(Message):
     NAME = "ConsumerProtocolAssignment"
     MIN_VERSION = 0
     MAX_VERSION = 3
-    FLEXIBLE_FROM = 1
 
     def __init__(
         self,

@@ -39,7 +39,6 @@ class ConsumerProtocolSubscription(Message):
     NAME = "ConsumerProtocolSubscription"
     MIN_VERSION = 0
     MAX_VERSION = 3
-    FLEXIBLE_FROM = 1
 
     def __init__(
         self,

@@ -18,7 +18,6 @@ class SaslHandshakeResponse(Response):
     API_KEY = 17
     MIN_VERSION = 0
     MAX_VERSION = 1
-    FLEXIBLE_FROM = 1
 
     def __init__(
         self,
@@ -37,7 +36,6 @@ class SaslHandshakeRequest(Request[SaslHandshakeResponse]):
     API_KEY = 17
     MIN_VERSION = 0
     MAX_VERSION = 1
-    FLEXIBLE_FROM = 1
     RESPONSE = SaslHandshakeResponse
 
     def __init__(

@@ -172,7 +172,7 @@ class ShareAcknowledgeResponse(Response):
     API_KEY = 79
     MIN_VERSION = 1
     MAX_VERSION = 2
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 0
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class ShareAcknowledgeRequest(Request[ShareAcknowledgeResponse]):
     API_KEY = 79
     MIN_VERSION = 1
     MAX_VERSION = 2
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 0
     RESPONSE = ShareAcknowledgeResponse
 
     def __init__(

@@ -235,7 +235,7 @@ class ShareFetchResponse(Response):
     API_KEY = 78
     MIN_VERSION = 1
     MAX_VERSION = 2
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 0
 
     def __init__(
         self,
@@ -288,7 +288,7 @@ class ShareFetchRequest(Request[ShareFetchResponse]):
     API_KEY = 78
     MIN_VERSION = 1
     MAX_VERSION = 2
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 0
     RESPONSE = ShareFetchResponse
 
     def __init__(

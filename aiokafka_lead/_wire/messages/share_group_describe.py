@@ -145,7 +145,7 @@ class ShareGroupDescribeResponse(Response):
     API_KEY = 77
     MIN_VERSION = 1
     MAX_VERSION = 1
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 0
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class ShareGroupDescribeRequest(Request[ShareGroupDescribeResponse]):
     API_KEY = 77
     MIN_VERSION = 1
     MAX_VERSION = 1
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 0
     RESPONSE = ShareGroupDescribeResponse
 
     def __init__(

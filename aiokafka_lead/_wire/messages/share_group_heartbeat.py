@@ -67,7 +67,7 @@ class ShareGroupHeartbeatResponse(Response):
     API_KEY = 76
     MIN_VERSION = 1
     MAX_VERSION = 1
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 0
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class ShareGroupHeartbeatRequest(Request[ShareGroupHeartbeatResponse]):
     API_KEY = 76
     MIN_VERSION = 1
     MAX_VERSION = 1
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 0
     RESPONSE = ShareGroupHeartbeatResponse
 
     def __init__(

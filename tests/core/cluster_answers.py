@@ -1,0 +1,89 @@
+"""Short ways to write metadata answers and leader hints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from aiokafka_lead._core.metadata import Broker, LeaderHint, MetadataState
+from aiokafka_lead._wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+ID_A = UUID(int=0xA)
+ID_B = UUID(int=0xB)
+NOT_LEADER = 6
+FENCED = 74
+VERSION = 12
+
+
+def broker(node_id: int, port: int = 0) -> Broker:
+    return Broker(node_id, f"host{node_id}", port or 9000 + node_id)
+
+
+def topic(
+    *leaders: tuple[int, int], name: str = "t", topic_id: UUID = ID_A, error_code: int = 0
+) -> MetadataResponseTopic:
+    """A topic from (leader id, leader epoch) of each partition."""
+    return MetadataResponseTopic(
+        name=name,
+        topic_id=topic_id,
+        error_code=error_code,
+        partitions=[
+            MetadataResponsePartition(
+                partition_index=index, leader_id=leader, leader_epoch=epoch, replica_nodes=[1, 2, 3], isr_nodes=[1, 2]
+            )
+            for index, (leader, epoch) in enumerate(leaders)
+        ],
+    )
+
+
+def answer(
+    *topics: MetadataResponseTopic,
+    brokers: Iterable[Broker | int] = (1, 2, 3),
+    cluster_id: str | None = "cluster",
+    error_code: int = 0,
+) -> MetadataResponse:
+    known = [entry if isinstance(entry, Broker) else broker(entry) for entry in brokers]
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=entry.node_id, host=entry.host, port=entry.port, rack=entry.rack)
+            for entry in known
+        ],
+        cluster_id=cluster_id,
+        controller_id=1,
+        topics=list(topics),
+        error_code=error_code,
+    )
+
+
+def hint(
+    leader_id: int,
+    leader_epoch: int,
+    *,
+    name: str = "t",
+    topic_id: UUID = ID_A,
+    partition: int = 0,
+    endpoint: Broker | None = None,
+    error_code: int = NOT_LEADER,
+) -> LeaderHint:
+    return LeaderHint(name, topic_id, partition, leader_id, leader_epoch, endpoint, error_code)
+
+
+def feed(state: MetadataState, *answers: MetadataResponse, version: int = VERSION, now: float = 0.0) -> None:
+    for response in answers:
+        state.apply_response(response, version, now, None)
+
+
+def knowing(*leaders: tuple[int, int], **options: str) -> MetadataState:
+    """A state that has had one answer about topic ``t``."""
+    state = MetadataState([("boot", 9092)], **options)  # type: ignore[arg-type]
+    feed(state, answer(topic(*leaders)))
+    return state
+
+
+def leaders(state: MetadataState, name: str = "t") -> Sequence[tuple[int, int]]:
+    return [state.snapshot.leader(name, index) for index in range(state.snapshot.partition_count(name))]

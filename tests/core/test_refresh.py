@@ -1,0 +1,156 @@
+"""When metadata is asked for: rules 13, 20 and 21 of the leadership rules."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiokafka_lead._core.backoff import Backoff
+from aiokafka_lead._core.refresh import RefreshSchedule
+
+MAX_AGE_MS = 300_000.0
+
+
+def schedule(first_ms: float = 100, longest_ms: float = 1000) -> RefreshSchedule:
+    return RefreshSchedule(MAX_AGE_MS, Backoff(first_ms, longest_ms, lambda: 0.5))
+
+
+def refreshed(plan: RefreshSchedule, now: float, *, changed: bool = True, settled: bool = True) -> None:
+    plan.started(now)
+    plan.succeeded(now, changed=changed, settled=settled)
+
+
+def test_the_first_refresh_is_due_at_once() -> None:
+    assert schedule().due_at() <= 0.0
+
+
+def test_periodic_refresh_after_the_maximum_age() -> None:
+    plan = schedule()
+    refreshed(plan, 10.0)
+    assert plan.due_at() == 10.0 + MAX_AGE_MS / 1000
+
+
+def test_an_expedited_refresh_long_after_the_last_is_due_at_once() -> None:
+    plan = schedule()
+    refreshed(plan, 10.0)
+    plan.request()
+    assert plan.due_at() <= 11.0
+
+
+def test_rule_21_requests_before_a_refresh_are_one() -> None:
+    plan = schedule()
+    for _ in range(100):
+        plan.request()
+    refreshed(plan, 1.0)
+    assert plan.due_at() == 1.0 + MAX_AGE_MS / 1000
+
+
+def test_rule_21_requests_during_a_refresh_cause_one_more() -> None:
+    plan = schedule()
+    plan.started(1.0)
+    for _ in range(100):
+        plan.request()
+    assert plan.due_at() == math.inf
+    plan.succeeded(1.0, changed=True, settled=True)
+    assert plan.due_at() < 1.1
+    refreshed(plan, 1.1)
+    assert plan.due_at() > 300
+
+
+def test_rule_20_what_is_not_settled_is_asked_for_again_with_backoff() -> None:
+    plan = schedule()
+    now, waits = 0.0, []
+    for _ in range(9):
+        refreshed(plan, now, changed=False, settled=False)
+        waits.append(round((plan.due_at() - now) * 1000))
+        now = plan.due_at()
+    assert waits == [10, 20, 40, 80, 160, 320, 640, 1000, 1000]
+
+
+def test_news_shorten_the_wait_again() -> None:
+    plan = schedule()
+    now = 0.0
+    for _ in range(9):
+        refreshed(plan, now, changed=False, settled=False)
+        now = plan.due_at()
+    refreshed(plan, now, changed=True, settled=False)
+    assert round((plan.due_at() - now) * 1000) == 10
+
+
+def test_an_error_long_after_the_last_row_begins_with_the_first_wait() -> None:
+    plan = schedule()
+    now = 0.0
+    for _ in range(9):
+        refreshed(plan, now, changed=False, settled=False)
+        now = plan.due_at()
+    refreshed(plan, now, changed=False, settled=True)
+    now += 60
+    plan.request()
+    refreshed(plan, now, changed=False, settled=False)
+    assert round((plan.due_at() - now) * 1000) == 10
+
+
+def test_a_smaller_retry_backoff_is_honoured() -> None:
+    plan = schedule(first_ms=2, longest_ms=4)
+    refreshed(plan, 0.0, settled=False)
+    assert round(plan.due_at() * 1000) == 2
+
+
+def test_refreshes_take_no_more_than_half_of_the_time() -> None:
+    plan = schedule()
+    plan.started(1.0)
+    plan.succeeded(1.5, changed=True, settled=False)
+    assert plan.due_at() == 2.0
+
+
+def test_failures_back_off_by_the_retry_backoff() -> None:
+    plan = schedule()
+    now, waits = 0.0, []
+    for _ in range(6):
+        plan.started(now)
+        plan.failed(now)
+        waits.append(round((plan.due_at() - now) * 1000))
+        now = plan.due_at()
+    assert waits == [100, 200, 400, 800, 1000, 1000]
+    refreshed(plan, now)
+    assert plan.failures == 0
+
+
+def test_topics_that_are_not_known_yet_wait_for_nothing_but_a_refresh_under_way_and_failures() -> None:
+    plan = schedule()
+    refreshed(plan, 1.0, changed=False, settled=False)
+    assert plan.lookup_at(1.0) == 1.0
+    plan.started(1.0, full=False)
+    assert plan.lookup_at(1.0) == math.inf
+    plan.failed(1.0)
+    assert round(plan.lookup_at(1.0), 3) == 1.1
+
+
+def test_a_lookup_is_not_the_refresh_that_was_asked_for() -> None:
+    plan = schedule()
+    refreshed(plan, 1.0)
+    plan.request()
+    plan.started(2.0, full=False)
+    plan.succeeded(2.0, changed=True, settled=True, full=False)
+    assert plan.due_at() <= 2.0
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=20, max_size=200))
+def test_rule_13_the_request_rate_is_bounded(outcomes: list[tuple[bool, bool, bool]]) -> None:
+    """However often a refresh is asked for, and whatever it brings, they are at least 8 ms apart (10 less jitter)."""
+    plan = RefreshSchedule(MAX_AGE_MS, Backoff(100, 1000, lambda: 0.0))
+    now = 0.0
+    plan.started(now)
+    plan.succeeded(now, changed=True, settled=True)
+    for answered, changed, settled in outcomes:
+        plan.request()
+        start = max(now, plan.due_at())
+        assert start - now >= 0.0079
+        now = start
+        plan.started(now)
+        if answered:
+            plan.succeeded(now, changed=changed, settled=settled)
+        else:
+            plan.failed(now)

@@ -1,0 +1,112 @@
+"""Topics in use, and the lookups of those that are not known."""
+
+from __future__ import annotations
+
+import math
+
+from aiokafka_lead._core.backoff import Backoff
+from aiokafka_lead._core.metadata_topics import TopicsInUse
+
+IDLE_S = 300.0
+
+
+def topics() -> TopicsInUse:
+    return TopicsInUse(IDLE_S, Backoff(100, 1000, lambda: 0.5))
+
+
+def test_kept_topics_stay_until_dropped() -> None:
+    wanted = topics()
+    wanted.keep(["a", "b"])
+    assert wanted.expire(1e9) == []
+    assert sorted(wanted.names()) == ["a", "b"]
+    assert wanted.drop(["a"]) == ["a"]
+    assert wanted.names() == ["b"]
+
+
+def test_used_topics_expire_when_idle() -> None:
+    wanted = topics()
+    wanted.use("a")
+    assert "a" in wanted
+    assert wanted.expire(0.0) == []
+    assert wanted.expire(IDLE_S - 1) == []
+    assert wanted.expire(IDLE_S) == ["a"]
+    assert "a" not in wanted
+
+
+def test_using_a_topic_again_keeps_it() -> None:
+    wanted = topics()
+    for now in range(0, 10_000, 100):
+        wanted.use("a")
+        assert wanted.expire(float(now)) == []
+
+
+def test_a_topic_both_kept_and_used_needs_both_to_end() -> None:
+    wanted = topics()
+    wanted.keep(["a"])
+    wanted.use("a")
+    wanted.expire(0.0)
+    assert wanted.expire(2 * IDLE_S) == []
+    assert "a" in wanted
+    wanted.use("a")
+    assert wanted.drop(["a"]) == []
+    assert "a" in wanted
+
+
+def test_no_stampede_for_an_unknown_topic() -> None:
+    wanted = topics()
+    for _ in range(1000):
+        wanted.use("a")
+        wanted.wait("a", 1.0)
+    assert wanted.due(1.0) == ["a"]
+    waits, now = [], 1.0
+    for _ in range(6):
+        wanted.missed("a", now)
+        for _ in range(10):
+            wanted.wait("a", now)
+        assert wanted.due(now) == []
+        waits.append(round((wanted.next_due() - now) * 1000))
+        now = wanted.next_due()
+    assert waits == [100, 200, 400, 800, 1000, 1000]
+    assert wanted.lookups("a") == 6
+
+
+def test_a_found_topic_is_looked_up_no_more() -> None:
+    wanted = topics()
+    wanted.use("a")
+    wanted.wait("a", 1.0)
+    wanted.found("a")
+    assert wanted.next_due() == math.inf
+    wanted.leave("a")
+    assert "a" in wanted
+
+
+def test_an_unknown_topic_is_given_up_with_the_last_who_waits() -> None:
+    wanted = topics()
+    wanted.use("a")
+    wanted.wait("a", 1.0)
+    wanted.wait("a", 1.0)
+    wanted.missed("a", 1.0)
+    wanted.leave("a")
+    assert wanted.next_due() < math.inf
+    wanted.leave("a")
+    assert wanted.next_due() == math.inf
+    assert "a" not in wanted
+
+
+def test_an_unknown_topic_that_is_kept_is_looked_for_on() -> None:
+    wanted = topics()
+    wanted.keep(["a"])
+    wanted.look_up("a", 1.0)
+    wanted.wait("a", 1.0)
+    wanted.leave("a")
+    assert wanted.due(1.0) == ["a"]
+    wanted.drop(["a"])
+    assert wanted.next_due() == math.inf
+
+
+def test_a_topic_that_is_waited_for_does_not_expire() -> None:
+    wanted = topics()
+    wanted.use("a")
+    wanted.wait("a", 0.0)
+    wanted.expire(0.0)
+    assert wanted.expire(2 * IDLE_S) == []

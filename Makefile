@@ -1,0 +1,88 @@
+# Everything here sets itself up: a .venv with what is needed, the hot modules compiled in place, Kafka's jars in .cache.
+# Needs Python 3.11+; a C compiler makes it fast; Java 17+ and Maven are for the tests against a real Apache Kafka.
+
+VENV   := .venv
+PY     := $(VENV)/bin/python
+PIP    := $(PY) -m pip install --quiet --disable-pip-version-check
+HOT    := $(patsubst %.pxd,%.py,$(shell find aiokafka_lead -name '*.pxd'))
+BUILT  := $(VENV)/.built
+CORE   := $(VENV)/.installed
+DEV    := $(VENV)/.installed-dev
+
+# The first of these that is Python 3.11 or newer (a pyenv shim of a version that is not active only fails).
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint ruff format-check mypy pyright imports generated fmt fuzz bench build clean
+
+help:
+	@echo "make demo    events flow through an embedded cluster while leaders move and a broker dies"
+	@echo "make test    every check and every test, a real Apache Kafka included"
+	@echo "make lint    the checks alone       make fmt    format and sort imports"
+	@echo "make fuzz    fuzz the decoders      make bench  compare with the other clients"
+	@echo "make build   compile the hot modules in place"
+	@echo "make clean   remove what was built, and the caches"
+
+demo: $(BUILT)
+	@$(PY) -m examples.demo $(ARGS)
+
+test: $(DEV) $(BUILT)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint
+	$(PY) -m pytest $(ARGS)
+
+lint: ruff format-check mypy pyright imports generated
+
+ruff: $(DEV)
+	$(VENV)/bin/ruff check .
+
+format-check: $(DEV)
+	$(VENV)/bin/ruff format --check .
+
+mypy: $(DEV)
+	$(VENV)/bin/mypy
+
+pyright: $(DEV)
+	$(VENV)/bin/pyright
+
+imports: $(DEV)
+	$(VENV)/bin/lint-imports
+
+generated: $(DEV)
+	$(PY) -m aiokafka_lead._wire.codegen --check
+
+fmt: $(DEV)
+	$(VENV)/bin/ruff check --fix-only .
+	$(VENV)/bin/ruff format .
+
+build: $(BUILT)
+
+clean:
+	rm -rf build dist .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache *.egg-info $(VENV)
+	find aiokafka_lead -name '*.so' -delete
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# --- set-up: each step leaves a stamp and runs again only when what it depends on has changed ---------------------------
+
+$(PY):
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and none is on the PATH" >&2; exit 1; }
+	@echo "Setting up $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(CORE): pyproject.toml | $(PY)
+	@echo "Installing aiokafka-lead in $(VENV)"
+	@$(PIP) --editable .
+	@touch $@
+
+$(DEV): $(CORE)
+	@echo "Installing what the tests and checks need in $(VENV)"
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+# Python prefers a compiled module, so that an old one would hide a change of its source.
+$(BUILT): $(CORE) setup.py $(HOT) $(HOT:.py=.pxd)
+	@echo "Compiling the hot modules"
+	@$(PY) -c 'import Cython' 2>/dev/null || $(PIP) 'Cython>=3.1' 'setuptools>=77'
+	@$(PY) setup.py --quiet build_ext --inplace
+	@touch $@

@@ -59,8 +59,8 @@ class InFlightLedger:
         """Takes a request that expects an answer."""
         self._entries.append(entry)
 
-    def take(self, correlation_id: int) -> InFlight:
-        """The request that an answer belongs to; `MalformedMessageError` when it is not the oldest one."""
+    def match(self, correlation_id: int) -> InFlight:
+        """The oldest request; `MalformedMessageError` when the answer with this id is not its."""
         if not self._entries:
             raise MalformedMessageError(f"an answer with correlation id {correlation_id} to no request")
         oldest = self._entries[0]
@@ -69,7 +69,11 @@ class InFlightLedger:
                 f"an answer with correlation id {correlation_id} where {oldest.correlation_id} "
                 f"({oldest.request_class.NAME}) was due"
             )
-        return self._entries.popleft()
+        return oldest
+
+    def pop(self) -> None:
+        """Forgets the oldest request, which is done."""
+        self._entries.popleft()
 
     def oldest(self) -> InFlight | None:
         """The request whose answer is due next."""

@@ -19,7 +19,7 @@ import anyio
 if TYPE_CHECKING:
     import trio
 
-__all__ = ["Host", "Signal", "Waiter", "loop_token", "sleep_until", "spawn_host"]
+__all__ = ["Host", "Signal", "Waiter", "in_trio", "loop_token", "sleep_until", "spawn_host"]
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class _TrioParked:
         trio.lowlevel.reschedule(self._task, outcome.Value(result))
 
 
-def _in_trio() -> bool:
+def in_trio() -> bool:
     """Whether trio runs this code. Asked before asyncio, for trio may be asyncio's guest."""
     module = sys.modules.get("trio")
     return module is not None and bool(module.lowlevel.in_trio_run())
@@ -65,7 +65,7 @@ def _expire(parked: asyncio.Future[bool]) -> None:
 
 async def _park(queue: list[_Parked], timeout_s: float | None) -> bool:
     """Suspends until `_wake_all` takes the queue (True), or the timeout passes (False)."""
-    if _in_trio():
+    if in_trio():
         return await _park_trio(queue, timeout_s)
     loop = asyncio.get_running_loop()
     parked: asyncio.Future[bool] = loop.create_future()
@@ -185,7 +185,7 @@ class Signal:
 
 def loop_token() -> object:
     """The identity of the running event loop; RuntimeError outside of one."""
-    if _in_trio():
+    if in_trio():
         import trio
 
         return trio.lowlevel.current_trio_token()
@@ -231,7 +231,7 @@ class Host:
 
     def _start(self) -> None:
         _hosts.add(self)
-        if _in_trio():
+        if in_trio():
             import trio
 
             context = contextvars.copy_context()
@@ -253,7 +253,7 @@ class Host:
         except BaseException as error:
             if not isinstance(error, cancelled):
                 self.error = error
-            if not (isinstance(error, KeyboardInterrupt | SystemExit) and _in_trio()):
+            if not (isinstance(error, KeyboardInterrupt | SystemExit) and in_trio()):
                 raise
         finally:
             _hosts.discard(self)

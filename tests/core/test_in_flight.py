@@ -29,7 +29,9 @@ def test_answers_match_in_order() -> None:
     ids = [send(ledger) for _ in range(3)]
     assert ids == [0, 1, 2]
     assert len(ledger) == 3
-    assert [ledger.take(correlation_id).correlation_id for correlation_id in ids] == ids
+    for correlation_id in ids:
+        assert ledger.match(correlation_id).correlation_id == correlation_id
+        ledger.pop()
     assert ledger.oldest() is None
 
 
@@ -37,13 +39,13 @@ def test_an_answer_out_of_order_is_a_protocol_error_that_keeps_the_ledger() -> N
     ledger = InFlightLedger()
     first, second = send(ledger), send(ledger)
     with pytest.raises(MalformedMessageError, match=r"1 where 0 \(Fetch\) was due"):
-        ledger.take(second)
-    assert ledger.take(first).correlation_id == first
+        ledger.match(second)
+    assert ledger.match(first).correlation_id == first
 
 
 def test_an_answer_to_nothing_is_a_protocol_error() -> None:
     with pytest.raises(MalformedMessageError, match="to no request"):
-        InFlightLedger().take(0)
+        InFlightLedger().match(0)
 
 
 def test_ids_of_requests_without_answer_are_skipped() -> None:
@@ -51,7 +53,9 @@ def test_ids_of_requests_without_answer_are_skipped() -> None:
     first = send(ledger)
     ledger.next_id()
     second = send(ledger)
-    assert (ledger.take(first).correlation_id, ledger.take(second).correlation_id) == (0, 2)
+    assert ledger.match(first).correlation_id == 0
+    ledger.pop()
+    assert ledger.match(second).correlation_id == 2
 
 
 def test_the_earliest_deadline_counts_whatever_the_order() -> None:

@@ -1,0 +1,448 @@
+"""One connection to a broker: requests go out in a pipeline, answers come back in order."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol, TypeVar
+
+from .._core.in_flight import InFlight, InFlightLedger, OnDone
+from .._core.reachability import Endpoint
+from .._wire import ApiVersions, Request, Response, decode_response, encode_request, peek_correlation_id
+from ..errors import (
+    FrameTooLargeError,
+    KafkaConnectionError,
+    KafkaError,
+    MalformedMessageError,
+    RequestTimedOutError,
+)
+from .loop import Signal, Waiter
+from .transport import Transport
+
+__all__ = ["Connection", "ConnectionOwner", "ConnectionSettings", "Lane", "OnDone"]
+
+R = TypeVar("R", bound=Response)
+
+NO_VERSIONS = ApiVersions({})
+
+
+class Lane(Enum):
+    """What a connection is for. Each node has one connection per lane, so that nothing waits behind a long poll."""
+
+    DATA = "data"
+    """Produce and Fetch."""
+    CONTROL = "control"
+    """Metadata and everything else."""
+    COORDINATOR = "coordinator"
+    """What a group or a transaction asks of its coordinator."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """The options that concern a single connection."""
+
+    client_id: str
+    request_timeout_s: float
+    max_idle_s: float
+    max_in_flight: int
+    receive_max_bytes: int
+
+
+class ConnectionOwner(Protocol):
+    """Whom a connection tells about itself, synchronously. None of these may raise."""
+
+    def on_lost(self, connection: Connection, error: KafkaError, /) -> None:
+        """It is over, and no longer ready; requests in flight are about to fail."""
+
+    def on_change(self, connection: Connection, /) -> None:
+        """It takes requests again after it did not, or is over and every request in flight has failed."""
+
+
+class Connection:
+    """A connection from the moment it is open until it is over; never reused after that.
+
+    Invariant: every request that was submitted ends with exactly one call of its ``on_done``.
+    """
+
+    def __init__(
+        self, node_id: int, endpoint: Endpoint, settings: ConnectionSettings, owner: ConnectionOwner, label: str
+    ) -> None:
+        self.node_id = node_id
+        self.endpoint = endpoint
+        self.label = label
+        """The broker in errors: ``1 (host:9092)``."""
+        self.versions = NO_VERSIONS
+        """What the broker offers; empty until the connection is ready."""
+        self.ready = False
+        """Whether requests may be submitted: set up, and neither retired nor over."""
+        self.stage = "connecting"
+        """What is being done while the connection is set up, for the text of a timeout."""
+        self.closed_by: KafkaError | None = None
+        """Why the connection is over; None while it is not."""
+        self.retire_at = math.inf
+        """When to stop taking requests and close once those in flight are answered (KIP-368)."""
+        self._settings = settings
+        self._owner = owner
+        self._transport: Transport | None = None
+        self._ledger = InFlightLedger()
+        self._unsent: deque[OnDone] = deque()
+        """Requests without answer that the operating system has not taken yet."""
+        self._unsent_deadline = math.inf
+        self._muted = False
+        """Whether the broker asked for silence until ``_muted_until`` (KIP-219)."""
+        self._muted_until = 0.0
+        self._answered = False
+        """Whether the broker has answered anything since the connection was ready."""
+        self._room: deque[Waiter[None]] = deque()
+        """Tasks in `request` that wait for room, the first one first."""
+        self._used_at = time.monotonic()
+        self._wake = Signal()
+        """Wakes `watch` before ``_wake_at``."""
+        self._wake_at = 0.0
+        self._crash: Exception | None = None
+        """What a callback raised: a bug, which `watch` lets loose."""
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed_by is not None else "ready" if self.ready else self.stage
+        return f"<Connection to {self.label}: {state}, {self.in_flight} in flight>"
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that have been sent and not answered."""
+        return len(self._ledger)
+
+    def can_send(self) -> bool:
+        """Whether a request would go out now: ready, fewer than the most in flight, not throttled, not congested."""
+        return (
+            self.ready
+            and not self._muted
+            and len(self._ledger) < self._settings.max_in_flight
+            and not (self._transport is None or self._transport.paused)
+        )
+
+    def submit(
+        self,
+        request: Request[Any],
+        on_done: OnDone,
+        *,
+        timeout_ms: float | None = None,
+        version: int | None = None,
+        expect_response: bool = True,
+    ) -> int:
+        """Sends a request now and returns its version; ``on_done`` is called once, on the event loop, later.
+
+        The bound of requests in flight is the caller's to keep, with `can_send`. ``version`` is the highest that both
+        sides know, unless given. A request without a response (``acks=0``) is done when the operating system has taken
+        it, which may be before this returns. ``timeout_ms`` is ``request_timeout_ms`` unless given; when it passes the
+        connection is closed, since the answers behind could not come either (as in Java).
+
+        Raises `KafkaConnectionError` when the connection is not ready, `UnsupportedVersionError` when the broker does
+        not offer the API or the version lacks a field; then nothing was sent.
+        """
+        if not self.ready:
+            raise self._not_ready()
+        if version is None:
+            version = self.versions.version_for(type(request))
+        timeout_s = self._settings.request_timeout_s if timeout_ms is None else timeout_ms / 1000
+        self._send(request, version, timeout_s, on_done, expect_response)
+        return version
+
+    async def request(self, request: Request[R], *, timeout_ms: float | None = None, version: int | None = None) -> R:
+        """Sends a request as soon as there is room, and returns the response.
+
+        ``timeout_ms`` covers both waits. Raises what `submit` raises, `RequestTimedOutError`, and
+        `KafkaConnectionError` when the connection is lost. A cancelled call leaves the request on its way.
+        """
+        name = type(request).NAME
+        deadline = math.inf
+        if self._room or not self.can_send():
+            timeout_s = self._settings.request_timeout_s if timeout_ms is None else timeout_ms / 1000
+            deadline = time.monotonic() + timeout_s
+            await self._wait_for_room(name, deadline)
+        waiter: Waiter[R] = Waiter()
+        try:
+            self.submit(request, _setter(waiter), timeout_ms=timeout_ms, version=version)
+        finally:
+            self._admit()
+        if deadline == math.inf:
+            return await waiter.wait()  # the connection keeps the deadline
+        try:
+            return await waiter.wait(deadline - time.monotonic())
+        except TimeoutError:
+            raise RequestTimedOutError(f"no answer to {name} in time", broker=self.label) from None
+
+    async def exchange(self, request: Request[R], version: int) -> R:
+        """A request while the connection is being set up, before it is ready."""
+        if self.closed_by is not None:
+            raise self._not_ready()
+        waiter: Waiter[R] = Waiter()
+        self._send(request, version, self._settings.request_timeout_s, _setter(waiter), True)
+        return await waiter.wait()
+
+    # --- its life, in the hands of the task that owns it ---
+
+    def opened(self, transport: Transport) -> None:
+        """Bytes can go to the broker now."""
+        self._transport = transport
+
+    def become_ready(self, versions: ApiVersions, retire_at: float) -> None:
+        """Set-up is complete: requests may come."""
+        assert self._transport is not None
+        self.versions = versions
+        self.retire_at = retire_at
+        self.ready = True
+        self.stage = "ready"
+        self._used_at = time.monotonic()
+        self._transport.limit_frames(self._settings.receive_max_bytes)
+
+    async def watch(self) -> None:
+        """Keeps deadlines until the connection is over: requests, throttling, idleness, retirement."""
+        while self.closed_by is None:
+            now = time.monotonic()
+            self._keep_deadlines(now)
+            if self.closed_by is None:
+                self._wake_at = self._next_deadline()
+                await self._wake.wait(None if self._wake_at == math.inf else self._wake_at - now)
+        if self._crash is not None:
+            raise self._crash
+
+    def retire(self) -> None:
+        """Takes no more requests, and closes as soon as those in flight are answered."""
+        self.ready = False
+        self._reject_waiting(KafkaConnectionError("the connection is being closed", broker=self.label))
+        self._close_if_retired()
+
+    def revive(self) -> None:
+        """Takes back `retire`, if it is not too late."""
+        self.ready = self.closed_by is None
+        self._tell_room()
+
+    def close(
+        self, error: KafkaError, *, expected: bool = False, culprit: tuple[InFlight, KafkaError] | None = None
+    ) -> None:
+        """Ends the connection now, and every request in flight with an error that says so.
+
+        ``expected``: the end is this client's own wish and says nothing about the broker. ``culprit``: the request that
+        is to blame, and the error that it gets instead.
+        """
+        if self.closed_by is not None:
+            return
+        self.closed_by = error
+        self.ready = False
+        if self._transport is not None:
+            self._transport.close()
+        if not expected:
+            self._owner.on_lost(self, error)
+        for entry in self._ledger.drain():
+            if culprit is not None and entry is culprit[0]:
+                self._finish(entry.on_done, None, culprit[1])
+            else:
+                self._finish(entry.on_done, None, self._in_flight_error(entry, error))
+        for on_done in _drain(self._unsent):
+            self._finish(on_done, None, KafkaConnectionError(f"not sent: {error.message}", broker=self.label))
+        self._reject_waiting(error)
+        self._owner.on_change(self)
+        self._wake.set()
+
+    # --- called by the transport ---
+
+    def on_frame(self, frame: memoryview, /) -> None:
+        """An answer: hands it to whoever asked."""
+        try:
+            entry = self._ledger.match(peek_correlation_id(frame))
+            _, response = decode_response(entry.request_class.RESPONSE, entry.version, frame)
+        except KafkaError as error:
+            self.close(_with_broker(error, self.label))
+            return
+        had_room = self.can_send()
+        self._ledger.pop()
+        self._answered = True
+        throttle_time_ms = getattr(response, "throttle_time_ms", 0)
+        if throttle_time_ms > 0:
+            self._mute(throttle_time_ms / 1000)
+        self._finish(entry.on_done, response, None)
+        if not had_room:
+            self._tell_room()
+        if not self.ready:
+            self._close_if_retired()
+
+    def on_writable(self) -> None:
+        """The operating system has taken everything."""
+        self._unsent_deadline = math.inf
+        for on_done in _drain(self._unsent):
+            self._finish(on_done, None, None)
+        self._tell_room()
+        if not self.ready:
+            self._close_if_retired()
+
+    def on_closed(self, error: KafkaError, /) -> None:
+        """The stream has ended or is garbage."""
+        oldest = self._ledger.oldest()
+        if oldest is not None and isinstance(error, FrameTooLargeError):
+            # Trying again would end the same way, so the request that the frame answers gets this very error.
+            self.close(_with_broker(error, self.label), culprit=(oldest, _with_broker(error, self.label)))
+        elif oldest is not None and self.ready and not self._answered and type(error) is KafkaConnectionError:
+            # A listener with SASL answers ApiVersions to anyone, and then hangs up.
+            text = f"{error.message} instead of answering the first request; does this listener require SASL?"
+            self.close(KafkaConnectionError(text, broker=self.label))
+        else:
+            self.close(_with_broker(error, self.label))
+
+    # --- inside ---
+
+    def _send(
+        self, request: Request[Any], version: int, timeout_s: float, on_done: OnDone, expect_response: bool
+    ) -> None:
+        assert self._transport is not None
+        ledger = self._ledger
+        correlation_id = ledger.next_id()
+        chunks = encode_request(request, version, correlation_id, self._settings.client_id)
+        self._used_at = now = time.monotonic()
+        if expect_response:
+            deadline = now + timeout_s
+            ledger.add(InFlight(correlation_id, type(request), version, deadline, on_done))
+            self._transport.write(chunks)
+        else:
+            self._transport.write(chunks)
+            if not self._transport.paused:
+                self._finish(on_done, None, None)
+                return
+            self._unsent.append(on_done)
+            deadline = self._unsent_deadline = min(self._unsent_deadline, now + timeout_s)
+        if deadline < self._wake_at:
+            self._wake.set()
+
+    def _finish(self, on_done: OnDone, response: Any, error: KafkaError | None) -> None:
+        try:
+            on_done(response, error)
+        except Exception as crash:
+            self._crash = self._crash or crash
+            self.close(KafkaConnectionError(f"an internal error: {crash!r}", broker=self.label), expected=True)
+
+    def _in_flight_error(self, entry: InFlight, error: KafkaError) -> KafkaError:
+        """A lost connection says nothing about the request, which may have been carried out."""
+        text = f"{entry.request_class.NAME} was in flight: {error.message}"
+        if isinstance(error, MalformedMessageError) and self.stage == "ready":
+            return _caused_by(error, KafkaConnectionError(text, broker=self.label))
+        if isinstance(error, KafkaConnectionError):
+            return _caused_by(error, type(error)(text, broker=self.label))
+        return copy.copy(error)
+
+    def _not_ready(self) -> KafkaError:
+        if self.closed_by is None:
+            return KafkaConnectionError("the connection is not ready", broker=self.label)
+        return copy.copy(self.closed_by)
+
+    def _mute(self, seconds: float) -> None:
+        self._muted = True
+        self._muted_until = max(self._muted_until, time.monotonic() + seconds)
+        if self._muted_until < self._wake_at:
+            self._wake.set()
+
+    def _next_deadline(self) -> float:
+        idle = math.inf if len(self._ledger) else self._used_at + self._settings.max_idle_s
+        muted = self._muted_until if self._muted else math.inf
+        retire = self.retire_at if self.ready else math.inf
+        return min(self._ledger.next_deadline(), self._unsent_deadline, idle, muted, retire)
+
+    def _keep_deadlines(self, now: float) -> None:
+        if self._muted and now >= self._muted_until:
+            self._muted = False
+            self._tell_room()
+        late = self._ledger.expired(now)
+        if late is not None:
+            self._time_out(late)
+        elif now >= self._unsent_deadline:
+            self.close(KafkaConnectionError("the broker takes no more bytes", broker=self.label))
+        elif now >= self.retire_at and self.ready:
+            self.retire()
+        elif not self._ledger and not self._unsent and now >= self._used_at + self._settings.max_idle_s:
+            idle = KafkaConnectionError("closed after connections_max_idle_ms without traffic", broker=self.label)
+            self.close(idle, expected=True)
+
+    def _time_out(self, late: InFlight) -> None:
+        text = f"no answer to {late.request_class.NAME} in time"
+        timed_out = RequestTimedOutError(text, broker=self.label)
+        self.close(KafkaConnectionError(text, broker=self.label), culprit=(late, timed_out))
+
+    def _close_if_retired(self) -> None:
+        if self.closed_by is None and self.stage == "ready" and not self._ledger and not self._unsent:
+            self.close(KafkaConnectionError("the connection was retired", broker=self.label), expected=True)
+
+    def _tell_room(self) -> None:
+        if self.can_send():
+            self._owner.on_change(self)
+            self._admit()
+
+    # --- tasks that wait for room ---
+
+    async def _wait_for_room(self, name: str, deadline: float) -> None:
+        waiter: Waiter[None] = Waiter()
+        self._room.append(waiter)
+        while True:
+            if self.closed_by is not None or not self.ready:
+                _discard(self._room, waiter)
+                raise self._not_ready()
+            try:
+                await waiter.wait(deadline - time.monotonic())
+            except TimeoutError:
+                _discard(self._room, waiter)
+                self._admit()
+                text = f"{name} could not be sent in time: {self.in_flight} requests are in flight"
+                raise RequestTimedOutError(text, broker=self.label) from None
+            except BaseException:
+                _discard(self._room, waiter)
+                self._admit()
+                raise
+            if self.can_send():
+                return
+            # Somebody else was faster: wait again, at the head of the line.
+            waiter = Waiter()
+            self._room.appendleft(waiter)
+
+    def _admit(self) -> None:
+        if self._room and self.can_send():
+            self._room.popleft().set_result(None)
+
+    def _reject_waiting(self, error: KafkaError) -> None:
+        for waiter in _drain(self._room):
+            waiter.set_error(copy.copy(error))
+
+
+T = TypeVar("T")
+
+
+def _drain(queue: deque[T]) -> list[T]:
+    items = list(queue)
+    queue.clear()
+    return items
+
+
+def _discard(queue: deque[T], item: T) -> None:
+    if item in queue:
+        queue.remove(item)
+
+
+def _setter(waiter: Waiter[Any]) -> Callable[[Any, KafkaError | None], None]:
+    def on_done(response: Any, error: KafkaError | None) -> None:
+        if error is None:
+            waiter.set_result(response)
+        else:
+            waiter.set_error(error)
+
+    return on_done
+
+
+def _with_broker(error: KafkaError, label: str) -> KafkaError:
+    """The same error, which names the broker."""
+    return _caused_by(error, type(error)(error.message, broker=label))
+
+
+def _caused_by(cause: KafkaError, error: KafkaError) -> KafkaError:
+    error.__cause__ = cause.__cause__ or cause
+    return error

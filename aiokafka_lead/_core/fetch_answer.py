@@ -137,7 +137,7 @@ class AnswerReader:
 
     @staticmethod
     def _is_stale(state: PartitionState, asked: PartitionFetch, snapshot: ClusterSnapshot) -> bool:
-        """Whether the partition has gone elsewhere since this was asked: by a seek, or with a new topic of this name."""
+        """Whether the partition has gone elsewhere since, by a seek or with a new topic of this name."""
         if state.fetch_offset != asked.fetch_offset:
             return True
         topic = snapshot.topics.get(state.tp.topic)

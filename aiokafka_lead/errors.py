@@ -56,6 +56,10 @@ class WrongEventLoopError(IllegalStateError):
     """The client belongs to another event loop: make one client per event loop."""
 
 
+class BackgroundTaskError(KafkaError):
+    """A background task of this client has ended with an unexpected error, which is the cause of this one."""
+
+
 class BufferFull(KafkaError):
     """The producer's buffer_memory is used up."""
 

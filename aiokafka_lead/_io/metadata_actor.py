@@ -1,64 +1,430 @@
-"""The task that keeps the client's view of the cluster fresh, and the sole owner of that view."""
+"""The task that keeps the client's view of the cluster fresh, and the sole owner of that view.
+
+One task refreshes, one refresh at a time. Everything else is synchronous and runs where it is called: hints are merged,
+topics are wanted, refreshes are asked for, and the task is woken. What to do is decided by `MetadataState`,
+`TopicsInUse`, `RefreshSchedule` and `RebootstrapPolicy`; this does it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import copy
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from .._core.metadata import ClusterSnapshot, LeaderHint, TopicMetadata
+from .._core.backoff import Backoff
+from .._core.metadata import (
+    ClusterSnapshot,
+    LeaderHint,
+    MetadataMetrics,
+    MetadataState,
+    RebootstrapCause,
+    TopicMetadata,
+)
+from .._core.metadata_topics import TopicsInUse
+from .._core.reachability import NodeState
+from .._core.rebootstrap import RebootstrapPolicy
+from .._core.refresh import FIRST_SPACING_MS, RefreshSchedule
+from .._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ..config import ClientConfig
+from ..errors import (
+    ClusterIdMismatchError,
+    KafkaConnectionError,
+    KafkaError,
+    RebootstrapError,
+    RebootstrapRequiredError,
+    RequestTimedOutError,
+    error_for_code,
+)
+from .brokers import Brokers
+from .connection import Lane
+from .loop import Signal, Waiter
+from .metadata_ask import Answer, ask, candidates, describe
+
+_log = logging.getLogger(__name__)
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A refresh to be made."""
+
+    topics: Sequence[str] | None
+    """None asks for every topic of the cluster."""
+    full: bool
+    """False looks up topics that are not known yet, and nothing else."""
 
 
 class MetadataActor:
     """Owns the cluster snapshot: refreshes it, merges leader hints into it, tells listeners."""
 
-    snapshot: ClusterSnapshot
-    """The latest one: replaced, never changed."""
+    def __init__(self, config: ClientConfig, brokers: Brokers) -> None:
+        retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        lookup_backoff = Backoff(min(FIRST_SPACING_MS, config.retry_backoff_ms), config.retry_backoff_max_ms)
+        self._request_timeout_s = config.request_timeout_ms / 1000
+        self._create_topics = config.allow_auto_create_topics
+        self._brokers = brokers
+        self._state = MetadataState(
+            config.bootstrap_servers,
+            leader_hint_policy=config.leader_hint_policy,
+            cluster_id_mismatch=config.cluster_id_mismatch,
+        )
+        self._topics = TopicsInUse(config.metadata_max_idle_ms / 1000, lookup_backoff)
+        self._schedule = RefreshSchedule(config.metadata_max_age_ms, retry_backoff)
+        self._policy = RebootstrapPolicy(
+            config.metadata_recovery_strategy,
+            config.metadata_recovery_rebootstrap_trigger_ms,
+            Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
+        )
+        self.snapshot = self._state.snapshot
+        """The latest view: replaced, never changed."""
+        self._wake = Signal()
+        self._newer: Waiter[ClusterSnapshot] = Waiter()
+        """Done at the next snapshot."""
+        self._lookups: dict[str, Waiter[TopicMetadata]] = {}
+        """Calls that wait for a topic, by its name."""
+        self._listeners: list[Callable[[ClusterSnapshot], None]] = []
+        self._errors: Mapping[int, KafkaError] = {}
+        """Why the last refresh that failed got no answer, by node id."""
+        self._lagging: int | None = None
+        """The node whose last answer left something open: others are asked first."""
+        self._looked_up = False
+        """Whether the last refresh was a lookup: then a full one has precedence, so that none starves the other."""
+        self._nobody_reachable = False
+        """The task waits for a node that can be asked."""
+        self._closed: KafkaError | None = None
+        brokers.add_listener(self._on_node)
+
+    # --- what others ask of it ---------------------------------------------------------------------------------------
 
     def request_update(self) -> None:
         """Ask for a refresh as soon as its backoff allows; any number of calls cause at most one more refresh."""
-        raise NotImplementedError
+        self._schedule.request()
+        self._wake.set()
 
     def add_topics(self, topics: Iterable[str]) -> None:
         """Keep these topics known until `remove_topics` (a consumer's assignment or subscription)."""
-        raise NotImplementedError
+        names = list(topics)
+        self._topics.keep(names)
+        for name in names:
+            self._look_up_unknown(name)
 
     def remove_topics(self, topics: Iterable[str]) -> None:
         """Take back `add_topics`."""
-        raise NotImplementedError
+        self._forget(self._topics.drop(topics))
 
     def set_all_topics(self, wanted: bool) -> None:
         """Know every topic of the cluster (a subscription by pattern), or no longer."""
-        raise NotImplementedError
+        if wanted != self._topics.everything:
+            self._topics.everything = wanted
+            if wanted:
+                self.request_update()
+            else:
+                self._forget([name for name in self.snapshot.topics if name not in self._topics])
 
     def use_topic(self, topic: str) -> None:
         """Note that the producer writes to the topic: it is forgotten ``metadata_max_idle_ms`` after the last call.
 
         Cheap, call it for each new batch. Also has an unknown topic looked up.
         """
-        raise NotImplementedError
+        self._topics.use(topic)
+        self._look_up_unknown(topic)
 
     async def topic(self, name: str, timeout_ms: float) -> TopicMetadata:
         """The topic, at once when it is known, else as soon as it is; counts as `use_topic`.
 
-        Raises `UnknownTopicOrPartitionError`, `TopicAuthorizationFailedError`, `InvalidTopicError` or
-        `RequestTimedOutError` that say what was tried.
+        Raises `UnknownTopicOrPartitionError` (or what else the cluster said), `TopicAuthorizationFailedError`,
+        `InvalidTopicError`, or `RequestTimedOutError` where no broker answered; each names the topic.
         """
-        raise NotImplementedError
+        self._check()
+        self._topics.use(name)
+        if self.snapshot.partition_count(name):
+            return self.snapshot.topics[name]
+        waiter = self._lookups.get(name)
+        if waiter is None:
+            waiter = self._lookups[name] = Waiter()
+        self._topics.wait(name, time.monotonic())
+        self._wake.set()
+        lookups = self._topics.lookups(name)
+        try:
+            return await waiter.wait(timeout_ms / 1000)
+        except TimeoutError:
+            raise self._not_found(name, timeout_ms, self._topics.lookups(name) - lookups) from None
+        finally:
+            self._topics.leave(name)
 
     async def wait_newer(self, generation: int, timeout_ms: float) -> ClusterSnapshot:
         """A snapshot of a later generation than this one; raises `RequestTimedOutError`."""
-        raise NotImplementedError
+        deadline = time.monotonic() + timeout_ms / 1000
+        while self.snapshot.generation <= generation:
+            self._check()
+            try:
+                await self._newer.wait(deadline - time.monotonic())
+            except TimeoutError:
+                raise RequestTimedOutError(f"no newer metadata within {timeout_ms:g} ms{self._reasons()}") from None
+        return self.snapshot
 
     def offer_hints(self, hints: Sequence[LeaderHint]) -> list[bool]:
         """Merge what former leaders said about their successors; which hints were accepted, in order.
 
-        Requests a refresh whatever becomes of the hints.
+        Requests a refresh whatever becomes of the hints, and opens the connections to the new leaders ahead of the
+        requests that will follow.
         """
-        raise NotImplementedError
+        accepted = self._state.apply_hints(hints)
+        self._publish()
+        self.request_update()
+        for leader_id in {hint.leader_id for hint, taken in zip(hints, accepted, strict=True) if taken}:
+            self._brokers.ready(leader_id, Lane.DATA)
+        return accepted
 
     def add_listener(self, listener: Callable[[ClusterSnapshot], None]) -> None:
         """Call this with each new snapshot, after it became `snapshot`."""
-        raise NotImplementedError
+        self._listeners.append(listener)
 
     def remove_listener(self, listener: Callable[[ClusterSnapshot], None]) -> None:
         """Take back `add_listener`."""
-        raise NotImplementedError
+        self._listeners.remove(listener)
+
+    def metrics(self) -> MetadataMetrics:
+        """What happened to hints, refreshes and bootstraps so far."""
+        return self._state.counters.snapshot()
+
+    # --- its life ----------------------------------------------------------------------------------------------------
+
+    async def bootstrap(self) -> None:
+        """The first metadata, from the first bootstrap server that gives it.
+
+        Raises `KafkaConnectionError` as soon as each server has failed, or if none has answered after
+        ``request_timeout_ms``; it names every server with its own reason. If all failed for one reason that is not
+        about connections (the password is wrong, say), it is that error instead.
+        """
+        deadline = time.monotonic() + self._request_timeout_s
+        self._brokers.set_nodes(self.snapshot.brokers)
+        while True:
+            now = time.monotonic()
+            plan = _Plan(None if self._topics.everything else self._topics.names(), full=True)
+            self._schedule.started(now)
+            servers = list(self.snapshot.brokers)
+            nodes = candidates(self._brokers, servers, None) or servers
+            outcome = await ask(self._brokers, nodes, self._request(plan), deadline - now)
+            if outcome.answer is None:
+                raise self._bootstrap_failed(outcome.errors)
+            error = self._apply(plan, outcome.answer)
+            if error is None:
+                return
+            if time.monotonic() >= deadline:
+                raise self._bootstrap_failed({outcome.answer.node_id: error})
+            await self._sleep_until(min(deadline, self._schedule.due_at()))
+
+    async def run(self) -> None:
+        """Refresh until cancelled. Raises `ClusterIdMismatchError`; every other error is tried again."""
+        while True:
+            now = time.monotonic()
+            plan = self._plan(now)
+            if plan is None:
+                due = min(self._schedule.due_at(), self._schedule.lookup_at(self._topics.next_due()))
+                await self._wake.wait(None if due == math.inf else due - now)
+            else:
+                await self._refresh(plan)
+
+    def close(self, error: KafkaError) -> None:
+        """Raise this from every call that waits, and from every later one."""
+        if self._closed is None:
+            self._closed = error
+            self._newer.set_error(error)
+            for waiter in self._lookups.values():
+                waiter.set_error(error)
+            self._lookups.clear()
+
+    def _check(self) -> None:
+        if self._closed is not None:
+            raise copy.copy(self._closed) from self._closed.__cause__
+
+    # --- refreshing --------------------------------------------------------------------------------------------------
+
+    def _plan(self, now: float) -> _Plan | None:
+        self._forget(self._topics.expire(now))
+        full = self._schedule.due_at() <= now
+        if self._schedule.lookup_at(self._topics.next_due()) <= now and not (full and self._looked_up):
+            return _Plan(self._topics.due(now), full=False)
+        if full:
+            return _Plan(None if self._topics.everything else self._topics.names(), full=True)
+        return None
+
+    async def _refresh(self, plan: _Plan) -> None:
+        now = time.monotonic()
+        self._policy.attempted(now)
+        nodes = candidates(self._brokers, list(self.snapshot.brokers), self._lagging)
+        cause = self._policy.judge(now, reachable=bool(nodes), bootstrapping=self._state.bootstrapping)
+        if cause is not None:
+            self._rebootstrap(cause)
+            return
+        if not nodes:
+            # Everybody is in backoff: until one may be tried again, or it is time to bootstrap anew.
+            retry_at = min(self._brokers.retry_at(node_id) for node_id in self.snapshot.brokers)
+            if not self._state.bootstrapping:
+                retry_at = min(retry_at, self._policy.allowed_at())
+            self._nobody_reachable = True
+            await self._sleep_until(min(retry_at, self._policy.times_out_at()))
+            self._nobody_reachable = False
+            return
+        self._schedule.started(now, full=plan.full)
+        self._looked_up = not plan.full
+        timeout_s = min(self._request_timeout_s, max(0.0, self._policy.times_out_at() - now))
+        outcome = await ask(self._brokers, nodes, self._request(plan), timeout_s)
+        if outcome.answer is None:
+            self._failed(outcome.errors)
+        else:
+            self._apply(plan, outcome.answer)
+
+    def _request(self, plan: _Plan) -> MetadataRequest:
+        # Only lookups create topics: a refresh must not bring a deleted topic back.
+        topics = None if plan.topics is None else [MetadataRequestTopic(name=name) for name in plan.topics]
+        return MetadataRequest(topics=topics, allow_auto_topic_creation=self._create_topics and not plan.full)
+
+    def _apply(self, plan: _Plan, answer: Answer) -> KafkaError | None:
+        """Take in an answer; returns the error if it was none that helps."""
+        now = time.monotonic()
+        wanted = self._topics if plan.topics is not None else None
+        try:
+            applied = self._state.apply_response(answer.response, answer.version, now, wanted)
+        except RebootstrapRequiredError as error:
+            self._failed({answer.node_id: error})
+            if self._policy.enabled:
+                self._rebootstrap(RebootstrapCause.REQUIRED)
+            return error
+        except ClusterIdMismatchError as error:
+            if answer.node_id < 0 or not self._policy.enabled:
+                raise
+            # A known broker's address now belongs to another cluster: let the bootstrap servers decide.
+            self._count_failure({answer.node_id: error})
+            self._rebootstrap(RebootstrapCause.OTHER_CLUSTER)
+            return error
+        except KafkaError as error:
+            self._failed({answer.node_id: error})
+            return error
+        if applied.other_cluster is not None:
+            _log.warning("now at cluster %s, formerly at %s", answer.response.cluster_id, applied.other_cluster)
+        self._errors = {}
+        self._lagging = None if applied.settled else answer.node_id
+        self._policy.answered(by_bootstrap_server=answer.node_id < 0)
+        self._schedule.succeeded(now, changed=applied.changed, settled=applied.settled, full=plan.full)
+        self._publish()
+        self._settle_lookups(self._topics.names() if plan.topics is None else plan.topics, now)
+        return None
+
+    def _count_failure(self, errors: Mapping[int, KafkaError]) -> None:
+        self._errors = errors
+        self._state.counters.refresh_failures += 1
+        self._schedule.failed(time.monotonic())
+        _log.debug("metadata refresh failed: %s", describe(errors, self.snapshot.brokers))
+
+    def _failed(self, errors: Mapping[int, KafkaError]) -> None:
+        """Nobody has answered: try again later, but tell those who wait if that cannot help."""
+        self._count_failure(errors)
+        final = _final_error(errors)
+        if final is not None:
+            for waiter in self._lookups.values():
+                waiter.set_error(final)
+            self._lookups.clear()
+
+    def _rebootstrap(self, cause: RebootstrapCause) -> None:
+        now = time.monotonic()
+        _log.info(
+            "bootstrapping anew (%s) from %s",
+            cause.name,
+            ", ".join(f"{broker.host}:{broker.port}" for broker in self._state.bootstrap_brokers.values()),
+        )
+        if cause is not RebootstrapCause.UNAVAILABLE:
+            self._brokers.close_all(RebootstrapError())
+        self._state.rebootstrap(cause)
+        self._policy.rebootstrapped(now)
+        self._lagging = None
+        self._publish()
+        self.request_update()
+
+    async def _sleep_until(self, until: float) -> None:
+        """Wait for the time, or for a node that may be usable, whichever is first."""
+        await self._wake.wait(max(0.0, until - time.monotonic()))
+
+    def _on_node(self, node_id: int) -> None:
+        """A node became ready, was lost, could not be connected to, or has room again."""
+        if self._brokers.state(node_id) is NodeState.BACKOFF:
+            # Its partitions may be led by others soon.
+            self.request_update()
+        elif self._nobody_reachable:
+            self._wake.set()
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    def _look_up_unknown(self, name: str) -> None:
+        if not self.snapshot.partition_count(name):
+            self._topics.look_up(name, time.monotonic())
+            self._wake.set()
+
+    def _settle_lookups(self, names: Iterable[str], now: float) -> None:
+        """Tell those who wait for these topics what an answer has said about them."""
+        for name in names:
+            entry = self.snapshot.topics.get(name)
+            if entry is not None and entry.partitions:
+                self._topics.found(name)
+                waiter = self._lookups.pop(name, None)
+                if waiter is not None:
+                    waiter.set_result(entry)
+                continue
+            waiter = self._lookups.get(name)
+            error = None if entry is None else error_for_code(entry.error_code)
+            if error is not None and entry is not None and entry.error_code and not error.retriable:
+                self._topics.found(name)
+                if waiter is not None:
+                    del self._lookups[name]
+                    waiter.set_error(error(f"topic {name!r}: {error().message}"))
+            elif name in self._topics:
+                self._topics.missed(name, now)
+
+    def _not_found(self, name: str, timeout_ms: float, lookups: int) -> KafkaError:
+        entry = self.snapshot.topics.get(name)
+        if lookups == 0 or self._errors:
+            return RequestTimedOutError(f"no metadata of topic {name!r} within {timeout_ms:g} ms{self._reasons()}")
+        error = error_for_code(UNKNOWN_TOPIC_OR_PARTITION if entry is None else entry.error_code)
+        return error(f"topic {name!r}: {error().message} (asked {lookups} times within {timeout_ms:g} ms)")
+
+    def _forget(self, names: Sequence[str]) -> None:
+        if names and not self._topics.everything:
+            self._state.forget(names)
+            self._publish()
+
+    # --- the snapshot ------------------------------------------------------------------------------------------------
+
+    def _publish(self) -> None:
+        """Make the state's snapshot the one that everybody sees."""
+        snapshot, former = self._state.snapshot, self.snapshot
+        if snapshot is former:
+            return
+        self.snapshot = snapshot
+        if snapshot.brokers is not former.brokers:
+            self._brokers.set_nodes(snapshot.brokers)
+        newer, self._newer = self._newer, Waiter()
+        newer.set_result(snapshot)
+        for listener in self._listeners:
+            listener(snapshot)
+
+    # --- texts -------------------------------------------------------------------------------------------------------
+
+    def _reasons(self) -> str:
+        return f" ({describe(self._errors, self.snapshot.brokers)})" if self._errors else ""
+
+    def _bootstrap_failed(self, errors: Mapping[int, KafkaError]) -> KafkaError:
+        text = f"no bootstrap server could be used: {describe(errors, self._state.bootstrap_brokers)}"
+        final = _final_error(errors)
+        return KafkaConnectionError(text) if final is None else type(final)(text)
+
+
+def _final_error(errors: Mapping[int, KafkaError]) -> KafkaError | None:
+    """The error, if all are of one kind and trying again cannot help."""
+    kinds = {type(error) for error in errors.values()}
+    first = next(iter(errors.values()), None)
+    return first if len(kinds) == 1 and first is not None and not first.retriable else None

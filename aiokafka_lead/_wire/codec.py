@@ -11,6 +11,9 @@ from .message import Buffer, Message
 
 M = TypeVar("M", bound=Message)
 
+_COPIED_BYTES = 1 << 20
+"""A part of a larger buffer is copied before it is decoded if it is not longer than this."""
+
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
 
@@ -48,19 +51,27 @@ def decode(message: type[M], version: int, buffer: Buffer) -> M:
     return decode_from(message, version, memoryview(buffer), 0)[0]
 
 
-def decode_from(message: type[M], version: int, buffer: memoryview, position: int) -> tuple[M, int]:
+def decode_from(message: type[M], version: int, view: memoryview, position: int) -> tuple[M, int]:
     """The message at ``position``, and the position after it. Errors as in `decode`."""
     decoder = _decoders.get((message, version))
     if decoder is None:
         _check_version(message, version)
         decoder = _decoders[message, version] = make_decoder(message, version)
     try:
-        decoded, position = decoder(buffer, position, len(buffer))
+        decoded, position = decoder(_plain(view), position, len(view), view)
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise MalformedMessageError(f"{message.__name__} version {version}: {error}") from error
     except MalformedMessageError as error:
         raise MalformedMessageError(f"{message.__name__} version {version}: {error.message}") from None
     return cast(M, decoded), position
+
+
+def _plain(view: memoryview) -> Buffer:
+    """The bytes of the view in an object whose items are faster to reach."""
+    whole = view.obj
+    if isinstance(whole, (bytes, bytearray)) and len(whole) == view.nbytes and view.c_contiguous:
+        return whole
+    return bytes(view) if view.nbytes <= _COPIED_BYTES else view
 
 
 def _check_version(kind: type[Message], version: int) -> None:

@@ -127,7 +127,7 @@ def decode_response(response: type[R], version: int, frame: Buffer) -> tuple[int
 
 def _skip_header_tags(view: memoryview, position: int) -> int:
     try:
-        return skip_tags(view, position + 1, view[position])
+        return skip_tags(view, position + 1, view[position], len(view))
     except IndexError:
         raise MalformedMessageError("a header ends within its tagged fields") from None
 

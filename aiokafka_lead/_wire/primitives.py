@@ -1,8 +1,13 @@
-"""The parts of the wire format that the compiled codecs call at run time: varints, tags, bulk arrays, ids, errors."""
+"""The parts of the wire format that compiled codecs call: varints, lengths and counts, tagged fields, bulk arrays, ids.
+
+A reader takes ``(buffer, position, size, end)``, where ``size`` is a length or count that was read before ``position``:
+as it is in messages of the old kind, and greater by one in flexible ones (KIP-482), where it may be the first byte of
+a longer varint. It returns the value and the position after it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from struct import Struct as Layout
 from typing import Any, NoReturn, cast
@@ -17,36 +22,18 @@ MAX_STRING_BYTES = 0x7FFF
 COPY_BELOW_BYTES = 4096
 """Records smaller than this are copied into the chunk at hand: cheaper than a chunk more in the write."""
 
+_KEPT_COUNT = 64
+"""Layouts for arrays and strings up to this length are kept."""
+
 uuid_from_bytes: Callable[[bytes], UUID] = lru_cache(maxsize=16384)(lambda raw: UUID(bytes=raw))
 """Topic ids repeat from frame to frame and `UUID` is slow to make."""
 
 
-class ArrayReaders(dict[int, Callable[[Buffer, int], tuple[Any, ...]]]):
-    """``readers[n](buffer, position)`` unpacks n values of one format; short ones are kept."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__()
-        self._kind = kind
-
-    def __missing__(self, count: int) -> Callable[[Buffer, int], tuple[Any, ...]]:
-        reader = Layout(f">{count}{self._kind}").unpack_from
-        if count <= 64:
-            self[count] = reader
-        return reader
+def malformed(position: int, what: str) -> NoReturn:
+    raise MalformedMessageError(f"{what} does not fit in its bounds, before byte {position}")
 
 
-class ArrayWriters(dict[int, Callable[..., bytes]]):
-    """``writers[n](*values)`` packs n values of one format; short ones are kept."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__()
-        self._kind = kind
-
-    def __missing__(self, count: int) -> Callable[..., bytes]:
-        writer = Layout(f">{count}{self._kind}").pack
-        if count <= 64:
-            self[count] = writer
-        return writer
+# --- varints and tagged fields ---------------------------------------------------------------------------------------
 
 
 def uvarint(value: int) -> bytes:
@@ -60,13 +47,12 @@ def uvarint(value: int) -> bytes:
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """The unsigned varint at ``position``, and the position after it."""
     first = buffer[position]
     return uvarint_tail(buffer, position + 1, first) if first > 127 else (first, position + 1)
 
 
 def uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """The rest of a varint whose first byte is known to have a successor. 32 bits at most, hence five bytes."""
+    """A varint whose first byte, just before ``position``, has a successor. 32 bits at most, hence five bytes."""
     value = first & 127
     for shift in (7, 14, 21, 28):
         byte = buffer[position]
@@ -79,41 +65,141 @@ def uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
     raise MalformedMessageError(f"a varint of more than 32 bits before byte {position}")
 
 
-def skip_tags(buffer: Buffer, position: int, count: int) -> int:
-    """The position after a section of ``count`` tagged fields that this schema does not know.
+def tag_count(buffer: Buffer, position: int, count: int) -> tuple[int, int]:
+    """How many tagged fields follow, given the first byte of that number."""
+    return uvarint_tail(buffer, position, count) if count > 127 else (count, position)
 
-    ``count`` is the section's first byte, which may be the start of a longer varint.
-    """
-    if count > 127:
-        count, position = uvarint_tail(buffer, position, count)
+
+def read_tags(buffer: Buffer, position: int, count: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """For each of ``count`` tagged fields its number, where its value begins, and where it ends."""
     for _ in range(count):
-        _, position = read_uvarint(buffer, position)
+        tag, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
-        position += size
-        if position > len(buffer):
+        limit = position + size
+        if limit > end:
             malformed(position, "a tagged field")
+        yield tag, position, limit
+        position = limit
+
+
+def skip_tags(buffer: Buffer, position: int, count: int, end: int) -> int:
+    """The position after tagged fields of which the schema knows none; ``count`` is the first byte of their number."""
+    count, position = tag_count(buffer, position, count)
+    for _, _, limit in read_tags(buffer, position, count, end):
+        position = limit
     return position
 
 
-def malformed(position: int, what: str) -> NoReturn:
-    raise MalformedMessageError(f"{what} does not fit in its bounds, before byte {position}")
+# --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def missing_field(message: object, name: str, version: int) -> NoReturn:
-    """``name`` has a value that this version of the message cannot carry."""
-    raise UnsupportedVersionError(f"{type(message).__name__} version {version} has no field {name}")
+def compact_count(buffer: Buffer, position: int, size: int, end: int, least: int) -> tuple[int, int]:
+    """The number of elements of an array, of which each takes ``least`` bytes or more."""
+    if size > 127:
+        size, position = uvarint_tail(buffer, position, size)
+    size -= 1
+    if not 0 <= size * least <= end - position:
+        malformed(position, "an array")
+    return size, position
 
 
-def null_field(message: object, name: str, version: int) -> NoReturn:
-    """``name`` is None, which other versions of the message allow but this one does not."""
-    raise UnsupportedVersionError(f"{type(message).__name__} version {version} allows no null in field {name}")
+def legacy_count(buffer: Buffer, position: int, size: int, end: int, least: int) -> tuple[int, int]:
+    if not 0 <= size * least <= end - position:
+        malformed(position, "an array")
+    return size, position
 
 
-def long_string(encoded: bytes) -> bytes:
-    """A string with its compact length, where that takes more than a byte."""
-    if len(encoded) > MAX_STRING_BYTES:
-        raise EncodeError(f"a string of {len(encoded)} bytes: Kafka allows {MAX_STRING_BYTES}")
-    return uvarint(len(encoded) + 1) + encoded
+def compact_view(view: memoryview, position: int, size: int, end: int) -> tuple[memoryview, int]:
+    """A length of bytes, and these as a slice of the frame."""
+    size, position = compact_count(view, position, size, end, 1)
+    return view[position : position + size], position + size
+
+
+def legacy_view(view: memoryview, position: int, size: int, end: int) -> tuple[memoryview, int]:
+    size, position = legacy_count(view, position, size, end, 1)
+    return view[position : position + size], position + size
+
+
+def compact_string(buffer: Buffer, position: int, size: int, end: int) -> tuple[str, int]:
+    if size > 127:
+        size, position = uvarint_tail(buffer, position, size)
+    stop = position + size - 1
+    if size == 0 or stop > end:
+        malformed(position, "a string")
+    return str(buffer[position:stop], "utf-8"), stop
+
+
+def legacy_string(buffer: Buffer, position: int, size: int, end: int) -> tuple[str, int]:
+    stop = position + size
+    if size < 0 or stop > end:
+        malformed(position, "a string")
+    return str(buffer[position:stop], "utf-8"), stop
+
+
+class ArrayReaders(dict[int, Callable[[Buffer, int], tuple[Any, ...]]]):
+    """``readers[size](buffer, position)`` unpacks the values of an array, and what follows it, at once.
+
+    ``kind`` is the format character of the values, ``run`` the formats of what follows, and ``offset`` is 1 where
+    ``size`` is greater by one than the count. A count that the buffer cannot hold fails in `struct`, before anything is
+    made; null does too, since no format has a negative count.
+    """
+
+    def __init__(self, kind: str, run: str, offset: int) -> None:
+        super().__init__()
+        self._format = f"{kind}{run}"
+        self._offset = offset
+
+    def __missing__(self, size: int) -> Callable[[Buffer, int], tuple[Any, ...]]:
+        reader = Layout(f">{size - self._offset}{self._format}").unpack_from
+        if size <= _KEPT_COUNT:
+            self[size] = reader
+        return reader
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+class CompactSizes(dict[int, bytes]):
+    """``sizes[n]`` is the varint before an array, a string or bytes of length n in a flexible message."""
+
+    def __missing__(self, size: int) -> bytes:
+        encoded = uvarint(size + 1)
+        if size <= _KEPT_COUNT:
+            self[size] = encoded
+        return encoded
+
+
+compact_sizes = CompactSizes()
+
+
+class SizedWriters(dict[int, Callable[..., bytes]]):
+    """``writers[n](*run, size, *values)`` packs fields of a fixed size, a length or count, and n values.
+
+    ``run`` are the formats of those fields, ``size`` is the format of the length, or "" for a varint, which is given as
+    bytes, and ``kind`` is the format character of the values, "s" for n bytes in one, or "" for a count alone.
+    """
+
+    def __init__(self, run: str, size: str, kind: str, limit: int | None) -> None:
+        super().__init__()
+        self._run = run
+        self._size = size
+        self._kind = kind
+        self._limit = limit
+        """The longest string that Kafka takes, where this writes one."""
+
+    def __missing__(self, count: int) -> Callable[..., bytes]:
+        if self._limit is not None and count > self._limit:
+            raise EncodeError(f"a string of {count} bytes: Kafka allows {self._limit}")
+        size = self._size or f"{len(compact_sizes[count])}s"
+        values = f"{count}{self._kind}" if self._kind else ""
+        writer = Layout(f">{self._run}{size}{values}").pack
+        if count <= _KEPT_COUNT:
+            self[count] = writer
+        return writer
+
+
+def tagged_field(tag: int, value: bytearray) -> bytes:
+    return b"".join((uvarint(tag), uvarint(len(value)), value))
 
 
 def put_records(chunks: list[Buffer], out: bytearray, records: Records, flexible: bool) -> bytearray:
@@ -125,8 +211,8 @@ def put_records(chunks: list[Buffer], out: bytearray, records: Records, flexible
         parts: Sequence[Buffer] = [cast("Buffer", records)]
     else:
         parts = records
-    size = sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
-    out += uvarint(size + 1) if flexible else size.to_bytes(4, "big", signed=True)
+    size = sum([part.nbytes if isinstance(part, memoryview) else len(part) for part in parts])
+    out += compact_sizes[size] if flexible else size.to_bytes(4, "big", signed=True)
     if size < COPY_BELOW_BYTES:
         for part in parts:
             out += part
@@ -134,3 +220,13 @@ def put_records(chunks: list[Buffer], out: bytearray, records: Records, flexible
     chunks.append(out)
     chunks.extend(parts)
     return bytearray()
+
+
+def missing_field(message: object, name: str, version: int) -> NoReturn:
+    """``name`` has a value that this version of the message cannot carry."""
+    raise UnsupportedVersionError(f"{type(message).__name__} version {version} has no field {name}")
+
+
+def null_field(message: object, name: str, version: int) -> NoReturn:
+    """``name`` is None, which other versions of the message allow but this one does not."""
+    raise UnsupportedVersionError(f"{type(message).__name__} version {version} allows no null in field {name}")

@@ -7,17 +7,23 @@ array.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 MAX_VERSION = 32767
 
 
-@dataclass(frozen=True, slots=True)
 class Versions:
-    """An inclusive range of versions; empty where ``low`` is above ``high``."""
+    """An inclusive range of versions; empty where ``low`` is above ``high``. Immutable."""
 
-    low: int
-    high: int
+    __slots__ = ("high", "low")
+
+    def __init__(self, low: int, high: int) -> None:
+        self.low = low
+        self.high = high
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Versions) and (self.low, self.high) == (other.low, other.high)
+
+    def __hash__(self) -> int:
+        return hash((self.low, self.high))
 
     def __contains__(self, version: int) -> bool:
         return self.low <= version <= self.high
@@ -57,20 +63,32 @@ FIXED_FORMATS = {
 PRIMITIVES = {*FIXED_FORMATS, "string", "bytes", "records"}
 
 
-@dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a struct."""
+    """One field of a struct. Immutable."""
 
-    name: str
-    type: str
-    versions: Versions
-    nullable: Versions
-    tag: int | None
-    """The number of a tagged field (flexible versions only), else None."""
-    default: str | None
-    """As written in the notation; None where the type's own default holds."""
-    ignorable: bool
-    """Whether a value may be dropped silently in a version that lacks the field."""
+    __slots__ = ("default", "ignorable", "name", "nullable", "tag", "type", "versions")
+
+    def __init__(
+        self,
+        name: str,
+        type: str,
+        versions: Versions,
+        nullable: Versions = NO_VERSIONS,
+        tag: int | None = None,
+        default: str | None = None,
+        ignorable: bool = False,
+    ) -> None:
+        self.name = name
+        self.type = type
+        self.versions = versions
+        self.nullable = nullable
+        """The versions in which the value may be null."""
+        self.tag = tag
+        """The number of a tagged field (flexible versions only), else None."""
+        self.default = default
+        """As written in the notation; None where the type's own default holds."""
+        self.ignorable = ignorable
+        """Whether a value may be dropped silently in a version that lacks the field."""
 
     @property
     def is_array(self) -> bool:

@@ -1,212 +1,249 @@
-"""Decoders: ``decode(buffer, position, end) -> (message, position)``.
+"""Decoders: ``decode(buffer, position, end, view) -> (message, position)``.
 
 Fields of a fixed size that follow each other, and the length or count after them, are read by one ``unpack_from``,
-which also checks their bounds. Lengths are checked against the bytes that remain before anything is made from them.
+which also checks their bounds; so is an array of numbers together with what follows it. Lengths are checked against
+the bytes that remain before anything is made from them. ``view`` is a memoryview of the same buffer, for records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from .. import primitives
 from ..message import ZERO_UUID, Buffer, Message, Struct
 from ..schema import FIXED_FORMATS, Field
-from .source import ARRAY_FORMATS, Source, array_name, fields_of, layout, minimum_size, struct_class
+from .source import LazyFunction, Source, fields_of, identifier, layout, minimum_size, struct_class
 
-Decoder: TypeAlias = "Callable[[Buffer, int, int], tuple[Message, int]]"
+Decoder: TypeAlias = "Callable[[Buffer, int, int, memoryview], tuple[Message, int]]"
 
-_HELPERS = {
+_HEADER = "def f(buf, pos, end, view):"
+_COMMON = {
     "ZERO_UUID": ZERO_UUID,
     "malformed": primitives.malformed,
     "new": object.__new__,
-    "read_uvarint": primitives.read_uvarint,
+    "read_tags": primitives.read_tags,
     "skip_tags": primitives.skip_tags,
-    "uvarint_tail": primitives.uvarint_tail,
+    "tag_count": primitives.tag_count,
     "uuid": primitives.uuid_from_bytes,
-    **{array_name(kind): primitives.ArrayReaders(kind) for kind in ARRAY_FORMATS},
+    "uvarint_tail": primitives.uvarint_tail,
 }
+_FLEXIBLE = {
+    **_COMMON,
+    "count": primitives.compact_count,
+    "slice": primitives.compact_view,
+    "string": primitives.compact_string,
+}
+_LEGACY = {
+    **_COMMON,
+    "count": primitives.legacy_count,
+    "slice": primitives.legacy_view,
+    "string": primitives.legacy_string,
+}
+
+_array_readers: dict[tuple[str, str, bool], primitives.ArrayReaders] = {}
 
 
 def make_decoder(message: type[Message], version: int) -> Decoder:
     """A decoder of ``message``'s body in ``version``."""
-    writer = _DecoderWriter(message, version)
-    writer.names.update(_HELPERS)
+    writer = _DecoderWriter(version, message.is_flexible(version))
     writer.struct(message, "m")
     writer.line("return m, pos")
-    decoder: Decoder = writer.function("def f(buf, pos, end):", f"decoder of {message.__name__} version {version}")
+    decoder: Decoder = writer.function(_HEADER, f"decoder of {message.__name__} version {version}")
+    return decoder
+
+
+def _make_field_decoder(owner: type[Struct], field: Field, version: int) -> Callable[..., Any]:
+    """A decoder of one field's value, for tagged fields, which are in flexible versions only."""
+    writer = _DecoderWriter(version, True)
+    writer.field(owner, field, "v")
+    writer.line("return v, pos")
+    what = f"decoder of {owner.__name__}.{field.name} version {version}"
+    decoder: Callable[..., Any] = writer.function(_HEADER, what)
     return decoder
 
 
 class _DecoderWriter(Source):
-    def __init__(self, message: type[Message], version: int) -> None:
-        super().__init__(version, message.is_flexible(version))
+    def __init__(self, version: int, flexible: bool) -> None:
+        super().__init__(version, flexible, _FLEXIBLE if flexible else _LEGACY)
+        self._array: tuple[str, str, str] | None = None
+        """An array of numbers not read yet: where it goes, the variable of its size, and its format character, ..."""
         self._formats = ""
-        """The run at hand: format characters of fields that have not been read yet, ..."""
+        """... the formats of the fields that follow, the run at hand, ..."""
         self._targets: list[str] = []
-        """... what each is assigned to, ..."""
+        """... what each of these is assigned to, ..."""
         self._after: list[str] = []
-        """... and statements to follow once they are."""
+        """... and statements to follow then."""
 
     def struct(self, struct: type[Struct], var: str) -> None:
         """Statements that make an instance in ``var``."""
-        self.line(f"{var} = new({self.name('C', struct)})")
-        tagged: list[Field] = []
-        for field in fields_of(struct):
-            if self.version not in field.versions:
-                self._default(struct, field, f"{var}.{field.name}")
-            elif field.tag is not None:
-                self._default(struct, field, f"{var}.{field.name}")
-                tagged.append(field)
-            else:
-                self._value(struct, field, f"{var}.{field.name}")
+        self.line(f"{var} = new({self.class_name(struct)})")
+        present = [field for field in fields_of(struct) if self.version in field.versions and field.tag is None]
+        tagged = [field for field in fields_of(struct) if self.version in field.versions and field.tag is not None]
+        self._defaults(struct, [field for field in fields_of(struct) if field not in present], var)
+        for field in present:
+            self._value(struct, field, f"{var}.{field.name}")
         if self.flexible:
             self._tags(struct, tagged, var)
         self._flush()
 
-    def _tags(self, struct: type[Struct], tagged: list[Field], var: str) -> None:
-        count = self.local("n")
-        self._fixed("B", count)
+    def field(self, owner: type[Struct], field: Field, var: str) -> None:
+        """Statements that read the value of one field into ``var``."""
+        self._value(owner, field, var)
         self._flush()
+
+    def _defaults(self, struct: type[Struct], fields: list[Field], var: str) -> None:
+        """Assigns the defaults of fields that are not there, or may not be; equal constants at once."""
+        constants: dict[str, str] = {}
+        for field in fields:
+            value, target = field.python_default(), f"{var}.{field.name}"
+            if value is None:
+                nested, instance = struct_class(struct, field.element), self.local("d")
+                self.line(f"{target} = {instance} = new({self.class_name(nested)})")
+                self._defaults(nested, list(fields_of(nested)), instance)
+            elif value == "[]":
+                self.line(f"{target} = []")
+            else:
+                constants[value] = constants.get(value, "") + f"{target} = "
+        for value, targets in constants.items():
+            self.line(targets + value)
+
+    def _tags(self, struct: type[Struct], tagged: list[Field], var: str) -> None:
+        """The section of tagged fields. Most are rarely there, so that what reads their values is compiled lazily."""
+        count = self._size("B")
         if not tagged:
-            self.line(f"if {count}: pos = skip_tags(buf, pos, {count})")
+            self.line(f"if {count}: pos = skip_tags(buf, pos, {count}, end)")
             return
-        self.line(f"if {count} > 127: {count}, pos = uvarint_tail(buf, pos, {count})")
-        self.line(f"for _ in range({count}):")
-        self.indent()
         tag, limit = self.local("t"), self.local("l")
-        self.line(f"{tag}, pos = read_uvarint(buf, pos)")
-        self.line(f"{limit}, pos = read_uvarint(buf, pos)")
-        self.line(f"{limit} += pos")
-        self.line(f"if {limit} > end: malformed(pos, 'a tagged field')")
+        self.line(f"if {count}:")
+        self.indent()
+        self.line(f"{count}, pos = tag_count(buf, pos, {count})")
+        self.line(f"for {tag}, pos, {limit} in read_tags(buf, pos, {count}, end):")
+        self.indent()
+        word = "if"
         for field in tagged:
-            self.line(f"if {tag} == {field.tag}:")
-            self.indent()
-            self._value(struct, field, f"{var}.{field.name}")
-            self._flush()
-            self.line(f"if pos != {limit}: malformed(pos, '{field.name}')")
-            self.dedent()
-        self.line(f"pos = {limit}")
+            reader = self.name(f"{struct.__name__}_{field.name}", self._lazy(struct, field))
+            self.line(f"{word} {tag} == {field.tag}: {var}.{field.name}, pos = {reader}(buf, pos, {limit}, view)")
+            word = "elif"
+        self.line(f"else: pos = {limit}")
+        self.line(f"if pos != {limit}: malformed(pos, 'a tagged field')")
         self.dedent()
+        self.dedent()
+
+    def _lazy(self, struct: type[Struct], field: Field) -> LazyFunction:
+        return LazyFunction(lambda: _make_field_decoder(struct, field, self.version))
 
     def _fixed(self, kind: str, target: str) -> None:
         self._formats += kind
         self._targets.append(target)
 
+    def _size(self, legacy_kind: str) -> str:
+        """Reads, together with the run before it, a length or count; a compact one may still lack its tail."""
+        size = self.local("n")
+        self._fixed("B" if self.flexible else legacy_kind, size)
+        self._flush()
+        return size
+
     def _flush(self) -> None:
-        """Reads the run at hand."""
-        if self._formats == "B":
+        """Reads the run at hand, and the array of numbers before it."""
+        if self._array is not None:
+            self._read_array(*self._array)
+        elif self._formats == "B":
             self.line(f"{self._targets[0]} = buf[pos]; pos += 1")
         elif self._formats:
             run = layout(self._formats)
-            name = "u_" + self._formats.replace("?", "B_")
-            self.names[name] = run.unpack_from
-            targets = ", ".join(self._targets) + ("," if len(self._targets) == 1 else "")
-            self.line(f"{targets} = {name}(buf, pos); pos += {run.size}")
+            reader = self.name("u_" + identifier(self._formats), run.unpack_from)
+            self.line(f"{', '.join(self._targets)}, = {reader}(buf, pos); pos += {run.size}")
         for statement in self._after:
             self.line(statement)
-        self._formats, self._targets, self._after = "", [], []
+        self._array, self._formats, self._targets, self._after = None, "", [], []
 
-    def _default(self, owner: type[Struct], field: Field, target: str) -> None:
-        value = field.python_default()
-        if value is not None:
-            self.line(f"{target} = {value}")
-            return
-        nested = struct_class(owner, field.element)
-        var = self.local("d")
-        self.line(f"{target} = {var} = new({self.name('C', nested)})")
-        for item in fields_of(nested):
-            self._default(nested, item, f"{var}.{item.name}")
+    def _read_array(self, target: str, size: str, kind: str) -> None:
+        key = (kind, self._formats, self.flexible)
+        readers = _array_readers.get(key)
+        if readers is None:
+            readers = _array_readers[key] = primitives.ArrayReaders(kind, self._formats, int(self.flexible))
+        name = self.name(f"a_{identifier(kind)}_{identifier(self._formats)}", readers)
+        width = layout(kind).size
+        more = layout(self._formats).size - (width if self.flexible else 0)
+        targets = ", ".join([f"*{target}", *self._targets])
+        self.line(f"{targets}, = {name}[{size}](buf, pos); pos += {width} * {size} + {more}")
 
     def _value(self, owner: type[Struct], field: Field, target: str) -> None:
-        if field.is_array:
-            self._array(owner, field, target)
-        elif field.type == "uuid":
+        nullable = self.version in field.nullable
+        if field.type in FIXED_FORMATS:
+            self._number(field.type, target)
+        elif field.is_struct and not field.is_array:
+            self._struct_value(owner, field, target, nullable)
+        elif not nullable:
+            self._sized(owner, field, target, self._size("h" if field.type == "string" else "i"))
+        else:
+            size = self._size("h" if field.type == "string" else "i")
+            self.line(f"if {size}{'' if self.flexible else ' >= 0'}:")
+            self.indent()
+            self._sized(owner, field, target, size)
+            self._flush()
+            self.dedent()
+            self.line(f"else: {target} = None")
+
+    def _number(self, kind: str, target: str) -> None:
+        if kind == "uuid":
             raw = self.local("b")
             self._fixed("16s", raw)
             self._after.append(f"{target} = uuid({raw})")
-        elif field.type in FIXED_FORMATS:
-            self._fixed(FIXED_FORMATS[field.type], target)
-        elif field.is_struct:
-            self._struct_value(owner, field, target)
         else:
-            self._sized(field.type, self.version in field.nullable, field.name, target)
+            self._fixed(FIXED_FORMATS[kind], target)
 
-    def _struct_value(self, owner: type[Struct], field: Field, target: str) -> None:
-        nullable = self.version in field.nullable
+    def _struct_value(self, owner: type[Struct], field: Field, target: str, nullable: bool) -> None:
+        """A nullable struct begins with a byte that is negative for null (KIP-893)."""
+        var = self.local("m")
         if nullable:
             flag = self.local("n")
             self._fixed("b", flag)
             self._flush()
-            self.line(f"{target} = None")
-            self.line(f"if {flag} >= 0:")
+            self.line(f"if {flag} < 0: {target} = None")
+            self.line("else:")
             self.indent()
-        var = self.local("m")
         self.struct(struct_class(owner, field.element), var)
         self.line(f"{target} = {var}")
         if nullable:
             self.dedent()
 
-    def _length(self, wide: bool) -> str:
-        """Reads a length or count; a compact one stays greater by one, so that 0 is null."""
-        count = self.local("n")
-        self._fixed("B" if self.flexible else "i" if wide else "h", count)
-        self._flush()
-        if self.flexible:
-            self.line(f"if {count} > 127: {count}, pos = uvarint_tail(buf, pos, {count})")
-        return count
+    def _sized(self, owner: type[Struct], field: Field, target: str, size: str) -> None:
+        """What has a length or count and is not null."""
+        if field.is_array:
+            self._elements(owner, field, target, size)
+        else:
+            self._text(field.element, target, size)
 
-    def _sized(self, kind: str, nullable: bool, what: str, target: str) -> None:
+    def _text(self, kind: str, target: str, size: str) -> None:
         """A string, bytes or records."""
-        count = self._length(wide=kind != "string")
-        stop = self.local("e")
-        value = {"string": f"str(buf[pos:{stop}], 'utf-8')", "bytes": f"bytes(buf[pos:{stop}])"}.get(
-            kind, f"buf[pos:{stop}]"
-        )
-        read = f"{target} = {value}; pos = {stop}"
-        size = f"{count} - 1" if self.flexible else count
-        null = f"{count} == 0" if self.flexible else f"{count} < 0"
-        if nullable:
-            self.line(f"if {null}: {target} = None")
-            self.line(f"elif ({stop} := pos + {size}) > end: malformed(pos, '{what}')")
-            self.line(f"else: {read}")
+        if kind == "string":
+            self.line(f"{target}, pos = string(buf, pos, {size}, end)")
         else:
-            self.line(f"if {null} or ({stop} := pos + {size}) > end: malformed(pos, '{what}')")
-            self.line(read)
+            self.line(f"{target}, pos = slice(view, pos, {size}, end)")
+            if kind == "bytes":
+                self.line(f"{target} = bytes({target})")
 
-    def _array(self, owner: type[Struct], field: Field, target: str) -> None:
-        count = self._length(wide=True)
-        least = minimum_size(owner, field, self.version, self.flexible)
-        bound = f"{count} * {least} > end - pos" if least > 1 else f"{count} > end - pos"
-        null = f"{count} < 0"
-        if self.flexible:
-            self.line(f"{count} -= 1")
-        if self.version in field.nullable:
-            self.line(f"if {null}: {target} = None")
-            self.line(f"elif {bound}: malformed(pos, '{field.name}')")
-            self.line("else:")
-            self.indent()
-            self._elements(owner, field, target, count)
-            self.dedent()
-        else:
-            self.line(f"if {null} or {bound}: malformed(pos, '{field.name}')")
-            self._elements(owner, field, target, count)
-
-    def _elements(self, owner: type[Struct], field: Field, target: str, count: str) -> None:
+    def _elements(self, owner: type[Struct], field: Field, target: str, size: str) -> None:
         kind = FIXED_FORMATS.get(field.element)
-        if field.element == "uuid":
-            self.line(f"{target} = [uuid(bytes(buf[p : p + 16])) for p in range(pos, pos + 16 * {count}, 16)]")
-            self.line(f"pos += 16 * {count}")
-        elif kind is not None:
-            self.line(f"{target} = list({array_name(kind)}[{count}](buf, pos)); pos += {layout(kind).size} * {count}")
+        if kind is not None and field.element != "uuid":
+            if self.flexible:
+                self.line(f"if {size} > 127: {size}, pos = uvarint_tail(buf, pos, {size})")
+            self._array = (target, size, kind)
+            return
+        least = minimum_size(owner, field, self.version, self.flexible)
+        items, item = self.local("a"), self.local("m")
+        self.line(f"{size}, pos = count(buf, pos, {size}, end, {least})")
+        self.line(f"{target} = {items} = []")
+        self.line(f"for _ in range({size}):")
+        self.indent()
+        if field.is_struct:
+            self.struct(struct_class(owner, field.element), item)
+        elif field.element == "uuid":
+            self._number("uuid", item)
+            self._flush()
         else:
-            items, item = self.local("a"), self.local("m")
-            self.line(f"{target} = {items} = []")
-            self.line(f"for _ in range({count}):")
-            self.indent()
-            if field.is_struct:
-                self.struct(struct_class(owner, field.element), item)
-            else:
-                self._sized(field.element, False, field.name, item)
-            self.line(f"{items}.append({item})")
-            self.dedent()
+            self._text(field.element, item, self._size("h" if field.element == "string" else "i"))
+        self.line(f"{items}.append({item})")
+        self.dedent()

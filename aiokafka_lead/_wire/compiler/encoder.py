@@ -1,47 +1,60 @@
 """Encoders: ``encode(message, chunks, out) -> out``.
 
 Everything is appended to ``out``; where large records pass through, ``out`` and they are appended to ``chunks`` and a
-new ``out`` goes on. Fields of a fixed size that follow each other, and the length after them, are written by one
-``pack``.
+new ``out`` goes on. Fields of a fixed size that follow each other, and a string or an array of numbers after them, are
+written by one ``pack``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from .. import primitives
 from ..message import ZERO_UUID, Buffer, Message, Struct
 from ..schema import FIXED_FORMATS, NO_VERSIONS, Field
-from .source import ARRAY_FORMATS, Source, array_name, fields_of, layout, struct_class
+from .source import LazyFunction, Source, fields_of, identifier, layout, struct_class
 
 Encoder: TypeAlias = "Callable[[Message, list[Buffer], bytearray], bytearray]"
 
-_HELPERS = {
+_HEADER = "def f(m, chunks, out):"
+_NAMES = {
     "ZERO_UUID": ZERO_UUID,
-    "long_string": primitives.long_string,
     "missing_field": primitives.missing_field,
     "null_field": primitives.null_field,
     "put_records": primitives.put_records,
+    "sizes": primitives.compact_sizes,
+    "tagged_field": primitives.tagged_field,
     "uvarint": primitives.uvarint,
-    **{array_name(kind): primitives.ArrayWriters(kind) for kind in ARRAY_FORMATS},
 }
+
+_sized_writers: dict[tuple[str, str, str, int | None], primitives.SizedWriters] = {}
 
 
 def make_encoder(message: type[Message], version: int) -> Encoder:
     """An encoder of ``message``'s body in ``version``."""
-    writer = _EncoderWriter(message, version)
-    writer.names.update(_HELPERS)
+    writer = _EncoderWriter(version, message.is_flexible(version), _NAMES)
     writer.struct(message, "m")
     writer.flush()
     writer.line("return out")
-    encoder: Encoder = writer.function("def f(m, chunks, out):", f"encoder of {message.__name__} version {version}")
+    encoder: Encoder = writer.function(_HEADER, f"encoder of {message.__name__} version {version}")
+    return encoder
+
+
+def _make_field_encoder(owner: type[Struct], field: Field, version: int) -> Callable[..., Any]:
+    """An encoder of one field of the struct ``m``, for tagged fields, which are in flexible versions only."""
+    writer = _EncoderWriter(version, True, _NAMES)
+    writer.field(owner, field, "m")
+    writer.flush()
+    writer.line("return out")
+    what = f"encoder of {owner.__name__}.{field.name} version {version}"
+    encoder: Callable[..., Any] = writer.function(_HEADER, what)
     return encoder
 
 
 class _EncoderWriter(Source):
-    def __init__(self, message: type[Message], version: int) -> None:
-        super().__init__(version, message.is_flexible(version))
+    def __init__(self, version: int, flexible: bool, names: dict[str, Any]) -> None:
+        super().__init__(version, flexible, names)
         self._formats = ""
         """The run at hand: format characters of values that have not been written yet, ..."""
         self._values: list[str] = []
@@ -51,35 +64,113 @@ class _EncoderWriter(Source):
         """Statements that write the instance in ``var``."""
         tagged: list[Field] = []
         for field in fields_of(struct):
-            value = f"{var}.{field.name}"
             if self.version not in field.versions:
                 if not field.ignorable:
                     refused = f"missing_field({var}, '{field.name}', {self.version})"
-                    self.line(f"if {self._differs(struct, field, value)}: {refused}")
+                    self.line(f"if {self._differs(struct, field, f'{var}.{field.name}')}: {refused}")
             elif field.tag is not None:
                 tagged.append(field)
             else:
-                self._value(struct, field, var)
+                self.field(struct, field, var)
         if self.flexible:
             self._tags(struct, tagged, var)
 
+    def field(self, owner: type[Struct], field: Field, var: str) -> None:
+        """Statements that write one field of the instance in ``var``."""
+        value = f"{var}.{field.name}"
+        if field.type in FIXED_FORMATS:
+            self._fixed(FIXED_FORMATS[field.type], value + ".bytes" if field.type == "uuid" else value)
+            return
+        nullable = self.version in field.nullable
+        if field.nullable != NO_VERSIONS and not nullable:
+            self.line(f"if {value} is None: null_field({var}, '{field.name}', {self.version})")
+        if field.type == "records":
+            self.flush()
+            self.line(f"out = put_records(chunks, out, {value}, {self.flexible})")
+            return
+        item = self.local("v")
+        self.line(f"{item} = {value}")
+        if nullable:
+            self.flush()
+            is_struct = field.is_struct and not field.is_array
+            null = b"\xff" if is_struct else b"\0" if self.flexible else b"\xff" * (2 if field.type == "string" else 4)
+            self.line(f"if {item} is None: out += {null!r}")
+            self.line("else:")
+            self.indent()
+            if is_struct:
+                self.line("out.append(1)")
+        self._present(owner, field, item)
+        if nullable:
+            self.flush()
+            self.dedent()
+
+    def _present(self, owner: type[Struct], field: Field, var: str) -> None:
+        """Writes what is not null and has no fixed size."""
+        if field.is_array:
+            self._array(owner, field, var)
+        elif field.is_struct:
+            self.struct(struct_class(owner, field.element), var)
+        else:
+            self._text(field.element, var)
+
+    def _text(self, kind: str, var: str) -> None:
+        """A string or bytes."""
+        if kind == "string":
+            self.line(f"{var} = {var}.encode()")
+            self._sized("h", "s", primitives.MAX_STRING_BYTES, var, var)
+        else:
+            self._sized("i", "s", None, var, var)
+
+    def _array(self, owner: type[Struct], field: Field, var: str) -> None:
+        kind = FIXED_FORMATS.get(field.element)
+        if kind is not None and field.element != "uuid":
+            self._sized("i", kind, None, var, f"*{var}")
+            return
+        self._sized("i", "", None, var, "")
+        item = self.local("m")
+        self.line(f"for {item} in {var}:")
+        self.indent()
+        if field.element == "uuid":
+            self._fixed("16s", f"{item}.bytes")
+        elif field.is_struct:
+            self.struct(struct_class(owner, field.element), item)
+        else:
+            self._text(field.element, item)
+        self.flush()
+        self.dedent()
+
+    def _sized(self, size: str, kind: str, limit: int | None, var: str, values: str) -> None:
+        """The run at hand, the length of ``var``, and ``values`` of format ``kind``, if any."""
+        key = (self._formats, "" if self.flexible else size, kind, limit)
+        writers = _sized_writers.get(key)
+        if writers is None:
+            writers = _sized_writers[key] = primitives.SizedWriters(*key)
+        name = self.name(f"w_{identifier(self._formats)}_{key[1]}_{identifier(kind)}_{limit}", writers)
+        count = self.local("n")
+        self.line(f"{count} = len({var})")
+        arguments = [*self._values, f"sizes[{count}]" if self.flexible else count, *([values] if values else [])]
+        self.line(f"out += {name}[{count}]({', '.join(arguments)})")
+        self._formats, self._values = "", []
+
     def _tags(self, struct: type[Struct], tagged: list[Field], var: str) -> None:
-        """The section of tagged fields: those that differ from their default, by number."""
+        """The section of tagged fields: those that differ from their default, by number.
+
+        Most are rarely there, so that what writes their values is compiled lazily.
+        """
         if not tagged:
             self._fixed("x")
             return
         self.flush()
-        count, section, saved = self.local("n"), self.local("t"), self.local("o")
+        count, section = self.local("n"), self.local("t")
         self.line(f"{count} = 0; {section} = b''")
         for field in sorted(tagged, key=lambda field: field.tag or 0):
+            writer = self.name(f"{struct.__name__}_{field.name}", self._lazy(struct, field))
             self.line(f"if {self._differs(struct, field, f'{var}.{field.name}')}:")
-            self.indent()
-            self.line(f"{saved} = out; out = bytearray()")
-            self._value(struct, field, var)
-            self.flush()
-            self.line(f"{section} += uvarint({field.tag}) + uvarint(len(out)) + out; {count} += 1; out = {saved}")
-            self.dedent()
+            self.line(f" {count} += 1; {section} += tagged_field({field.tag}, {writer}({var}, chunks, bytearray()))")
         self.line(f"out += uvarint({count}) + {section}")
+
+    def _lazy(self, struct: type[Struct], field: Field) -> LazyFunction:
+        return LazyFunction(lambda: _make_field_encoder(struct, field, self.version))
 
     def _differs(self, owner: type[Struct], field: Field, value: str) -> str:
         """The condition that a value is not the schema's default."""
@@ -98,117 +189,11 @@ class _EncoderWriter(Source):
         if value is not None:
             self._values.append(value)
 
-    def _run(self, kind: str = "", value: str | None = None) -> str:
-        """The expression that packs the run at hand and one value more."""
-        formats = self._formats + kind
-        if not formats:
-            return "b''"
-        values = self._values if value is None else [*self._values, value]
-        if not values:
-            return repr(bytes(len(formats)))
-        name = "p_" + formats.replace("?", "B_")
-        self.names[name] = layout(formats).pack
-        return f"{name}({', '.join(values)})"
-
-    def _done(self) -> None:
-        self._formats, self._values = "", []
-
     def flush(self) -> None:
         """Writes the run at hand."""
-        if self._formats:
-            self.line(f"out += {self._run()}")
-            self._done()
-
-    def _value(self, owner: type[Struct], field: Field, var: str) -> None:
-        value = f"{var}.{field.name}"
-        may_be_none = field.nullable != NO_VERSIONS
-        if field.type in FIXED_FORMATS:
-            self._fixed(FIXED_FORMATS[field.type], value + ".bytes" if field.type == "uuid" else value)
-            return
-        if may_be_none and self.version not in field.nullable:
-            self.line(f"if {value} is None: null_field({var}, '{field.name}', {self.version})")
-        nullable = self.version in field.nullable
-        if field.is_array:
-            self._array(owner, field, value, nullable)
-        elif field.is_struct:
-            self._struct_value(owner, field, value, nullable)
-        elif field.type == "records":
-            self.flush()
-            self.line(f"out = put_records(chunks, out, {value}, {self.flexible})")
-        else:
-            self._sized(field.type, value, nullable)
-
-    def _struct_value(self, owner: type[Struct], field: Field, value: str, nullable: bool) -> None:
-        var = self.local("m")
-        self.line(f"{var} = {value}")
-        if nullable:
-            self.flush()
-            self.line(f"if {var} is None: out += b'\\xff'")
-            self.line("else:")
-            self.indent()
-            self.line("out.append(1)")
-        self.struct(struct_class(owner, field.element), var)
-        if nullable:
-            self.flush()
-            self.dedent()
-
-    def _null(self, var: str, wide: bool) -> None:
-        """The branch for None."""
-        kind, null = ("x", None) if self.flexible else ("i" if wide else "h", "-1")
-        self.line(f"if {var} is None: out += {self._run(kind, null)}")
-        self.line("else:")
-        self.indent()
-
-    def _sized(self, kind: str, value: str, nullable: bool) -> None:
-        """A string or bytes."""
-        var = self.local("s")
-        self.line(f"{var} = {value}")
-        is_string = kind == "string"
-        if nullable:
-            self._null(var, wide=not is_string)
-        if is_string:
-            self.line(f"{var} = {var}.encode()")
-        if self.flexible:
-            count = self.local("n")
-            self.line(f"{count} = len({var}) + 1")
-            long = f"long_string({var})" if is_string else f"uvarint({count}) + {var}"
-            self.line(f"out += {self._run('B', count)} + {var} if {count} < 128 else {self._run()} + {long}")
-        else:
-            self.line(f"out += {self._run('h' if is_string else 'i', f'len({var})')} + {var}")
-        if nullable:
-            self.dedent()
-        self._done()
-
-    def _array(self, owner: type[Struct], field: Field, value: str, nullable: bool) -> None:
-        var, count = self.local("a"), self.local("n")
-        self.line(f"{var} = {value}")
-        if nullable:
-            self._null(var, wide=True)
-        self.line(f"{count} = len({var})")
-        if self.flexible:
-            long = f"{self._run()} + uvarint({count} + 1)"
-            self.line(f"out += {self._run('B', f'{count} + 1')} if {count} < 127 else {long}")
-        else:
-            self.line(f"out += {self._run('i', count)}")
-        self._done()
-        self._elements(owner, field, var, count)
-        if nullable:
-            self.dedent()
-
-    def _elements(self, owner: type[Struct], field: Field, var: str, count: str) -> None:
-        kind = FIXED_FORMATS.get(field.element)
-        if field.element == "uuid":
-            self.line(f"out += b''.join([u.bytes for u in {var}])")
-        elif kind is not None:
-            self.line(f"out += {array_name(kind)}[{count}](*{var})")
-        else:
-            item = self.local("m")
-            self.line(f"for {item} in {var}:")
-            self.indent()
-            if field.is_struct:
-                self.struct(struct_class(owner, field.element), item)
-                self.flush()
-                self.line("pass")
-            else:
-                self._sized(field.element, item, False)
-            self.dedent()
+        if self._values:
+            packer = self.name("p_" + identifier(self._formats), layout(self._formats).pack)
+            self.line(f"out += {packer}({', '.join(self._values)})")
+        elif self._formats:
+            self.line(f"out += {bytes(len(self._formats))!r}")
+        self._formats, self._values = "", []

@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cache
 from struct import Struct as Layout
 from typing import Any
 
 from ..message import Struct
 from ..schema import FIXED_FORMATS, Field
-
-
-@cache
-def layout(formats: str) -> Layout:
-    """The `struct.Struct` of a run of format characters; codecs share them."""
-    return Layout(">" + formats)
-
-
-ARRAY_FORMATS = sorted(set(FIXED_FORMATS.values()) - {"16s"})
-"""Format characters of arrays that are read or written at once."""
-
-
-def array_name(kind: str) -> str:
-    """The name of such an array's readers or writers."""
-    return "array_" + kind.replace("?", "bool")
-
 
 _fields: dict[type[Struct], tuple[Field, ...]] = {}
 
@@ -41,6 +26,17 @@ def struct_class(owner: type[Struct], name: str) -> type[Struct]:
     """The class of a nested struct, which the same module defines."""
     found: type[Struct] = getattr(sys.modules[owner.__module__], name)
     return found
+
+
+@cache
+def layout(formats: str) -> Layout:
+    """The `struct.Struct` of a run of format characters; codecs share them."""
+    return Layout(">" + formats)
+
+
+def identifier(formats: str) -> str:
+    """Format characters as part of a name."""
+    return formats.replace("?", "B_")
 
 
 def minimum_size(owner: type[Struct], field: Field, version: int, flexible: bool) -> int:
@@ -63,19 +59,34 @@ def minimum_size(owner: type[Struct], field: Field, version: int, flexible: bool
     return total
 
 
+class LazyFunction:
+    """A part of a codec that is rarely needed, compiled when it is: most of a codec's first use is compilation."""
+
+    __slots__ = ("_function", "_make")
+
+    def __init__(self, make: Callable[[], Callable[..., Any]]) -> None:
+        self._make = make
+        self._function: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._function is None:
+            self._function = self._make()
+        return self._function(*arguments)
+
+
 class Source:
     """Lines of a function under construction, and the objects that they name."""
 
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, names: dict[str, Any]) -> None:
         self.version = version
         self.flexible = flexible
-        self.lines: list[str] = []
-        self.names: dict[str, Any] = {}
+        self.names = dict(names)
+        self._lines: list[str] = []
         self._indent = " "
         self._count = 0
 
     def line(self, text: str) -> None:
-        self.lines.append(self._indent + text)
+        self._lines.append(self._indent + text)
 
     def indent(self) -> None:
         self._indent += " "
@@ -88,13 +99,15 @@ class Source:
         self._count += 1
         return f"{prefix}{self._count}"
 
-    def name(self, prefix: str, value: Any) -> str:
+    def name(self, name: str, value: Any) -> str:
         """A global name for ``value``."""
-        known = f"{prefix}_{value.__name__}"
-        self.names[known] = value
-        return known
+        self.names[name] = value
+        return name
 
-    def function(self, header: str, filename: str) -> Any:
-        """The finished function ``f``."""
-        exec(compile("\n".join([header, *self.lines]), f"<{filename}>", "exec"), self.names)
+    def class_name(self, struct: type[Struct]) -> str:
+        return self.name(struct.__name__, struct)
+
+    def function(self, header: str, what: str) -> Any:
+        """The finished function ``f``; ``what`` is the file's name in tracebacks."""
+        exec(compile("\n".join([header, *self._lines]), f"<{what}>", "exec"), self.names)
         return self.names["f"]

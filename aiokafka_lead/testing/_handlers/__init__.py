@@ -1,0 +1,30 @@
+"""What each API does: one module for an API, or for a family of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+
+from ..._wire import Request
+from .._server.context import Handler
+
+_MODULES = (
+    "api_versions",
+    "coordinators",
+    "fetch",
+    "list_offsets",
+    "metadata",
+    "producer_ids",
+    "produce",
+    "sasl",
+    "topics",
+)
+
+
+def all_handlers() -> Mapping[int, Handler]:
+    """The handler of each API by its number. Each module here has its own in HANDLERS, by request class."""
+    found: dict[int, Handler] = {}
+    for name in _MODULES:
+        handlers: Mapping[type[Request[object]], Handler] = import_module(f"{__name__}.{name}").HANDLERS
+        found.update({request.API_KEY: handler for request, handler in handlers.items()})
+    return found

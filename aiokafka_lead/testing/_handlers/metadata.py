@@ -1,0 +1,220 @@
+"""Metadata, DescribeCluster and DescribeTopicPartitions: who is there and who leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from ..._wire import ZERO_UUID
+from ..._wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from ..._wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    ResponseCursor,
+)
+from ..._wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ...errors import (
+    BrokerError,
+    InvalidTopicError,
+    LeaderNotAvailableError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
+from .._server.context import RequestContext
+from .._state.cluster import MetadataView
+from .._state.topics import NO_LEADER, TopicView
+
+_TOPIC_IDS_FROM = 10
+
+
+def metadata(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    engine = context.engine
+    stale = _stale_view(context)
+    brokers = engine.state.broker_views() if stale is None else stale.brokers
+    response = MetadataResponse(
+        cluster_id=engine.state.cluster_id,
+        controller_id=engine.state.controller_id if stale is None else stale.controller_id,
+        brokers=[
+            MetadataResponseBroker(node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
+            for broker in brokers
+        ],
+    )
+    listed = {broker.node_id for broker in brokers}
+    # No topics are all topics; before version 1 the empty list was.
+    if request.topics is None or (context.api_version == 0 and not request.topics):
+        views = (
+            stale.topics.values() if stale is not None else map(engine.state.topic_view, engine.state.topics.values())
+        )
+        response.topics = [_topic(context, view, listed) for view in views]
+        return response
+    for wanted in request.topics:
+        by_id = context.api_version >= _TOPIC_IDS_FROM and wanted.topic_id != ZERO_UUID
+        try:
+            if by_id:
+                view = _view_by_id(context, stale, wanted.topic_id)
+            else:
+                view = _view_by_name(context, stale, wanted.name or "", create=request.allow_auto_topic_creation)
+        except BrokerError as error:
+            response.topics.append(
+                MetadataResponseTopic(
+                    error_code=error.code,
+                    name=None if by_id and context.api_version >= 12 else wanted.name or "",
+                    topic_id=wanted.topic_id,
+                )
+            )
+        else:
+            response.topics.append(_topic(context, view, listed))
+    return response
+
+
+def _stale_view(context: RequestContext) -> MetadataView | None:
+    stale = context.engine.stale_metadata
+    for entry in stale:
+        if entry.broker in (None, context.node.node_id):
+            entry.answers -= 1
+            if entry.answers <= 0:
+                stale.remove(entry)
+            return entry.view
+    return None
+
+
+def _view_by_id(context: RequestContext, stale: MetadataView | None, topic_id: UUID) -> TopicView:
+    if stale is not None:
+        for view in stale.topics.values():
+            if view.topic_id == topic_id:
+                return view
+        raise UnknownTopicIdError(f"there is no topic with id {topic_id}")
+    return context.engine.state.topic_view(context.engine.state.topic_by_id(topic_id))
+
+
+def _view_by_name(context: RequestContext, stale: MetadataView | None, name: str, *, create: bool) -> TopicView:
+    engine = context.engine
+    if stale is not None:
+        if name in stale.topics:
+            return stale.topics[name]
+        raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
+    topic = engine.state.topics.get(name)
+    if topic is not None:
+        return engine.state.topic_view(topic)
+    options = engine.options
+    if create and options.auto_create_topics:
+        replication_factor = min(options.replication_factor, len(engine.state.registered()))
+        try:
+            engine.state.create_topic(name, options.num_partitions, replication_factor, {})
+        except InvalidTopicError:
+            raise
+        except BrokerError:
+            pass
+    elif not name:
+        raise InvalidTopicError("a topic needs a name")
+    # As from a broker: the topic that was just created is told of from the next request on.
+    raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
+
+
+def _topic(context: RequestContext, view: TopicView, listed: set[int]) -> MetadataResponseTopic:
+    code = context.fault_code(view.name)
+    if code:
+        return MetadataResponseTopic(error_code=code, name=view.name, topic_id=view.topic_id)
+    partitions = []
+    for part in view.partitions:
+        leaderless = part.leader_id == NO_LEADER or part.leader_id not in listed
+        partitions.append(
+            MetadataResponsePartition(
+                error_code=LeaderNotAvailableError.code if leaderless else 0,
+                partition_index=part.index,
+                leader_id=NO_LEADER if leaderless else part.leader_id,
+                leader_epoch=part.leader_epoch,
+                replica_nodes=list(part.replicas),
+                isr_nodes=list(part.isr),
+                offline_replicas=list(part.offline),
+            )
+        )
+    return MetadataResponseTopic(name=view.name, topic_id=view.topic_id, partitions=partitions)
+
+
+def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    state = context.engine.state
+    nodes = [node for node in state.nodes.values() if node.registered or request.include_fenced_brokers]
+    return DescribeClusterResponse(
+        endpoint_type=request.endpoint_type,
+        cluster_id=state.cluster_id,
+        controller_id=state.controller_id,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=node.node_id,
+                host=node.host,
+                port=node.port,
+                rack=node.rack,
+                is_fenced=not node.registered,
+            )
+            for node in nodes
+        ],
+    )
+
+
+def describe_topic_partitions(
+    context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Topics in the order of their names, so many partitions at a time (KIP-966)."""
+    state = context.engine.state
+    response = DescribeTopicPartitionsResponse()
+    cursor = request.cursor
+    names: Iterable[str] = [topic.name for topic in request.topics] or state.topics
+    left = request.response_partition_limit
+    for name in sorted(names):
+        if cursor is not None and name < cursor.topic_name:
+            continue
+        first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+        topic = state.topics.get(name)
+        if topic is None:
+            error = UnknownTopicOrPartitionError.code
+            response.topics.append(DescribeTopicPartitionsResponseTopic(error_code=error, name=name))
+            continue
+        if left <= 0:
+            response.next_cursor = ResponseCursor(topic_name=name, partition_index=0)
+            break
+        views = state.topic_view(topic).partitions[first : first + left]
+        left -= len(views)
+        response.topics.append(
+            DescribeTopicPartitionsResponseTopic(
+                name=name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    DescribeTopicPartitionsResponsePartition(
+                        error_code=LeaderNotAvailableError.code if view.leader_id == NO_LEADER else 0,
+                        partition_index=view.index,
+                        leader_id=view.leader_id,
+                        leader_epoch=view.leader_epoch,
+                        replica_nodes=list(view.replicas),
+                        isr_nodes=list(view.isr),
+                        eligible_leader_replicas=[],
+                        last_known_elr=[],
+                        offline_replicas=list(view.offline),
+                    )
+                    for view in views
+                ],
+            )
+        )
+        if first + len(views) < len(topic.partitions):
+            response.next_cursor = ResponseCursor(topic_name=name, partition_index=first + len(views))
+            break
+    return response
+
+
+HANDLERS = {
+    MetadataRequest: metadata,
+    DescribeClusterRequest: describe_cluster,
+    DescribeTopicPartitionsRequest: describe_topic_partitions,
+}

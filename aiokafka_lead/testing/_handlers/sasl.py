@@ -1,0 +1,32 @@
+"""SaslHandshake and SaslAuthenticate (KIP-43, KIP-152)."""
+
+from __future__ import annotations
+
+from ..._wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ..._wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from ...errors import SaslAuthenticationFailedError, UnsupportedSaslMechanismError
+from .._server.context import RequestContext
+
+
+def handshake(context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+    mechanisms = list(context.engine.options.sasl_mechanisms)
+    try:
+        if request.mechanism not in mechanisms:
+            raise UnsupportedSaslMechanismError(f"mechanism {request.mechanism} is not enabled")
+        context.connection.authentication.begin(request.mechanism)
+    except UnsupportedSaslMechanismError as error:
+        return SaslHandshakeResponse(error_code=error.code, mechanisms=mechanisms)
+    return SaslHandshakeResponse(mechanisms=mechanisms)
+
+
+def authenticate(context: RequestContext, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+    try:
+        answer = context.connection.authentication.step(request.auth_bytes)
+    except SaslAuthenticationFailedError as error:
+        # As a broker does: the answer is sent, then the connection ends.
+        context.engine.defer(context.connection.close)
+        return SaslAuthenticateResponse(error_code=error.code, error_message=error.message)
+    return SaslAuthenticateResponse(auth_bytes=answer)
+
+
+HANDLERS = {SaslHandshakeRequest: handshake, SaslAuthenticateRequest: authenticate}

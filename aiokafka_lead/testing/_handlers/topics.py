@@ -1,0 +1,124 @@
+"""CreateTopics, DeleteTopics and CreatePartitions."""
+
+from __future__ import annotations
+
+from ..._wire import ZERO_UUID
+from ..._wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from ..._wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ..._wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from ...errors import BrokerError, InvalidReplicaAssignmentError, InvalidRequestError, raise_for_code
+from .._server.context import RequestContext
+from .._state.configs import TOPIC_CONFIGS
+from .._state.topics import Topic
+
+_FROM_DEFAULT = 5
+_FROM_TOPIC = 1
+
+
+def create_topics(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    names = [topic.name for topic in request.topics]
+    response = CreateTopicsResponse()
+    for wanted in request.topics:
+        result = CreatableTopicResult(name=wanted.name)
+        response.topics.append(result)
+        try:
+            raise_for_code(context.fault_code(wanted.name))
+            if names.count(wanted.name) > 1:
+                raise InvalidRequestError(f"the request names the topic {wanted.name} more than once")
+            topic = _create(context, wanted, validate_only=request.validate_only)
+        except BrokerError as error:
+            result.error_code, result.error_message = error.code, error.message
+            continue
+        if not request.validate_only:
+            result.topic_id = topic.topic_id
+        result.num_partitions = len(topic.partitions)
+        result.replication_factor = len(topic.partitions[0].replicas)
+        result.configs = [
+            CreatableTopicConfigs(
+                name=name,
+                value=topic.configs.get(name),
+                config_source=_FROM_TOPIC if name in topic.configs.overrides else _FROM_DEFAULT,
+            )
+            for name in TOPIC_CONFIGS
+        ]
+    return response
+
+
+def _create(context: RequestContext, wanted: CreatableTopic, *, validate_only: bool) -> Topic:
+    options = context.engine.options
+    assignments = None
+    if wanted.assignments:
+        if wanted.num_partitions != -1 or wanted.replication_factor != -1:
+            raise InvalidRequestError("with assignments, partitions and replication factor must be -1")
+        by_index = {assignment.partition_index: assignment.broker_ids for assignment in wanted.assignments}
+        if sorted(by_index) != list(range(len(wanted.assignments))):
+            raise InvalidReplicaAssignmentError("assignments must be for the partitions from 0 on, without a gap")
+        assignments = [by_index[index] for index in sorted(by_index)]
+    return context.engine.state.create_topic(
+        wanted.name,
+        options.num_partitions if wanted.num_partitions == -1 else wanted.num_partitions,
+        options.replication_factor if wanted.replication_factor == -1 else wanted.replication_factor,
+        {config.name: config.value for config in wanted.configs if config.value is not None},
+        assignments,
+        validate_only=validate_only,
+    )
+
+
+def delete_topics(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    state = context.engine.state
+    response = DeleteTopicsResponse()
+    wanted = [(topic.name, topic.topic_id) for topic in request.topics]
+    wanted += [(name, ZERO_UUID) for name in request.topic_names]
+    for name, topic_id in wanted:
+        result = DeletableTopicResult(name=name, topic_id=topic_id)
+        response.responses.append(result)
+        try:
+            topic = state.topic(name) if name is not None else state.topic_by_id(topic_id)
+            result.name, result.topic_id = topic.name, topic.topic_id
+            raise_for_code(context.fault_code(topic.name))
+        except BrokerError as error:
+            result.error_code, result.error_message = error.code, error.message
+            continue
+        state.delete_topic(topic)
+    return response
+
+
+def create_partitions(context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    response = CreatePartitionsResponse()
+    for wanted in request.topics:
+        result = CreatePartitionsTopicResult(name=wanted.name)
+        response.results.append(result)
+        try:
+            _add_partitions(context, wanted, validate_only=request.validate_only)
+        except BrokerError as error:
+            result.error_code, result.error_message = error.code, error.message
+    return response
+
+
+def _add_partitions(context: RequestContext, wanted: CreatePartitionsTopic, *, validate_only: bool) -> None:
+    raise_for_code(context.fault_code(wanted.name))
+    state = context.engine.state
+    assignments = None if wanted.assignments is None else [assignment.broker_ids for assignment in wanted.assignments]
+    state.add_partitions(state.topic(wanted.name), wanted.count, assignments, validate_only=validate_only)
+
+
+HANDLERS = {
+    CreateTopicsRequest: create_topics,
+    DeleteTopicsRequest: delete_topics,
+    CreatePartitionsRequest: create_partitions,
+}

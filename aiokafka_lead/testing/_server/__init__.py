@@ -1,0 +1,1 @@
+"""The embedded brokers' sockets: listeners, connections, frames, timers."""

@@ -1,0 +1,91 @@
+"""The APIs that the embedded brokers serve, and in which versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..._wire import ApiKey, Request, RequestFrame, Response, request_class
+from ..._wire.messages.api_versions import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey
+from ...errors import UnsupportedVersionError
+from ..faults import set_errors
+from ..request_log import api_key_of
+from .context import Handler
+
+_PRODUCE_MIN_ADVERTISED = 0
+"""Kafka 4 tells Produce from version 0, though it serves it from 3: librdkafka wants to see it (KAFKA-18659)."""
+
+
+class Apis:
+    """Handlers by API, with the lowest and highest version of each.
+
+    ``max_versions`` caps APIs, given by name, number or request class, to play an older broker; -1 takes an API away.
+    """
+
+    def __init__(
+        self,
+        handlers: Mapping[int, Handler],
+        finalized_features: Mapping[str, int],
+        *,
+        sasl: bool,
+    ) -> None:
+        self._handlers = dict(handlers)
+        self._finalized_features = finalized_features
+        if not sasl:
+            del self._handlers[ApiKey.SASL_AUTHENTICATE]
+        self.max_versions: dict[str | int | type[Request[Any]], int] = {}
+
+    def handler(self, api_key: int) -> Handler:
+        return self._handlers[api_key]
+
+    def range(self, api_key: int) -> tuple[int, int]:
+        """Lowest and highest version; the lowest is above the highest for an API that is not served."""
+        if api_key not in self._handlers:
+            return 0, -1
+        request = request_class(api_key)
+        cap = request.MAX_VERSION
+        for api, version in self.max_versions.items():
+            if api_key_of(api) == api_key:
+                cap = min(cap, version)
+        return request.MIN_VERSION, cap
+
+    def accepts(self, api_key: int, version: int) -> bool:
+        if not self.max_versions:
+            return api_key in self._handlers
+        low, high = self.range(api_key)
+        return low <= version <= high
+
+    def versions(self) -> Iterable[ApiVersion]:
+        for api_key in sorted(self._handlers):
+            low, high = self.range(api_key)
+            if low <= high:
+                low = _PRODUCE_MIN_ADVERTISED if api_key == ApiKey.PRODUCE else low
+                yield ApiVersion(api_key=api_key, min_version=low, max_version=high)
+
+    def answer(self) -> ApiVersionsResponse:
+        """What ApiVersions tells."""
+        features = self._finalized_features
+        return ApiVersionsResponse(
+            api_keys=list(self.versions()),
+            supported_features=[
+                SupportedFeatureKey(name=name, min_version=min(1, level), max_version=level)
+                for name, level in features.items()
+            ],
+            finalized_features_epoch=1 if features else -1,
+            finalized_features=[
+                FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+                for name, level in features.items()
+                if level > 0
+            ],
+        )
+
+    def unsupported_answer(self) -> ApiVersionsResponse:
+        """What ApiVersions tells in version 0 to a client that asks in an unknown version (KIP-511)."""
+        return ApiVersionsResponse(error_code=UnsupportedVersionError.code, api_keys=list(self.versions()))
+
+    @staticmethod
+    def error_answer(frame: RequestFrame, code: int) -> Response:
+        """An answer that says nothing but an error for the whole request."""
+        response: Response = frame.request.RESPONSE()
+        set_errors(response, code, None, None)
+        return response

@@ -1,0 +1,72 @@
+"""One embedded broker's presence on the network: its listener and its connections."""
+
+from __future__ import annotations
+
+import itertools
+import ssl
+
+import anyio.abc
+
+from .._state.cluster import BrokerNode
+from .connection import ServerConnection, Transport
+from .engine import Engine
+from .transports import Listener, listen
+
+_CONNECTION_NUMBERS = itertools.count(1)
+
+
+class BrokerServer:
+    """Listens while the broker runs."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        node: BrokerNode,
+        bind_host: str,
+        ssl_context: ssl.SSLContext | None,
+        task_group: anyio.abc.TaskGroup,
+    ) -> None:
+        self._engine = engine
+        self.node = node
+        self._bind_host = bind_host
+        self._ssl_context = ssl_context
+        self._task_group = task_group
+        self._listener: Listener | None = None
+        self._connections: set[ServerConnection] = set()
+
+    @property
+    def connections(self) -> list[ServerConnection]:
+        """The connections that are open."""
+        self._connections = {connection for connection in self._connections if not connection.closed}
+        return list(self._connections)
+
+    async def start(self, port: int) -> int:
+        """Listen; returns the port, which is another one only for 0."""
+        max_bytes = self._engine.options.max_frame_bytes
+        self._listener = await listen(
+            self._bind_host, port, self._ssl_context, self._connect, max_bytes, self._task_group
+        )
+        self.node.running = True
+        return self._listener.port
+
+    async def stop(self, *, reset: bool) -> None:
+        """Stop listening and close what is open: with a reset as when the process is killed, or after what is written."""
+        self.node.running = False
+        self.node.fetch_sessions.clear()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await listener.close()
+        for connection in self.connections:
+            if reset:
+                connection.abort()
+            else:
+                connection.close()
+        self._connections.clear()
+
+    def _connect(self, transport: Transport, peer: str) -> ServerConnection:
+        connection = ServerConnection(self._engine, self.node, next(_CONNECTION_NUMBERS), transport, peer)
+        if self.node.running:
+            self._connections.add(connection)
+        else:
+            connection.abort()
+        return connection

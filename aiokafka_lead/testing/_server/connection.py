@@ -1,0 +1,316 @@
+"""One client's connection at one broker: a request at a time, answers in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..._wire import (
+    ApiKey,
+    Buffer,
+    RequestFrame,
+    Response,
+    UnsupportedRequestError,
+    decode_request,
+    encode_response,
+)
+from ...errors import KafkaError, MalformedMessageError, UnsupportedVersionError
+from ..faults import Fault, answers_for_parts, set_errors
+from ..request_log import RequestRecord
+from .context import CloseConnection, Pending, RequestContext
+from .sasl import Authentication
+
+if TYPE_CHECKING:
+    from .._state.cluster import BrokerNode
+    from .engine import Engine
+
+_QUEUED_BYTES_MAX = 1_048_576
+"""How much of what a client pipelines is read ahead of the request that is being served."""
+
+
+class Transport(Protocol):
+    """What a connection needs of its socket. Calls return at once; bytes are sent in the order of the calls."""
+
+    def write(self, chunks: list[Buffer]) -> None: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+
+
+class ServerConnection:
+    """Frames in, frames out. As at a Kafka broker the connection is muted from a request until its answer is sent:
+    a fetch that waits for records holds back everything behind it.
+    """
+
+    def __init__(self, engine: Engine, node: BrokerNode, number: int, transport: Transport, peer: str) -> None:
+        self.engine = engine
+        self.node = node
+        self.number = number
+        # The client's address, for group members' descriptions.
+        self.peer = peer
+        self.authentication = Authentication(engine.options.sasl_users)
+        self._transport = transport
+        self._frames: deque[bytes | bytearray] = deque()
+        self._queued_bytes = 0
+        self._reading_paused = False
+        self._writing_paused = False
+        # A request is being processed, or the connection is muted.
+        self._busy = False
+        self._pumping = False
+        self._closed = False
+        # The answer that is awaited, to be given up when the client goes.
+        self._pending: Pending | None = None
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    # --- what the transport tells ------------------------------------------------------------------------------------
+
+    def frames_received(self, frames: list[bytes | bytearray]) -> None:
+        if self._closed:
+            return
+        for frame in frames:
+            self._frames.append(frame)
+            self._queued_bytes += len(frame)
+        self._pump()
+        if self._queued_bytes > _QUEUED_BYTES_MAX and not self._closed:
+            self._reading_paused = True
+            self._transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        """The client does not read its answers: serve no more requests for now."""
+        self._writing_paused = True
+
+    def resume_writing(self) -> None:
+        self._writing_paused = False
+        self._pump()
+
+    def connection_lost(self) -> None:
+        """The socket is gone."""
+        self._closed = True
+        self._frames.clear()
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            pending.give_up()
+
+    def close(self) -> None:
+        """Close once what was written is sent."""
+        if not self._closed:
+            self._transport.close()
+            self.connection_lost()
+
+    def abort(self) -> None:
+        """Reset the connection."""
+        if not self._closed:
+            self._transport.abort()
+            self.connection_lost()
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        """Serve queued requests until one has to wait."""
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            while self._frames and not (self._busy or self._writing_paused or self._closed):
+                frame = self._frames.popleft()
+                self._queued_bytes -= len(frame)
+                self._busy = True
+                self._receive(frame)
+                self.engine.run_deferred()
+        finally:
+            self._pumping = False
+        if self._reading_paused and not self._closed and self._queued_bytes <= _QUEUED_BYTES_MAX // 2:
+            self._reading_paused = False
+            self._transport.resume_reading()
+
+    def _receive(self, frame: bytes | bytearray) -> None:
+        try:
+            header = decode_request(frame)
+        except UnsupportedRequestError as error:
+            self._answer_unsupported(error.api_key, error.version, error.correlation_id)
+            return
+        except MalformedMessageError as error:
+            self.refuse(error)
+            return
+        now = self.engine.timers.now()
+        record = RequestRecord(
+            self.node.node_id,
+            self.number,
+            header.api_key,
+            header.request.NAME,
+            header.version,
+            header.client_id,
+            header.correlation_id,
+            len(frame),
+            now,
+            header.request,
+        )
+        self.engine.requests.add(record)
+        if not self.engine.apis.accepts(header.api_key, header.version):
+            self._answer_unsupported(header.api_key, header.version, header.correlation_id)
+            return
+        if not self.authentication.permits(header.api_key):
+            self.refuse(MalformedMessageError(f"{record.api} before authentication"))
+            return
+        _Job(self, header, record, self.engine.faults.concerning(record, header.request)).start()
+
+    def _answer_unsupported(self, api_key: int, version: int, correlation_id: int) -> None:
+        """An unknown version of ApiVersions is answered in version 0 (KIP-511); any other ends the connection."""
+        if api_key == ApiKey.API_VERSIONS:
+            self.send(encode_response(self.engine.apis.unsupported_answer(), 0, correlation_id), 0)
+        else:
+            self.refuse(UnsupportedVersionError(f"API {api_key} version {version}"))
+
+    def refuse(self, error: Exception) -> None:
+        """What a broker does with bytes that it cannot serve: it closes the connection."""
+        self.engine.protocol_errors.append((self.node.node_id, self.peer, error))
+        self.close()
+
+    def wait_for(self, pending: Pending, on_done: Callable[[Response | None], None]) -> None:
+        """The answer comes later; until then the connection is muted."""
+        self._pending = pending
+
+        def done(response: Response | None) -> None:
+            if self._pending is pending:
+                self._pending = None
+            if not self._closed:
+                on_done(response)
+                self.resume()
+
+        pending.on_done = done
+
+    def send(self, chunks: list[Buffer], mute_ms: float) -> None:
+        """Send an answer and go on with the next request, after a while if the client is throttled (KIP-219)."""
+        if self._closed:
+            return
+        if chunks:
+            self._transport.write(chunks)
+        if mute_ms > 0:
+            self.engine.timers.call_later(mute_ms / 1000, self._unmute)
+        else:
+            self._busy = False
+
+    def _unmute(self) -> None:
+        self._busy = False
+        self.resume()
+
+    def resume(self) -> None:
+        """Something that held the connection up is over."""
+        self.engine.run_deferred()
+        self._pump()
+
+
+class _Job:
+    """A request on its way through a broker, with the faults that strike it."""
+
+    __slots__ = ("connection", "error_code", "frame", "garbage", "record", "rules", "throttle_ms")
+
+    def __init__(
+        self, connection: ServerConnection, frame: RequestFrame, record: RequestRecord, rules: list[Fault]
+    ) -> None:
+        self.connection = connection
+        self.frame = frame
+        self.record = record
+        # All rules for this request. Those for parts of it are asked by the handler, those for afterwards at the end.
+        self.rules = rules
+        # The error to answer with instead of processing the request.
+        self.error_code: int | None = None
+        self.throttle_ms = 0
+        # Rules that replace the answer's bytes.
+        self.garbage: list[Fault] = []
+
+    def start(self) -> None:
+        delay_s = 0.0
+        for rule in self.rules:
+            if rule.after or (rule.by_partition and answers_for_parts(self.frame.api_key)) or not rule.strike():
+                continue
+            if rule.disconnect:
+                self.connection.abort()
+                return
+            if rule.drop:
+                return
+            delay_s = max(delay_s, rule.delay_ms / 1000)
+            self.throttle_ms = max(self.throttle_ms, rule.throttle_time_ms)
+            if self.error_code is None:
+                self.error_code = rule.error_code
+            if rule.garbage is not None:
+                self.garbage.append(rule)
+        if delay_s > 0:
+            self.connection.engine.timers.call_later(delay_s, self._run_later)
+        else:
+            self._run()
+
+    def _run_later(self) -> None:
+        if not self.connection.closed:
+            self._run()
+            self.connection.resume()
+
+    def _run(self) -> None:
+        connection, frame = self.connection, self.frame
+        engine = connection.engine
+        try:
+            if self.error_code is not None:
+                answer: Response | Pending | None = engine.apis.error_answer(frame, self.error_code)
+            elif self.garbage:
+                answer = frame.request.RESPONSE()
+            else:
+                parts = [rule for rule in self.rules if rule.by_partition] if self.rules else self.rules
+                answer = engine.handle(RequestContext(engine, connection, frame, parts), frame)
+        except CloseConnection:
+            connection.close()
+            return
+        if not isinstance(answer, Pending):
+            self.finish(answer)
+        elif answer.done:
+            self.finish(answer.response)
+        else:
+            connection.wait_for(answer, self.finish)
+
+    def finish(self, response: Response | None) -> None:
+        connection = self.connection
+        delay_s = 0.0
+        for rule in self.rules:
+            if not rule.after or not rule.strike():
+                continue
+            if rule.disconnect:
+                connection.abort()
+                return
+            if rule.drop:
+                return
+            delay_s = max(delay_s, rule.delay_ms / 1000)
+            self.throttle_ms = max(self.throttle_ms, rule.throttle_time_ms)
+            if rule.error_code is not None and response is not None:
+                set_errors(response, rule.error_code, rule.topic, rule.partition)
+            if rule.garbage is not None:
+                self.garbage.append(rule)
+        if delay_s > 0:
+            connection.engine.timers.call_later(delay_s, lambda: self._send_later(response))
+        else:
+            self._send(response)
+
+    def _send_later(self, response: Response | None) -> None:
+        if not self.connection.closed:
+            self._send(response)
+            self.connection.resume()
+
+    def _send(self, response: Any | None) -> None:
+        chunks: list[Buffer] = []
+        if response is not None:
+            if self.throttle_ms and hasattr(response, "throttle_time_ms"):
+                response.throttle_time_ms = self.throttle_ms
+            try:
+                chunks = encode_response(response, self.frame.version, self.frame.correlation_id)
+            except KafkaError as error:
+                self.connection.engine.failed(error, self.frame)
+                self.connection.close()
+                return
+        for rule in self.garbage:
+            made = rule.garbage
+            chunks = [made(b"".join(chunks)) if callable(made) else made or b""]
+        self.record.answered = self.connection.engine.timers.now() if chunks else None
+        self.connection.send(chunks, self.throttle_ms)

@@ -1,0 +1,90 @@
+"""What a handler is given, and what it may return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..._wire import RequestFrame, Response
+from ..faults import Fault, Hint
+
+if TYPE_CHECKING:
+    from .connection import ServerConnection
+    from .engine import Engine
+
+__all__ = ["CloseConnection", "Pending", "RequestContext"]
+
+
+class CloseConnection(Exception):
+    """A handler's way to end the connection without an answer, as brokers do."""
+
+
+class Pending:
+    """An answer that a handler gives later."""
+
+    __slots__ = ("done", "on_done", "on_give_up", "response")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.response: Response | None = None
+        # The connection's, to send the answer.
+        self.on_done: Callable[[Response | None], None] | None = None
+        # The handler's, for when the client has gone.
+        self.on_give_up: Callable[[], None] | None = None
+
+    def complete(self, response: Response | None) -> None:
+        """Answer; only the first call counts."""
+        if not self.done:
+            self.done = True
+            self.response = response
+            if self.on_done is not None:
+                self.on_done(response)
+
+    def give_up(self) -> None:
+        if not self.done:
+            self.done = True
+            if self.on_give_up is not None:
+                self.on_give_up()
+
+
+class RequestContext:
+    """One request at one broker."""
+
+    __slots__ = ("_rules", "_struck", "api_version", "client_id", "connection", "engine", "node")
+
+    def __init__(
+        self, engine: Engine, connection: ServerConnection, frame: RequestFrame, rules: Sequence[Fault]
+    ) -> None:
+        self.engine = engine
+        self.connection = connection
+        self.node = connection.node
+        self.api_version = frame.version
+        self.client_id = frame.client_id
+        # Faults for single topics or partitions, and whether each strikes this request: asked once.
+        self._rules = rules
+        self._struck: dict[int, bool] = {}
+
+    def fault_code(self, topic: str, partition: int | None = None) -> int:
+        """The error that a rule demands for a topic or a partition, or 0."""
+        for rule in self._rules:
+            if rule.error_code is not None and self._strikes(rule, topic, partition):
+                return rule.error_code
+        return 0
+
+    def hint(self, topic: str, partition: int) -> Hint | None:
+        """The leader that a rule wants named instead of the true one."""
+        for rule in self._rules:
+            if rule.hint is not None and self._strikes(rule, topic, partition):
+                return rule.hint
+        return None
+
+    def _strikes(self, rule: Fault, topic: str, partition: int | None) -> bool:
+        if rule.topic not in (None, topic) or rule.partition not in (None, partition):
+            return False
+        struck = self._struck.get(id(rule))
+        if struck is None:
+            struck = self._struck[id(rule)] = rule.strike()
+        return struck
+
+
+Handler = Callable[[RequestContext, Any], "Response | Pending | None"]

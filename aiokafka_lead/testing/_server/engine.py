@@ -1,0 +1,120 @@
+"""What all embedded brokers share: the state, the timers, the rules of what goes wrong, the log of what came."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from ..._wire import RequestFrame, Response
+from .._state.coordinators import slot_of
+from .._state.group_coordinator import GroupCoordinator, GroupOptions
+from .._state.transactions import TransactionCoordinator
+from ..faults import Faults
+from ..request_log import RequestLog
+from .context import CloseConnection, Handler, Pending, RequestContext
+from .timers import Timers
+
+if TYPE_CHECKING:
+    from .._state.cluster import ClusterState, MetadataView
+    from .apis import Apis
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class BrokerOptions:
+    """Options that all brokers of the cluster have in common; named after Kafka's broker options where there are any."""
+
+    auto_create_topics: bool = True
+    num_partitions: int = 1
+    replication_factor: int = 1
+    # user -> password; None: no authentication.
+    sasl_users: dict[str, str] | None = None
+    sasl_mechanisms: tuple[str, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    max_frame_bytes: int = 104_857_600
+    groups: GroupOptions = field(default_factory=GroupOptions)
+
+
+@dataclass
+class StaleMetadata:
+    """Old metadata that a broker tells some more times instead of the truth."""
+
+    view: MetadataView
+    broker: int | None
+    answers: int
+
+
+class Engine:
+    """Hands requests to their handlers."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        apis: Apis,
+        options: BrokerOptions,
+        timers: Timers,
+        request_log_size: int,
+    ) -> None:
+        self.state = state
+        self.apis = apis
+        self.options = options
+        self.timers = timers
+        self.groups = GroupCoordinator(timers, options.groups)
+        self.transactions = TransactionCoordinator(
+            timers, self.now_ms, state.next_producer_id, self.groups.offsets.transaction_ended
+        )
+        self.requests = RequestLog(request_log_size)
+        self.faults = Faults(self._name_of)
+        self.stale_metadata: list[StaleMetadata] = []
+        # (broker, client's address, what was wrong): connections that were closed for what the client sent.
+        self.protocol_errors: deque[tuple[int, str, Exception]] = deque(maxlen=1000)
+        # Errors of this cluster itself. They end the cluster's block with an exception.
+        self.failures: list[Exception] = []
+        self._deferred: list[Callable[[], None]] = []
+
+    def _name_of(self, topic_id: UUID) -> str | None:
+        topic = self.state.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    @staticmethod
+    def now_ms() -> int:
+        """Wall-clock time, for timestamps."""
+        return time.time_ns() // 1_000_000
+
+    def handle(self, context: RequestContext, frame: RequestFrame) -> Response | Pending | None:
+        """The answer to a request. A handler's own failure ends the connection, and later the cluster's block."""
+        handler: Handler = self.apis.handler(frame.api_key)
+        try:
+            return handler(context, frame.request)
+        except CloseConnection:
+            raise
+        except Exception as error:
+            self.failed(error, frame)
+            raise CloseConnection from error
+
+    def failed(self, error: Exception, frame: RequestFrame) -> None:
+        """This cluster itself made a mistake."""
+        _log.error("the embedded broker failed on %s %d", frame.request.NAME, frame.version, exc_info=error)
+        self.failures.append(error)
+
+    def move_coordinator(self, kind: int, key: str, to: int | None) -> int:
+        """Give a group or a transactional id, and those that share its slot, to another broker. Returns it."""
+        broker = self.state.coordinators.move(kind, key, to)
+        self.groups.slot_moved(slot_of(key))
+        self.run_deferred()
+        return broker
+
+    def defer(self, call: Callable[[], None]) -> None:
+        """Do something once the answer of the request being served is on its way."""
+        self._deferred.append(call)
+
+    def run_deferred(self) -> None:
+        while self._deferred:
+            calls, self._deferred = self._deferred, []
+            for call in calls:
+                call()

@@ -1,0 +1,79 @@
+"""Timers on whatever event loop there is: one task for all of them."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections.abc import Callable
+
+import anyio
+
+__all__ = ["Timer", "Timers"]
+
+
+class Timer:
+    """A call to come; `cancel` prevents it."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call: Callable[[], None] | None = call
+
+    @property
+    def cancelled(self) -> bool:
+        return self._call is None
+
+    def cancel(self) -> None:
+        self._call = None
+
+    def fire(self) -> None:
+        call, self._call = self._call, None
+        if call is not None:
+            call()
+
+
+class Timers:
+    """Calls functions at times of `time.monotonic`. Cancelled ones cost nothing but their place in the heap."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Timer]] = []
+        self._order = itertools.count()
+        # Set when something earlier than what the task sleeps for was added.
+        self._earlier = anyio.Event()
+        self._sleeps_until = float("-inf")
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def call_at(self, when: float, call: Callable[[], None]) -> Timer:
+        timer = Timer(call)
+        heapq.heappush(self._heap, (when, next(self._order), timer))
+        if when < self._sleeps_until:
+            self._earlier.set()
+        return timer
+
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> Timer:
+        return self.call_at(self.now() + delay_s, call)
+
+    async def run(self) -> None:
+        """Serve the timers until cancelled."""
+        while True:
+            self._earlier = anyio.Event()
+            self._sleeps_until = self._fire_due()
+            with anyio.move_on_after(max(0.0, self._sleeps_until - self.now())):
+                await self._earlier.wait()
+
+    def _fire_due(self) -> float:
+        """Fire what is due; returns when the next one is."""
+        self._sleeps_until = float("-inf")
+        while self._heap:
+            when, _, timer = self._heap[0]
+            if timer.cancelled:
+                heapq.heappop(self._heap)
+            elif when <= self.now():
+                heapq.heappop(self._heap)
+                timer.fire()
+            else:
+                return when
+        return float("inf")

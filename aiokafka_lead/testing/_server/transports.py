@@ -1,0 +1,276 @@
+"""Sockets under connections: asyncio protocols for their speed, anyio streams everywhere else.
+
+Both deliver frames to a `ServerConnection` and send what it writes, without a task per request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import struct
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, cast
+
+import anyio
+import anyio.abc
+import sniffio
+from anyio.streams.tls import TLSListener
+
+from ..._wire import Buffer
+from ...errors import FrameTooLargeError
+from .connection import ServerConnection, Transport
+from .frames import FrameReader
+
+__all__ = ["Listener", "listen"]
+
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+"""SO_LINGER with time 0: closing sends a reset, as a killed process does to those who talk to it."""
+
+_HIGH_WATER_BYTES = 1_048_576
+"""How much may wait to be sent to a client before no more of its requests are served."""
+
+Connect = Callable[[Transport, str], ServerConnection]
+"""Makes the connection for an accepted socket; the text is the client's address."""
+
+
+class Listener(Protocol):
+    """A listening socket and what it accepts."""
+
+    port: int
+
+    async def close(self) -> None:
+        """Stop listening. Accepted connections are not touched."""
+        ...
+
+
+async def listen(
+    host: str,
+    port: int,
+    ssl_context: ssl.SSLContext | None,
+    connect: Connect,
+    max_frame_bytes: int,
+    task_group: anyio.abc.TaskGroup,
+) -> Listener:
+    """Listen on an address; port 0 takes a free one."""
+    if sniffio.current_async_library() == "asyncio":
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            lambda: _Protocol(connect, max_frame_bytes), host, port, ssl=ssl_context, backlog=1024
+        )
+        return _AsyncioListener(server)
+    listener = await anyio.create_tcp_listener(local_host=host, local_port=port, backlog=1024)
+    bound = listener.extra(anyio.abc.SocketAttribute.local_port)
+    accepting: anyio.abc.Listener[Any] = listener
+    if ssl_context is not None:
+        accepting = TLSListener(listener, ssl_context, standard_compatible=False)
+    stream_listener = _StreamListener(bound, accepting)
+
+    async def serve_stream(stream: anyio.abc.ByteStream) -> None:
+        await _StreamTransport(stream).serve(connect, max_frame_bytes)
+
+    task_group.start_soon(stream_listener.serve, serve_stream, task_group)
+    return stream_listener
+
+
+def _peer_name(address: Any) -> str:
+    return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)
+
+
+def _reset_when_closed(raw_socket: Any) -> None:
+    raw_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+
+
+# --- asyncio ---------------------------------------------------------------------------------------------------------
+
+
+class _AsyncioListener:
+    def __init__(self, server: asyncio.Server) -> None:
+        self._server = server
+        self.port: int = server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        self._server.close()
+
+
+class _Protocol(asyncio.BufferedProtocol):
+    """Reads straight into the frame reader's buffers, and serves requests in the callback that brought them."""
+
+    def __init__(self, connect: Connect, max_frame_bytes: int) -> None:
+        self._connect = connect
+        self._reader = FrameReader(max_frame_bytes)
+        self._transport: asyncio.Transport | None = None
+        self._connection: ServerConnection | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
+        self._connection = self._connect(
+            _AsyncioTransport(self._transport), _peer_name(transport.get_extra_info("peername"))
+        )
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # type: ignore[override]
+        return self._reader.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        assert self._connection is not None
+        try:
+            frames = self._reader.advance(nbytes)
+        except FrameTooLargeError as error:
+            self._connection.refuse(error)
+            return
+        if frames:
+            self._connection.frames_received(frames)
+
+    def pause_writing(self) -> None:
+        assert self._connection is not None
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        assert self._connection is not None
+        self._connection.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._connection is not None:
+            self._connection.connection_lost()
+
+
+class _AsyncioTransport:
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self.close = transport.close
+        self.pause_reading = transport.pause_reading
+        self.resume_reading = transport.resume_reading
+
+    def write(self, chunks: list[Buffer]) -> None:
+        if len(chunks) == 1:
+            self._transport.write(chunks[0])
+        else:
+            self._transport.writelines(chunks)
+
+    def abort(self) -> None:
+        raw_socket = self._transport.get_extra_info("socket")
+        if raw_socket is not None and not self._transport.is_closing():
+            _reset_when_closed(raw_socket)
+        self._transport.abort()
+
+
+# --- anyio streams ---------------------------------------------------------------------------------------------------
+
+
+class _StreamListener:
+    def __init__(self, port: int, listener: anyio.abc.Listener[Any]) -> None:
+        self.port = port
+        self._listener = listener
+        self._scope = anyio.CancelScope()
+        self._ended = anyio.Event()
+
+    async def serve(
+        self, handler: Callable[[anyio.abc.ByteStream], Awaitable[None]], task_group: anyio.abc.TaskGroup
+    ) -> None:
+        try:
+            with self._scope:
+                await self._listener.serve(handler, task_group)
+        finally:
+            self._ended.set()
+
+    async def close(self) -> None:
+        self._scope.cancel()
+        await self._ended.wait()
+        await self._listener.aclose()
+
+
+class _StreamTransport:
+    """Two tasks for a stream: one reads and serves, one sends what was written."""
+
+    def __init__(self, stream: anyio.abc.ByteStream) -> None:
+        self._stream = stream
+        self._outgoing: list[Buffer] = []
+        self._outgoing_bytes = 0
+        # Wakes the sending task, which sleeps on it when there is nothing to send.
+        self._wake = anyio.Event()
+        self._may_read: anyio.Event | None = None
+        self._closing = False
+        self._scope = anyio.CancelScope()
+        self._connection: ServerConnection | None = None
+
+    async def serve(self, connect: Connect, max_frame_bytes: int) -> None:
+        peer = _peer_name(self._stream.extra(anyio.abc.SocketAttribute.remote_address, ""))
+        self._connection = connect(self, peer)
+        try:
+            with self._scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._send)
+                    await self._receive(FrameReader(max_frame_bytes))
+                    tasks.cancel_scope.cancel()
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass
+        finally:
+            self._connection.connection_lost()
+            with anyio.CancelScope(shield=True):
+                await anyio.aclose_forcefully(self._stream)
+
+    async def _receive(self, reader: FrameReader) -> None:
+        assert self._connection is not None
+        while True:
+            if self._may_read is not None:
+                await self._may_read.wait()
+            try:
+                data = await self._stream.receive()
+            except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ssl.SSLError):
+                return
+            try:
+                frames = reader.feed(data)
+            except FrameTooLargeError as error:
+                self._connection.refuse(error)
+                return
+            if frames:
+                self._connection.frames_received(frames)
+
+    async def _send(self) -> None:
+        assert self._connection is not None
+        while True:
+            while self._outgoing:
+                chunks, self._outgoing = self._outgoing, []
+                paused = self._outgoing_bytes > _HIGH_WATER_BYTES
+                try:
+                    await self._stream.send(
+                        chunks[0] if isinstance(chunks[0], bytes) and len(chunks) == 1 else b"".join(chunks)
+                    )
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError, ssl.SSLError):
+                    self._scope.cancel()
+                    return
+                self._outgoing_bytes = sum(len(chunk) for chunk in self._outgoing)
+                if paused:
+                    self._connection.resume_writing()
+            if self._closing:
+                self._scope.cancel()
+                return
+            self._wake = anyio.Event()
+            await self._wake.wait()
+
+    def write(self, chunks: list[Buffer]) -> None:
+        self._outgoing += chunks
+        self._outgoing_bytes += sum(len(chunk) for chunk in chunks)
+        self._wake.set()
+        if self._outgoing_bytes > _HIGH_WATER_BYTES and self._connection is not None:
+            self._connection.pause_writing()
+
+    def close(self) -> None:
+        self._closing = True
+        self._wake.set()
+
+    def abort(self) -> None:
+        raw_socket = self._stream.extra(anyio.abc.SocketAttribute.raw_socket, None)
+        if raw_socket is not None:
+            _reset_when_closed(raw_socket)
+        self._scope.cancel()
+
+    def pause_reading(self) -> None:
+        if self._may_read is None:
+            self._may_read = anyio.Event()
+
+    def resume_reading(self) -> None:
+        if self._may_read is not None:
+            self._may_read.set()
+            self._may_read = None

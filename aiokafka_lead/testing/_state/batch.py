@@ -1,0 +1,175 @@
+"""Record batches as a broker keeps them: whole, in the bytes that the producer sent, with the offset written in.
+
+Nothing here decodes a record, except where a question can be answered in no other way (`first_record_at`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from ..._records import ControlType, assign_offsets, control_batch, read_batches
+from ..._records.layout import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    CODEC_NAMES,
+    CONTROL_BIT,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    TRANSACTIONAL_BIT,
+)
+from ...errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    MessageTooLargeError,
+    UnsupportedCompressionTypeError,
+)
+
+_MAGIC = 2
+_ZSTD = CODEC_NAMES.index("zstd")
+
+MAX_TIMESTAMP_AHEAD_MS = 3_600_000
+"""How far in the future a record's timestamp may be (message.timestamp.after.max.ms)."""
+
+
+class BatchHeader(NamedTuple):
+    """The fixed part of a record batch (message format 2, KIP-98)."""
+
+    base_offset: int
+    batch_length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_BIT)
+
+
+class StoredBatch:
+    """A batch in a partition's log."""
+
+    __slots__ = ("base_offset", "data", "header", "last_offset", "leader_epoch", "max_timestamp_ms", "size")
+
+    def __init__(
+        self, header: BatchHeader, data: bytes, base_offset: int, leader_epoch: int, max_timestamp_ms: int
+    ) -> None:
+        # The header as the producer sent it: for its offset, epoch and timestamps the attributes below hold.
+        self.header = header
+        self.data = data
+        self.base_offset = base_offset
+        self.last_offset = base_offset + header.last_offset_delta
+        self.leader_epoch = leader_epoch
+        self.max_timestamp_ms = max_timestamp_ms
+        self.size = len(data)
+
+
+def validate(records: memoryview, *, max_bytes: int, produce_version: int, now_ms: int) -> BatchHeader:
+    """Check a produce request's records as a broker does: one batch, whole, of format 2, with its CRC right.
+
+    Raises what the broker would answer (Java: ``ProduceRequest.validateRecords``, ``LogValidator.validateBatch``).
+    """
+    size = len(records)
+    if size < HEADER_SIZE:
+        if size > MAGIC_AT and records[MAGIC_AT] < _MAGIC:
+            raise InvalidRecordError(f"Produce takes record batches of format 2, not {records[MAGIC_AT]}")
+        raise CorruptRecordError(f"{size} bytes are no record batch")
+    header = BatchHeader._make(HEADER.unpack_from(records))
+    if header.magic != _MAGIC:
+        raise InvalidRecordError(f"Produce takes record batches of format 2, not {header.magic}")
+    if header.batch_length + LOG_OVERHEAD != size:
+        if HEADER_SIZE <= header.batch_length + LOG_OVERHEAD < size:
+            raise InvalidRecordError("Produce takes exactly one record batch for a partition")
+        raise CorruptRecordError(f"the batch announces {header.batch_length + LOG_OVERHEAD} bytes, there are {size}")
+    if size > max_bytes:
+        raise MessageTooLargeError(f"the batch has {size} bytes, the topic takes {max_bytes}")
+    if crc32c(records[ATTRIBUTES_AT:]) != header.crc:
+        raise CorruptRecordError("the batch's CRC does not match its bytes")
+    codec = header.attributes & CODEC_MASK
+    if codec >= len(CODEC_NAMES):
+        raise CorruptRecordError(f"there is no compression codec {codec}")
+    if codec == _ZSTD and produce_version < 7:
+        raise UnsupportedCompressionTypeError("zstd needs Produce version 7 (KIP-110)")
+    if header.base_offset != 0:
+        raise InvalidRecordError(f"a producer's batch starts at offset 0, not {header.base_offset}")
+    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
+        raise InvalidRecordError(
+            f"the batch announces {header.record_count} records and {header.last_offset_delta} as last offset delta"
+        )
+    if header.is_control:
+        raise InvalidRecordError("producers must not write control batches")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise InvalidRecordError(f"invalid sequence number {header.base_sequence} of producer {header.producer_id}")
+    if header.max_timestamp_ms > now_ms + MAX_TIMESTAMP_AHEAD_MS:
+        raise InvalidTimestampError(f"the timestamp {header.max_timestamp_ms} is too far in the future")
+    return header
+
+
+def store(
+    records: memoryview, header: BatchHeader, base_offset: int, leader_epoch: int, append_time_ms: int | None
+) -> StoredBatch:
+    """A validated batch with its place in the log written into it.
+
+    ``append_time_ms`` is the time to stamp on a topic with log-append time, None elsewhere.
+    """
+    data = assign_offsets(records, base_offset, leader_epoch, log_append_time_ms=append_time_ms)
+    max_timestamp_ms = header.max_timestamp_ms if append_time_ms is None else append_time_ms
+    return StoredBatch(header, data, base_offset, leader_epoch, max_timestamp_ms)
+
+
+def marker(
+    base_offset: int,
+    leader_epoch: int,
+    timestamp_ms: int,
+    producer_id: int,
+    producer_epoch: int,
+    *,
+    committed: bool,
+    coordinator_epoch: int,
+) -> StoredBatch:
+    """The control batch that ends a transaction."""
+    data = control_batch(
+        ControlType.COMMIT if committed else ControlType.ABORT,
+        base_offset=base_offset,
+        timestamp_ms=timestamp_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        coordinator_epoch=coordinator_epoch,
+        leader_epoch=leader_epoch,
+    )
+    return StoredBatch(BatchHeader._make(HEADER.unpack_from(data)), data, base_offset, leader_epoch, timestamp_ms)
+
+
+def first_record_at(batch: StoredBatch, timestamp_ms: int) -> tuple[int, int] | None:
+    """Offset and timestamp of the batch's first record at or after a time; None when all are older."""
+    for view in read_batches(batch.data, check_crcs=False):
+        for record in view.records("", 0):
+            if record.timestamp_ms >= timestamp_ms:
+                return record.offset, record.timestamp_ms
+    return None
+
+
+def without_key(records: memoryview) -> list[int]:
+    """Indexes of the records that have no key: a compacted topic refuses them."""
+    return [
+        index
+        for view in read_batches(records, check_crcs=False)
+        for index, record in enumerate(view.records("", 0))
+        if record.key is None
+    ]

@@ -1,0 +1,343 @@
+"""The cluster: its brokers, its topics, and the controller's decisions about leaders and replicas."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID, uuid4
+
+from ...errors import (
+    BrokerNotAvailableError,
+    ElectionNotNeededError,
+    InvalidPartitionsError,
+    InvalidReplicaAssignmentError,
+    InvalidReplicationFactorError,
+    InvalidTopicError,
+    PreferredLeaderNotAvailableError,
+    TopicAlreadyExistsError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
+from .configs import TopicConfigs
+from .coordinators import Coordinators
+from .fetch_sessions import FetchSessions
+from .topics import NO_LEADER, BrokerView, Handover, Partition, PartitionView, Topic, TopicView
+
+_LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class MetadataView(NamedTuple):
+    """What Metadata answers tell at one moment. Frozen copies of it serve as stale answers."""
+
+    brokers: tuple[BrokerView, ...]
+    controller_id: int
+    topics: Mapping[str, TopicView]
+
+
+class BrokerNode:
+    """A broker as the cluster knows it."""
+
+    __slots__ = ("fetch_sessions", "host", "node_id", "port", "rack", "registered", "running")
+
+    def __init__(self, node_id: int, host: str, rack: str | None, fetch_session_slots: int) -> None:
+        self.node_id = node_id
+        # Where clients are told to connect.
+        self.host = host
+        self.port = 0
+        self.rack = rack
+        # Serves clients. A killed broker stays registered until the controller notices.
+        self.running = False
+        # The controller takes it for alive: metadata lists it and it may lead.
+        self.registered = False
+        self.fetch_sessions = FetchSessions(fetch_session_slots)
+
+    def view(self) -> BrokerView:
+        return BrokerView(self.node_id, self.host, self.port, self.rack)
+
+
+class ClusterState:
+    """Brokers and topics. Changes wake the fetches that wait on the partitions they touch."""
+
+    def __init__(self, nodes: Sequence[BrokerNode], cluster_id: str | None = None) -> None:
+        self.cluster_id = cluster_id or base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+        self.nodes = {node.node_id: node for node in nodes}
+        self.topics: dict[str, Topic] = {}
+        self.topics_by_id: dict[UUID, Topic] = {}
+        # Called after leaders or brokers changed, e.g. for coordinators to move.
+        self.listeners: list[Callable[[], None]] = []
+        # Reassignments stay under way until `complete_reassignments`; else they are done at once.
+        self.hold_reassignments = False
+        self.coordinators = Coordinators(lambda: [node.node_id for node in self.registered()])
+        self._next_producer_id = 0
+
+    # --- looking things up -------------------------------------------------------------------------------------------
+
+    def topic(self, name: str) -> Topic:
+        topic = self.topics.get(name)
+        if topic is None:
+            raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
+        return topic
+
+    def topic_by_id(self, topic_id: UUID) -> Topic:
+        topic = self.topics_by_id.get(topic_id)
+        if topic is None:
+            raise UnknownTopicIdError(f"there is no topic with id {topic_id}")
+        return topic
+
+    def partition(self, name: str, index: int) -> Partition:
+        topic = self.topics.get(name)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            raise UnknownTopicOrPartitionError(f"there is no partition {name}-{index}")
+        return topic.partitions[index]
+
+    def partitions(self) -> Iterable[Partition]:
+        return (partition for topic in self.topics.values() for partition in topic.partitions)
+
+    def is_registered(self, node_id: int) -> bool:
+        node = self.nodes.get(node_id)
+        return node is not None and node.registered
+
+    def registered(self) -> list[BrokerNode]:
+        return [node for node in self.nodes.values() if node.registered]
+
+    @property
+    def controller_id(self) -> int:
+        return next((node.node_id for node in self.nodes.values() if node.registered), NO_LEADER)
+
+    def partition_view(self, partition: Partition) -> PartitionView:
+        replicas = tuple(partition.replicas)
+        return PartitionView(
+            partition.index,
+            partition.leader_id,
+            partition.leader_epoch,
+            replicas,
+            tuple(partition.isr),
+            tuple(replica for replica in replicas if not self.is_registered(replica)),
+        )
+
+    def topic_view(self, topic: Topic) -> TopicView:
+        return TopicView(topic.name, topic.topic_id, tuple(self.partition_view(p) for p in topic.partitions))
+
+    def broker_views(self) -> tuple[BrokerView, ...]:
+        return tuple(node.view() for node in self.registered())
+
+    def freeze(self) -> MetadataView:
+        """What metadata tells now, to be told again later."""
+        topics = {topic.name: self.topic_view(topic) for topic in self.topics.values()}
+        return MetadataView(self.broker_views(), self.controller_id, topics)
+
+    def next_producer_id(self) -> int:
+        self._next_producer_id += 1
+        return self._next_producer_id - 1
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        replication_factor: int,
+        configs: Mapping[str, str],
+        assignments: Sequence[Sequence[int]] | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> Topic:
+        """Create a topic; ``assignments`` gives each partition's replicas, the preferred leader first."""
+        if not _LEGAL_TOPIC.fullmatch(name) or name in (".", ".."):
+            raise InvalidTopicError(f"the topic name {name!r} is illegal")
+        if name in self.topics:
+            raise TopicAlreadyExistsError(f"Topic '{name}' already exists.")
+        topic = Topic(name, uuid4(), TopicConfigs(configs))
+        if assignments is None:
+            assignments = self._spread(0, partitions, replication_factor)
+        self._extend(topic, assignments)
+        if not validate_only:
+            self.topics[name] = self.topics_by_id[topic.topic_id] = topic
+        return topic
+
+    def add_partitions(
+        self, topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None = None, *, validate_only: bool
+    ) -> None:
+        """Grow a topic to ``count`` partitions."""
+        present = len(topic.partitions)
+        if count <= present:
+            raise InvalidPartitionsError(f"The topic {topic.name} currently has {present} partition(s); {count} asked.")
+        if assignments is None:
+            assignments = self._spread(present, count - present, len(topic.partitions[0].replicas))
+        elif len(assignments) != count - present:
+            raise InvalidReplicaAssignmentError(f"{count - present} assignments needed, {len(assignments)} given")
+        for replicas in assignments:
+            self._check_replicas(replicas)
+        if not validate_only:
+            self._extend(topic, assignments)
+
+    def delete_topic(self, topic: Topic) -> None:
+        del self.topics[topic.name], self.topics_by_id[topic.topic_id]
+        for partition in topic.partitions:
+            partition.notify()
+
+    def _spread(self, first: int, count: int, replication_factor: int) -> list[list[int]]:
+        """Replicas for new partitions: leaders round robin over the brokers, racks in turn."""
+        ids = self._by_rack_in_turn()
+        if count <= 0:
+            raise InvalidPartitionsError("Number of partitions must be larger than 0.")
+        if not 0 < replication_factor <= len(ids):
+            raise InvalidReplicationFactorError(
+                f"Replication factor {replication_factor} does not fit {len(ids)} registered broker(s)."
+            )
+        return [
+            [ids[(index + follower) % len(ids)] for follower in range(replication_factor)]
+            for index in range(first, first + count)
+        ]
+
+    def _by_rack_in_turn(self) -> list[int]:
+        racks: dict[str | None, list[int]] = {}
+        for node in self.registered():
+            racks.setdefault(node.rack, []).append(node.node_id)
+        rounds = max((len(ids) for ids in racks.values()), default=0)
+        return [ids[turn] for turn in range(rounds) for ids in racks.values() if turn < len(ids)]
+
+    def _check_replicas(self, replicas: Sequence[int]) -> None:
+        if not replicas or len(set(replicas)) != len(replicas):
+            raise InvalidReplicaAssignmentError(f"replicas {list(replicas)} are none or repeat")
+        if unknown := [replica for replica in replicas if replica not in self.nodes]:
+            raise InvalidReplicaAssignmentError(f"there are no brokers {unknown}")
+
+    def _extend(self, topic: Topic, assignments: Sequence[Sequence[int]]) -> None:
+        if not assignments:
+            raise InvalidPartitionsError("a topic needs a partition")
+        for replicas in assignments:
+            self._check_replicas(replicas)
+        for replicas in assignments:
+            partition = Partition(topic, len(topic.partitions), list(replicas))
+            partition.isr = [replica for replica in replicas if self.is_registered(replica)] or [replicas[0]]
+            partition.leader_id = partition.isr[0] if self.is_registered(partition.isr[0]) else NO_LEADER
+            topic.partitions.append(partition)
+
+    # --- leaders -----------------------------------------------------------------------------------------------------
+
+    def move_leader(self, partition: Partition, to: int | None = None, handover_until: float | None = None) -> int:
+        """Make another replica the leader; by default the next one of the ISR. Returns its id.
+
+        ``handover_until`` is the end of a time in which the old leader has resigned and the new one does not know yet.
+        The replica need not have been in sync: replication is instant here.
+        """
+        if to is None:
+            alive = [replica for replica in partition.isr if self.is_registered(replica)]
+            if not alive:
+                raise PreferredLeaderNotAvailableError(f"{partition.topic.name}-{partition.index} has no replica alive")
+            # After the present leader in the replicas' order; a lone replica is elected anew.
+            order = partition.replicas
+            at = order.index(partition.leader_id) if partition.leader_id in order else -1
+            to = next(r for step in range(1, len(order) + 1) if (r := order[(at + step) % len(order)]) in alive)
+        elif not self.is_registered(to):
+            raise BrokerNotAvailableError(f"broker {to} is not alive")
+        elif to not in partition.replicas:
+            raise InvalidReplicaAssignmentError(
+                f"broker {to} holds no replica of {partition.topic.name}-{partition.index}, only {partition.replicas} do"
+            )
+        old = partition.leader_id, partition.leader_epoch
+        if to not in partition.isr:
+            partition.isr.append(to)
+        partition.set_leader(to)
+        if handover_until is not None:
+            partition.handover = Handover(*old, handover_until)
+        partition.notify()
+        self._changed()
+        return to
+
+    def elect_preferred(self, partition: Partition) -> None:
+        """Give the leadership to the first replica (ElectLeaders, type PREFERRED)."""
+        preferred = partition.replicas[0]
+        if partition.leader_id == preferred:
+            raise ElectionNotNeededError("Leader election not needed for topic partition.")
+        if not self.is_registered(preferred) or preferred not in partition.isr:
+            raise PreferredLeaderNotAvailableError("The preferred leader was not available.")
+        self.move_leader(partition, preferred)
+
+    def elect_unclean(self, partition: Partition) -> None:
+        """Give a leaderless partition any replica that is alive (ElectLeaders, type UNCLEAN)."""
+        if partition.leader_id != NO_LEADER:
+            raise ElectionNotNeededError("Leader election not needed for topic partition.")
+        alive = next((replica for replica in partition.replicas if self.is_registered(replica)), None)
+        if alive is None:
+            raise PreferredLeaderNotAvailableError("No replica is alive.")
+        partition.isr = [alive]
+        partition.set_leader(alive)
+        partition.notify()
+        self._changed()
+
+    def truncate(self, partition: Partition, offset: int) -> None:
+        """Lose records, as an unclean election does: the log ends at ``offset``, and its leader has a new epoch."""
+        partition.log.truncate(offset)
+        partition.set_leader(partition.leader_id)
+        partition.notify()
+        self._changed()
+
+    def broker_gone(self, node_id: int) -> None:
+        """The controller takes a broker for dead, or lets it go: it leaves every ISR, and others lead in its place.
+
+        The last in-sync replica stays in the ISR without leading: nobody else may lead before it is back.
+        """
+        self.nodes[node_id].registered = False
+        for partition in self.partitions():
+            remaining = [replica for replica in partition.isr if replica != node_id]
+            if len(remaining) == len(partition.isr):
+                continue
+            leader = next((replica for replica in remaining if self.is_registered(replica)), None)
+            if remaining:
+                partition.isr = remaining
+            if partition.leader_id == node_id:
+                unclean = partition.topic.configs.get("unclean.leader.election.enable") == "true"
+                if leader is None and unclean:
+                    leader = next((replica for replica in partition.replicas if self.is_registered(replica)), None)
+                    partition.isr = partition.isr if leader is None else [leader]
+                partition.set_leader(NO_LEADER if leader is None else leader)
+                partition.notify()
+        self._changed()
+
+    def broker_back(self, node_id: int) -> None:
+        """A broker registers: it joins its partitions' ISR again, and leads those that only wait for it."""
+        self.nodes[node_id].registered = True
+        for partition in self.partitions():
+            if node_id not in partition.replicas:
+                continue
+            if partition.leader_id == NO_LEADER and node_id in partition.isr:
+                partition.set_leader(node_id)
+                partition.notify()
+            elif partition.leader_id != NO_LEADER and node_id not in partition.isr:
+                partition.isr.append(node_id)
+        self._changed()
+
+    # --- reassignment (KIP-455) --------------------------------------------------------------------------------------
+
+    def reassign(self, partition: Partition, target: Sequence[int]) -> None:
+        """Begin to move a partition to other replicas, and finish it unless reassignments are held."""
+        self._check_replicas(target)
+        present = [replica for replica in partition.replicas if replica not in partition.adding]
+        partition.adding = [replica for replica in target if replica not in present]
+        partition.removing = [replica for replica in present if replica not in target]
+        partition.replicas = [*target, *partition.removing]
+        if not self.hold_reassignments:
+            self.complete_reassignment(partition)
+
+    def cancel_reassignment(self, partition: Partition) -> None:
+        partition.replicas = [replica for replica in partition.replicas if replica not in partition.adding]
+        partition.adding, partition.removing = [], []
+
+    def complete_reassignment(self, partition: Partition) -> None:
+        partition.replicas = [replica for replica in partition.replicas if replica not in partition.removing]
+        partition.adding, partition.removing = [], []
+        partition.isr = [
+            replica for replica in partition.replicas if self.is_registered(replica)
+        ] or partition.replicas[:1]
+        if partition.leader_id not in partition.isr:
+            partition.set_leader(partition.isr[0] if self.is_registered(partition.isr[0]) else NO_LEADER)
+            partition.notify()
+        self._changed()
+
+    def _changed(self) -> None:
+        for listener in self.listeners:
+            listener()

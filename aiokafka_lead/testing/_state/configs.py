@@ -1,0 +1,124 @@
+"""Topic configurations: those that this cluster acts on, and those that it only keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from ...errors import InvalidConfigError
+
+
+class ConfigType(IntEnum):
+    """How DescribeConfigs names a value's type."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class ConfigDefinition(NamedTuple):
+    """One topic option: its type, its default as text, and the values it may have (empty: any of its type)."""
+
+    type: ConfigType
+    default: str
+    choices: tuple[str, ...] = ()
+    minimum: int | None = None
+
+
+TOPIC_CONFIGS: dict[str, ConfigDefinition] = {
+    # Acted on:
+    "cleanup.policy": ConfigDefinition(ConfigType.LIST, "delete", ("delete", "compact")),
+    "max.message.bytes": ConfigDefinition(ConfigType.INT, "1048588", minimum=0),
+    "message.timestamp.type": ConfigDefinition(ConfigType.STRING, "CreateTime", ("CreateTime", "LogAppendTime")),
+    "min.insync.replicas": ConfigDefinition(ConfigType.INT, "1", minimum=1),
+    "retention.bytes": ConfigDefinition(ConfigType.LONG, "-1", minimum=-1),
+    "segment.bytes": ConfigDefinition(ConfigType.INT, "1073741824", minimum=14),
+    # Kept and told, without effect:
+    "compression.type": ConfigDefinition(
+        ConfigType.STRING, "producer", ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+    ),
+    "delete.retention.ms": ConfigDefinition(ConfigType.LONG, "86400000", minimum=0),
+    "file.delete.delay.ms": ConfigDefinition(ConfigType.LONG, "60000", minimum=0),
+    "flush.messages": ConfigDefinition(ConfigType.LONG, "9223372036854775807", minimum=1),
+    "flush.ms": ConfigDefinition(ConfigType.LONG, "9223372036854775807", minimum=0),
+    "max.compaction.lag.ms": ConfigDefinition(ConfigType.LONG, "9223372036854775807", minimum=1),
+    "message.timestamp.after.max.ms": ConfigDefinition(ConfigType.LONG, "3600000", minimum=0),
+    "message.timestamp.before.max.ms": ConfigDefinition(ConfigType.LONG, "9223372036854775807", minimum=0),
+    "min.cleanable.dirty.ratio": ConfigDefinition(ConfigType.DOUBLE, "0.5"),
+    "min.compaction.lag.ms": ConfigDefinition(ConfigType.LONG, "0", minimum=0),
+    "preallocate": ConfigDefinition(ConfigType.BOOLEAN, "false", ("true", "false")),
+    "retention.ms": ConfigDefinition(ConfigType.LONG, "604800000", minimum=-1),
+    "segment.index.bytes": ConfigDefinition(ConfigType.INT, "10485760", minimum=4),
+    "segment.ms": ConfigDefinition(ConfigType.LONG, "604800000", minimum=1),
+    "unclean.leader.election.enable": ConfigDefinition(ConfigType.BOOLEAN, "false", ("true", "false")),
+}
+
+
+class TopicConfigs:
+    """A topic's options: what was set, over the defaults. The ones that appends ask for are plain attributes."""
+
+    __slots__ = (
+        "compacted",
+        "log_append_time",
+        "max_message_bytes",
+        "min_insync_replicas",
+        "overrides",
+        "retention_bytes",
+        "segment_bytes",
+    )
+
+    def __init__(self, overrides: Mapping[str, str]) -> None:
+        for name, value in overrides.items():
+            validate_config(name, value)
+        self.overrides = dict(overrides)
+        self.max_message_bytes = int(self.get("max.message.bytes"))
+        self.min_insync_replicas = int(self.get("min.insync.replicas"))
+        self.retention_bytes = int(self.get("retention.bytes"))
+        self.segment_bytes = int(self.get("segment.bytes"))
+        self.log_append_time = self.get("message.timestamp.type") == "LogAppendTime"
+        self.compacted = "compact" in split_list(self.get("cleanup.policy"))
+
+    def get(self, name: str) -> str:
+        return self.overrides.get(name, TOPIC_CONFIGS[name].default)
+
+    def changed(self, changes: Mapping[str, str | None]) -> TopicConfigs:
+        """These options with some set, or back at their default (None)."""
+        merged: dict[str, str] = dict(self.overrides)
+        for name, value in changes.items():
+            if name not in TOPIC_CONFIGS:
+                raise InvalidConfigError(f"Unknown topic config name: {name}")
+            if value is None:
+                merged.pop(name, None)
+            else:
+                merged[name] = value
+        return TopicConfigs(merged)
+
+
+def split_list(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def validate_config(name: str, value: str) -> None:
+    """Raise InvalidConfigError unless the option exists and may have the value."""
+    definition = TOPIC_CONFIGS.get(name)
+    if definition is None:
+        raise InvalidConfigError(f"Unknown topic config name: {name}")
+    try:
+        if definition.type in (ConfigType.INT, ConfigType.LONG):
+            bits = 31 if definition.type is ConfigType.INT else 63
+            number = int(value)
+            valid = definition.minimum is not None and definition.minimum <= number < 2**bits
+        elif definition.type is ConfigType.DOUBLE:
+            valid = 0 <= float(value) <= 1
+        elif definition.type is ConfigType.LIST:
+            valid = all(item in definition.choices for item in split_list(value))
+        else:
+            valid = not definition.choices or value in definition.choices
+    except ValueError:
+        valid = False
+    if not valid:
+        raise InvalidConfigError(f"Invalid value {value} for configuration {name}")

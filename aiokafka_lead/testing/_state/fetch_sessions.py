@@ -1,0 +1,149 @@
+"""Incremental fetch sessions (KIP-227; Java: ``FetchSession``, ``FetchSessionCache``)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from uuid import UUID
+
+from ...errors import FetchSessionIdNotFoundError, FetchSessionTopicIdError, InvalidFetchSessionEpochError
+
+FINAL_EPOCH = -1
+"""The request closes its session, or wants none."""
+
+INITIAL_EPOCH = 0
+"""The request wants a new session."""
+
+_EPOCHS = 2**31 - 1
+
+PartitionKey = tuple[str | UUID, int]
+"""What a request names a partition by: topic name, or topic id from Fetch 13 on, and its index."""
+
+
+class SessionPartition:
+    """A partition in a fetch request, or in a session: what is asked for, and what was last told."""
+
+    __slots__ = (
+        "fetch_offset",
+        "last_fetched_epoch",
+        "leader_epoch",
+        "max_bytes",
+        "partition",
+        "told_high_watermark",
+        "told_start_offset",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        topic: str | UUID,
+        partition: int,
+        fetch_offset: int,
+        max_bytes: int,
+        leader_epoch: int,
+        last_fetched_epoch: int,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.fetch_offset = fetch_offset
+        self.max_bytes = max_bytes
+        # The client's idea of the leader's epoch, and the epoch of the last record it has; -1 for none.
+        self.leader_epoch = leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
+        # High watermark and log start of the last answer, -1 for none.
+        self.told_high_watermark = -1
+        self.told_start_offset = -1
+
+    @property
+    def key(self) -> PartitionKey:
+        return self.topic, self.partition
+
+    def is_news(self, error_code: int, high_watermark: int, start_offset: int) -> bool:
+        """Whether an answer without records has to be told; remembers that it was.
+
+        After an error the partition is told again, to say that the error is over.
+        """
+        changed = (
+            error_code != 0 or high_watermark != self.told_high_watermark or start_offset != self.told_start_offset
+        )
+        self.told_high_watermark = -1 if error_code else high_watermark
+        self.told_start_offset = start_offset
+        return changed
+
+
+class FetchSession:
+    """One consumer's session at one broker."""
+
+    __slots__ = ("epoch", "partitions", "session_id", "used_at", "uses_topic_ids")
+
+    def __init__(self, session_id: int, *, uses_topic_ids: bool, now: float) -> None:
+        self.session_id = session_id
+        # The epoch that the next request must carry.
+        self.epoch = 1
+        # In the order in which they are served: one that got records goes to the end.
+        self.partitions: dict[PartitionKey, SessionPartition] = {}
+        self.uses_topic_ids = uses_topic_ids
+        self.used_at = now
+
+    def update(self, wanted: Iterable[SessionPartition], forgotten: Iterable[PartitionKey]) -> None:
+        for partition in wanted:
+            known = self.partitions.get(partition.key)
+            if known is None:
+                self.partitions[partition.key] = partition
+            else:
+                known.fetch_offset = partition.fetch_offset
+                known.max_bytes = partition.max_bytes
+                known.leader_epoch = partition.leader_epoch
+                known.last_fetched_epoch = partition.last_fetched_epoch
+        for key in forgotten:
+            self.partitions.pop(key, None)
+
+    def move_to_end(self, partition: SessionPartition) -> None:
+        """It got records: the others come first next time."""
+        if self.partitions.pop(partition.key, None) is not None:
+            self.partitions[partition.key] = partition
+
+
+class FetchSessions:
+    """The sessions of one broker, at most ``slots``: the one that was idle longest makes room."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self._sessions: dict[int, FetchSession] = {}
+        self._random = random.Random()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def clear(self) -> None:
+        """A restarted broker knows no sessions."""
+        self._sessions.clear()
+
+    def create(self, *, uses_topic_ids: bool, now: float) -> FetchSession | None:
+        """A new session with an unpredictable id, or None when there are no slots."""
+        if self.slots <= 0:
+            return None
+        if len(self._sessions) >= self.slots:
+            oldest = min(self._sessions.values(), key=lambda session: session.used_at)
+            del self._sessions[oldest.session_id]
+        session_id = self._random.randrange(1, 2**31)
+        while session_id in self._sessions:
+            session_id = self._random.randrange(1, 2**31)
+        session = self._sessions[session_id] = FetchSession(session_id, uses_topic_ids=uses_topic_ids, now=now)
+        return session
+
+    def continued(self, session_id: int, epoch: int, *, uses_topic_ids: bool, now: float) -> FetchSession:
+        """The session of an incremental request; its epoch advances."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise FetchSessionIdNotFoundError(f"there is no fetch session {session_id}")
+        if session.epoch != epoch:
+            raise InvalidFetchSessionEpochError(f"fetch session {session_id} is at epoch {session.epoch}, not {epoch}")
+        if session.uses_topic_ids != uses_topic_ids:
+            raise FetchSessionTopicIdError(f"fetch session {session_id} began with the other kind of topic names")
+        session.epoch = session.epoch % _EPOCHS + 1
+        session.used_at = now
+        return session
+
+    def close(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)

@@ -1,0 +1,499 @@
+"""A classic consumer group (Java: ``ClassicGroup`` and its part of ``GroupMetadataManager``).
+
+Replies to JoinGroup and SyncGroup come later, through the function that was passed with the request: a generation
+starts when every member has joined, or when the rebalance timeout has passed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import NamedTuple
+from uuid import uuid4
+
+from ...errors import (
+    BrokerError,
+    FencedInstanceIdError,
+    GroupMaxSizeReachedError,
+    IllegalGenerationError,
+    InconsistentGroupProtocolError,
+    MemberIdRequiredError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+)
+from .transactions import Clock, TimerHandle
+
+NO_GENERATION = -1
+
+
+class GroupState(Enum):
+    """With the names that DescribeGroups tells."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+class MemberInfo(NamedTuple):
+    """A member as the leader is told of it."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+class JoinResult(NamedTuple):
+    """An answer to JoinGroup; ``error`` None for success."""
+
+    member_id: str
+    error: BrokerError | None = None
+    generation: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = ""
+    members: tuple[MemberInfo, ...] = ()
+    skip_assignment: bool = False
+
+
+class SyncResult(NamedTuple):
+    """An answer to SyncGroup; ``error`` None for success."""
+
+    error: BrokerError | None = None
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""
+
+
+class JoinRequest(NamedTuple):
+    """What a member says when it joins. ``known_id_required`` and ``may_skip`` follow from the request's version."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[tuple[str, bytes], ...]
+    # The member must come back with the id that it is given first (KIP-394).
+    known_id_required: bool
+    # It understands that its group goes on without a new assignment (KIP-814).
+    may_skip: bool
+
+
+class GroupOptions(NamedTuple):
+    """Broker options for consumer groups.
+
+    ``min_session_timeout_ms`` is 6000 at real brokers, where nobody has to wait for a test; ``max_size`` None is no limit.
+    """
+
+    initial_rebalance_delay_ms: float = 0
+    min_session_timeout_ms: int = 1
+    max_session_timeout_ms: int = 1_800_000
+    max_size: int | None = None
+    offset_metadata_max_bytes: int = 4096
+
+
+class Member:
+    """One member. ``reply_join`` and ``reply_sync`` are set while it waits for an answer."""
+
+    __slots__ = ("assignment", "deadline", "member_id", "reply_join", "reply_sync", "request", "session_timer")
+
+    def __init__(self, member_id: str, request: JoinRequest) -> None:
+        self.member_id = member_id
+        # What it said when it joined last.
+        self.request = request
+        self.assignment = b""
+        self.reply_join: Callable[[JoinResult], None] | None = None
+        self.reply_sync: Callable[[SyncResult], None] | None = None
+        # When its session ends unless it is heard of, and the timer that looks then.
+        self.deadline = float("inf")
+        self.session_timer: TimerHandle | None = None
+
+    def metadata_for(self, protocol: str | None) -> bytes:
+        return next((metadata for name, metadata in self.request.protocols if name == protocol), b"")
+
+    def supports(self, protocol: str) -> bool:
+        return any(name == protocol for name, _ in self.request.protocols)
+
+    def answer_join(self, result: JoinResult) -> None:
+        reply, self.reply_join = self.reply_join, None
+        if reply is not None:
+            reply(result)
+
+    def answer_sync(self, result: SyncResult) -> None:
+        reply, self.reply_sync = self.reply_sync, None
+        if reply is not None:
+            reply(result)
+
+
+class Group:
+    """A group's members and its state.
+
+    Invariant: in EMPTY there are no members; ``leader`` is a member in every other state once a generation began.
+    """
+
+    def __init__(self, group_id: str, clock: Clock, options: GroupOptions) -> None:
+        self.group_id = group_id
+        self._clock = clock
+        self._options = options
+        self.state = GroupState.EMPTY
+        self.generation = 0
+        self.protocol_type = ""
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        # Static members' ids by instance id (KIP-345).
+        self.static: dict[str, str] = {}
+        # Ids that were given out and have not joined yet, with the timers that forget them.
+        self._promised: dict[str, TimerHandle] = {}
+        # Ends the wait for joins, or for syncs.
+        self._phase_timer: TimerHandle | None = None
+        # A new group waits this long for more members.
+        self._opens_at = 0.0
+
+    # --- joining -----------------------------------------------------------------------------------------------------
+
+    def join(self, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
+        """A member joins or joins again. Raises what is wrong, or answers through ``reply``, at once or later."""
+        if self.members and (
+            request.protocol_type != self.protocol_type or not self._has_common(request.protocols, request.member_id)
+        ):
+            raise InconsistentGroupProtocolError(f"group {self.group_id} has no protocol in common with this member")
+        if not request.protocol_type or not request.protocols:
+            raise InconsistentGroupProtocolError("a member needs a protocol")
+        if not request.member_id:
+            self._join_new(request, reply)
+        elif request.member_id in self._promised:
+            self._promised.pop(request.member_id).cancel()
+            self._add(request.member_id, request, reply)
+        else:
+            self._rejoin(self._checked(request.member_id, request.instance_id), request, reply)
+
+    def _has_common(self, protocols: Sequence[tuple[str, bytes]], member_id: str) -> bool:
+        others = [member for member in self.members.values() if member.member_id != member_id]
+        return not others or any(all(member.supports(name) for member in others) for name, _ in protocols)
+
+    def _join_new(self, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
+        member_id = f"{request.instance_id or request.client_id}-{uuid4()}"
+        if request.instance_id is not None and request.instance_id in self.static:
+            self._replace_static(member_id, request, reply)
+        elif request.instance_id is None and request.known_id_required:
+            timeout_s = request.session_timeout_ms / 1000
+            self._promised[member_id] = self._clock.call_at(
+                self._clock.now() + timeout_s, lambda: self._forget_promise(member_id)
+            )
+            reply(JoinResult(member_id, MemberIdRequiredError()))
+        else:
+            self._add(member_id, request, reply)
+
+    def _forget_promise(self, member_id: str) -> None:
+        self._promised.pop(member_id, None)
+        self._maybe_complete_join()
+
+    def _add(self, member_id: str, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
+        limit = self._options.max_size
+        if limit is not None and len(self.members) >= limit:
+            raise GroupMaxSizeReachedError(f"group {self.group_id} has {limit} members already")
+        member = self.members[member_id] = Member(member_id, request)
+        if request.instance_id is not None:
+            self.static[request.instance_id] = member_id
+        self.protocol_type = request.protocol_type
+        if self.leader is None:
+            self.leader = member_id
+        member.reply_join = reply
+        self._prepare_rebalance()
+
+    def _rejoin(self, member: Member, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
+        unchanged = member.request.protocols == request.protocols
+        self._heard_of(member)
+        if self.state is GroupState.COMPLETING and unchanged:
+            # Its answer was lost: the generation that it joined has begun.
+            reply(self._joined(member, tell_members=member.member_id == self.leader))
+            return
+        if self.state is GroupState.STABLE and unchanged and member.member_id != self.leader:
+            reply(self._joined(member, tell_members=False))
+            return
+        member.request = request
+        # A request that is still open is answered by the one that follows it.
+        member.reply_join = reply
+        self._prepare_rebalance()
+
+    def _replace_static(self, member_id: str, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
+        """A static member came back without its id: it takes its own place, and the id before is fenced."""
+        assert request.instance_id is not None
+        old = self.members.pop(self.static[request.instance_id])
+        fenced = FencedInstanceIdError(f"{request.instance_id} joined again")
+        old.answer_join(JoinResult(old.member_id, fenced))
+        old.answer_sync(SyncResult(fenced))
+        self._stop_session(old)
+        was_leader = self.leader == old.member_id
+        member = self.members[member_id] = Member(member_id, request)
+        member.assignment = old.assignment
+        self.static[request.instance_id] = member_id
+        if was_leader:
+            self.leader = member_id
+        self._heard_of(member)
+        if self.state is GroupState.STABLE and self._select_protocol() == self.protocol:
+            # Nothing changed for the others. A leader that cannot be told to skip the assignment is told of another
+            # leader: the id that it had before.
+            result = self._joined(member, tell_members=was_leader and request.may_skip)
+            if was_leader:
+                result = result._replace(
+                    skip_assignment=request.may_skip, leader=member_id if request.may_skip else old.member_id
+                )
+            reply(result)
+        else:
+            member.reply_join = reply
+            self._prepare_rebalance()
+
+    def _joined(self, member: Member, *, tell_members: bool) -> JoinResult:
+        infos = tuple(
+            MemberInfo(other.member_id, other.request.instance_id, other.metadata_for(self.protocol))
+            for other in self.members.values()
+        )
+        return JoinResult(
+            member.member_id,
+            generation=self.generation,
+            protocol_type=self.protocol_type,
+            protocol=self.protocol,
+            leader=self.leader or "",
+            members=infos if tell_members else (),
+        )
+
+    # --- rebalances --------------------------------------------------------------------------------------------------
+
+    def _prepare_rebalance(self) -> None:
+        if self.state is not GroupState.PREPARING:
+            now = self._clock.now()
+            if self.state is GroupState.COMPLETING:
+                self._fail_syncs(RebalanceInProgressError())
+            delay_s = self._options.initial_rebalance_delay_ms / 1000
+            self._opens_at = now + delay_s if self.state is GroupState.EMPTY else now
+            if self._opens_at > now:
+                self._clock.call_at(self._opens_at, self._maybe_complete_join)
+            self.state = GroupState.PREPARING
+            self._start_phase(self._join_timed_out)
+        self._maybe_complete_join()
+
+    def _start_phase(self, timed_out: Callable[[], None]) -> None:
+        """A phase lasts at most as long as the most patient member allows."""
+        if self._phase_timer is not None:
+            self._phase_timer.cancel()
+        timeout_ms = max((member.request.rebalance_timeout_ms for member in self.members.values()), default=0)
+        self._phase_timer = self._clock.call_at(self._clock.now() + timeout_ms / 1000, timed_out)
+
+    def _maybe_complete_join(self) -> None:
+        if self.state is not GroupState.PREPARING or self._promised or self._clock.now() < self._opens_at:
+            return
+        if all(member.reply_join is not None for member in self.members.values()):
+            self._begin_generation()
+
+    def _join_timed_out(self) -> None:
+        """Who has not joined again is out, but static members: they keep their place until their session ends."""
+        for member in list(self.members.values()):
+            if member.reply_join is None and member.request.instance_id is None:
+                self._drop(member)
+        for timer in self._promised.values():
+            timer.cancel()
+        self._promised.clear()
+        joined = [member.member_id for member in self.members.values() if member.reply_join is not None]
+        if self.members and not joined:
+            self._start_phase(self._join_timed_out)
+            return
+        if self.leader not in joined and joined:
+            self.leader = joined[0]
+        self._begin_generation()
+
+    def _begin_generation(self) -> None:
+        self.generation += 1
+        if self._phase_timer is not None:
+            self._phase_timer.cancel()
+        if not self.members:
+            self.state, self.protocol, self.leader = GroupState.EMPTY, None, None
+            return
+        if self.leader not in self.members:
+            self.leader = next(iter(self.members))
+        self.protocol = self._select_protocol()
+        self.state = GroupState.COMPLETING
+        self._start_phase(self._sync_timed_out)
+        for member in list(self.members.values()):
+            member.assignment = b""
+            self._heard_of(member)
+            member.answer_join(self._joined(member, tell_members=member.member_id == self.leader))
+
+    def _select_protocol(self) -> str:
+        """The one that most members like best, among those that all have."""
+        candidates = {
+            name
+            for name, _ in next(iter(self.members.values())).request.protocols
+            if all(member.supports(name) for member in self.members.values())
+        }
+        votes = Counter(
+            next(name for name, _ in member.request.protocols if name in candidates) for member in self.members.values()
+        )
+        return votes.most_common(1)[0][0]
+
+    # --- syncing -----------------------------------------------------------------------------------------------------
+
+    def sync(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        protocol_type: str | None,
+        protocol: str | None,
+        assignments: dict[str, bytes],
+        reply: Callable[[SyncResult], None],
+    ) -> None:
+        """A member asks for its assignment; the leader brings everyone's. Raises, or answers through ``reply``."""
+        member = self._checked(member_id, instance_id)
+        if generation != self.generation:
+            raise IllegalGenerationError(f"group {self.group_id} is at generation {self.generation}, not {generation}")
+        if (protocol_type is not None and protocol_type != self.protocol_type) or (
+            protocol is not None and protocol != self.protocol
+        ):
+            raise InconsistentGroupProtocolError(f"group {self.group_id} uses {self.protocol}, not {protocol}")
+        if self.state is GroupState.PREPARING:
+            raise RebalanceInProgressError()
+        self._heard_of(member)
+        if self.state is GroupState.STABLE:
+            reply(self._synced(member))
+            return
+        member.reply_sync = reply
+        if member_id == self.leader:
+            if self._phase_timer is not None:
+                self._phase_timer.cancel()
+            self.state = GroupState.STABLE
+            for other in list(self.members.values()):
+                other.assignment = assignments.get(other.member_id, b"")
+                other.answer_sync(self._synced(other))
+
+    def _synced(self, member: Member) -> SyncResult:
+        return SyncResult(None, self.protocol_type, self.protocol, member.assignment)
+
+    def _sync_timed_out(self) -> None:
+        """Who has not synchronised in time is out; without the leader nobody has an assignment."""
+        if self.state is not GroupState.COMPLETING:
+            return
+        for member in list(self.members.values()):
+            if member.reply_sync is None:
+                self._drop(member)
+        self._after_removal()
+
+    def _fail_syncs(self, error: BrokerError) -> None:
+        for member in list(self.members.values()):
+            member.answer_sync(SyncResult(error))
+
+    # --- staying and leaving -----------------------------------------------------------------------------------------
+
+    def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
+        """A member is alive. Raises what it has to hear instead of an acknowledgement."""
+        member = self._checked(member_id, instance_id)
+        if generation != self.generation:
+            raise IllegalGenerationError(f"group {self.group_id} is at generation {self.generation}, not {generation}")
+        self._heard_of(member)
+        if self.state is GroupState.PREPARING:
+            raise RebalanceInProgressError()
+
+    def check_commit(self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool) -> None:
+        """Whether a member, or somebody outside a group without members, may commit offsets now."""
+        if generation < 0 and not self.members:
+            return
+        if generation < 0 and not member_id and instance_id is None:
+            if transactional:
+                return
+            raise UnknownMemberIdError(f"group {self.group_id} has members: only they commit")
+        member = self._checked(member_id, instance_id)
+        if generation != self.generation:
+            raise IllegalGenerationError(f"group {self.group_id} is at generation {self.generation}, not {generation}")
+        if self.state is GroupState.COMPLETING and not transactional:
+            raise RebalanceInProgressError()
+        self._heard_of(member)
+
+    def leave(self, member_id: str, instance_id: str | None) -> str:
+        """A member goes, named by its id, or by its instance id alone; returns its id."""
+        if instance_id is not None and not member_id:
+            member_id = self.static.get(instance_id, "")
+        if member_id in self._promised:
+            self._promised.pop(member_id).cancel()
+            self._maybe_complete_join()
+            return member_id
+        member = self._checked(member_id, instance_id)
+        self._drop(member)
+        unknown = UnknownMemberIdError("left the group")
+        member.answer_join(JoinResult(member_id, unknown))
+        member.answer_sync(SyncResult(unknown))
+        self._after_removal()
+        return member_id
+
+    def _checked(self, member_id: str, instance_id: str | None) -> Member:
+        if instance_id is not None:
+            known = self.static.get(instance_id)
+            if known is None:
+                raise UnknownMemberIdError(f"there is no static member {instance_id}")
+            if known != member_id:
+                raise FencedInstanceIdError(f"{instance_id} is {known} now")
+        member = self.members.get(member_id)
+        if member is None:
+            raise UnknownMemberIdError(f"there is no member {member_id}")
+        return member
+
+    def _heard_of(self, member: Member) -> None:
+        """Its session begins anew. The timer is not moved: it looks at the deadline when it fires."""
+        member.deadline = self._clock.now() + member.request.session_timeout_ms / 1000
+        if member.session_timer is None:
+            member.session_timer = self._clock.call_at(member.deadline, lambda: self._look_at_session(member))
+
+    def _look_at_session(self, member: Member) -> None:
+        member.session_timer = None
+        if self.members.get(member.member_id) is not member:
+            return
+        now = self._clock.now()
+        if member.reply_join is not None or member.reply_sync is not None:
+            # It waits for this group: that it is silent is no wonder.
+            self._heard_of(member)
+        elif now < member.deadline:
+            member.session_timer = self._clock.call_at(member.deadline, lambda: self._look_at_session(member))
+        else:
+            self._drop(member)
+            self._after_removal()
+
+    @staticmethod
+    def _stop_session(member: Member) -> None:
+        if member.session_timer is not None:
+            member.session_timer.cancel()
+            member.session_timer = None
+
+    def _drop(self, member: Member) -> None:
+        del self.members[member.member_id]
+        self._stop_session(member)
+        instance_id = member.request.instance_id
+        if instance_id is not None and self.static.get(instance_id) == member.member_id:
+            del self.static[instance_id]
+        if self.leader == member.member_id:
+            self.leader = next(iter(self.members), None)
+
+    def _after_removal(self) -> None:
+        if self.state is GroupState.PREPARING:
+            self._maybe_complete_join()
+        elif self.state is not GroupState.EMPTY:
+            self._prepare_rebalance()
+
+    def coordinator_moved(self, error: BrokerError) -> None:
+        """Whoever waits for an answer has to ask the new coordinator; sessions begin anew there."""
+        for member in list(self.members.values()):
+            member.answer_join(JoinResult(member.member_id, error))
+            member.answer_sync(SyncResult(error))
+            self._heard_of(member)
+
+    def close(self) -> None:
+        """Cancel every timer: the group is deleted."""
+        for member in self.members.values():
+            self._stop_session(member)
+        for timer in self._promised.values():
+            timer.cancel()
+        if self._phase_timer is not None:
+            self._phase_timer.cancel()

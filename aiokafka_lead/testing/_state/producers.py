@@ -1,0 +1,136 @@
+"""What a partition remembers of idempotent producers (Java: ``ProducerStateManager``, ``ProducerAppendInfo``)."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from ...errors import InvalidProducerEpochError, InvalidTxnStateError, OutOfOrderSequenceNumberError
+
+NO_EPOCH = -1
+"""The epoch of a producer of which nothing is known."""
+
+BATCHES_RETAINED = 5
+"""How many of a producer's last batches are recognised when they arrive again (Java: NUM_BATCHES_TO_RETAIN)."""
+
+_SEQUENCES = 2**31
+"""Sequence numbers wrap to 0 after 2**31 - 1."""
+
+
+class AppendedBatch(NamedTuple):
+    """A batch that was appended before, as far as a duplicate's answer needs it."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp_ms: int
+
+
+class ProducerEntry:
+    """One producer id on one partition."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp_ms", "txn_first_offset")
+
+    def __init__(self) -> None:
+        self.epoch = NO_EPOCH
+        self.batches: deque[AppendedBatch] = deque(maxlen=BATCHES_RETAINED)
+        self.last_timestamp_ms = -1
+        # First offset of the transaction that is open here, None outside one.
+        self.txn_first_offset: int | None = None
+        self.coordinator_epoch = -1
+
+    @property
+    def last_sequence(self) -> int:
+        """The last sequence number appended in this epoch, -1 for none."""
+        return self.batches[-1].last_sequence if self.batches else -1
+
+    def set_epoch(self, epoch: int) -> None:
+        """Another epoch starts with no batches and sequence 0."""
+        if epoch != self.epoch:
+            self.batches.clear()
+            self.epoch = epoch
+
+
+class ProducerStates:
+    """The producers of one partition, by id."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+
+    def check(
+        self, producer_id: int, epoch: int, first_sequence: int, record_count: int, *, transactional: bool
+    ) -> AppendedBatch | None:
+        """Validate a client's batch as a broker does before the append.
+
+        Returns the batch that was appended before when this one is its duplicate: the broker answers with the original
+        offset and appends nothing. A producer that is not known here may start with any sequence number: its state may
+        have expired (Java: ``ProducerAppendInfo.checkSequence``).
+        """
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            return None
+        if epoch == entry.epoch:
+            last_sequence = advance_sequence(first_sequence, record_count - 1)
+            for batch in entry.batches:
+                if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
+                    return batch
+            expected = advance_sequence(entry.last_sequence, 1)
+            if first_sequence != expected:
+                raise OutOfOrderSequenceNumberError(
+                    f"producer {producer_id} epoch {epoch} sent sequence {first_sequence}, expected {expected}"
+                )
+        elif epoch < entry.epoch:
+            raise InvalidProducerEpochError(f"producer {producer_id} sent epoch {epoch}, last seen {entry.epoch}")
+        elif first_sequence != 0 and entry.epoch != NO_EPOCH:
+            raise OutOfOrderSequenceNumberError(
+                f"producer {producer_id} starts epoch {epoch} at sequence {first_sequence}, not at 0"
+            )
+        if entry.txn_first_offset is not None and not transactional:
+            raise InvalidTxnStateError(f"producer {producer_id} has a transaction open here")
+        return None
+
+    def appended(
+        self,
+        producer_id: int,
+        epoch: int,
+        first_sequence: int,
+        base_offset: int,
+        last_offset: int,
+        timestamp_ms: int,
+        *,
+        transactional: bool,
+    ) -> None:
+        """Remember a batch that `check` let through."""
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry()
+        entry.set_epoch(epoch)
+        last_sequence = advance_sequence(first_sequence, last_offset - base_offset)
+        entry.batches.append(AppendedBatch(first_sequence, last_sequence, base_offset, last_offset, timestamp_ms))
+        entry.last_timestamp_ms = timestamp_ms
+        if transactional and entry.txn_first_offset is None:
+            entry.txn_first_offset = base_offset
+
+    def marker_appended(self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int) -> int | None:
+        """End the producer's transaction here; returns its first offset, or None when it had written nothing."""
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry()
+        elif epoch < entry.epoch:
+            raise InvalidProducerEpochError(f"marker of producer {producer_id} has epoch {epoch} < {entry.epoch}")
+        first_offset = entry.txn_first_offset
+        entry.set_epoch(epoch)
+        entry.coordinator_epoch = coordinator_epoch
+        entry.last_timestamp_ms = timestamp_ms
+        entry.txn_first_offset = None
+        return first_offset
+
+    def first_open_offset(self) -> int | None:
+        """Where the oldest open transaction starts: the last stable offset, unless None."""
+        return min((e.txn_first_offset for e in self.entries.values() if e.txn_first_offset is not None), default=None)
+
+
+def advance_sequence(sequence: int, by: int) -> int:
+    """The sequence number ``by`` further on, with the protocol's wrap from 2**31 - 1 to 0."""
+    return (sequence + by) % _SEQUENCES

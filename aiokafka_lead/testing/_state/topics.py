@@ -1,0 +1,126 @@
+"""Topics and partitions: replicas, in-sync replicas, leaders and their epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+from uuid import UUID
+
+from .configs import TopicConfigs
+from .log import PartitionLog
+
+NO_LEADER = -1
+"""The leader's id of a partition that has none."""
+
+
+class PartitionView(NamedTuple):
+    """A partition as metadata tells of it at one moment."""
+
+    index: int
+    leader_id: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+
+
+class TopicView(NamedTuple):
+    """A topic as metadata tells of it at one moment."""
+
+    name: str
+    topic_id: UUID
+    partitions: tuple[PartitionView, ...]
+
+
+class BrokerView(NamedTuple):
+    """A broker as metadata tells of it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class Handover(NamedTuple):
+    """A leader's move that brokers have not all seen yet: until then nobody accepts records (see `Partition.leads`)."""
+
+    old_leader_id: int
+    old_leader_epoch: int
+    until: float
+
+
+class Partition:
+    """A partition: who leads it, and its log.
+
+    Invariant: ``leader_id`` is NO_LEADER or one of ``isr``, ``isr`` is a part of ``replicas``; ``leader_epoch`` never
+    falls and rises with each change of the leader.
+    """
+
+    __slots__ = (
+        "adding",
+        "handover",
+        "index",
+        "isr",
+        "leader_epoch",
+        "leader_id",
+        "log",
+        "removing",
+        "replicas",
+        "topic",
+        "watchers",
+    )
+
+    def __init__(self, topic: Topic, index: int, replicas: list[int]) -> None:
+        self.topic = topic
+        self.index = index
+        self.replicas = replicas
+        self.isr = list(replicas)
+        self.leader_id = replicas[0]
+        self.leader_epoch = 0
+        # Of a reassignment under way (KIP-455).
+        self.adding: list[int] = []
+        self.removing: list[int] = []
+        self.handover: Handover | None = None
+        self.log = PartitionLog()
+        self.log.begin_epoch(0)
+        # Fetches that wait here. Each is called with the bytes that were appended, or -1 for any other change.
+        self.watchers: set[Callable[[int], None]] = set()
+
+    def leads(self, node_id: int, now: float) -> bool:
+        """Whether a broker acts as the leader. During a handover the new leader does not yet know that it is one."""
+        if self.handover is not None:
+            if now < self.handover.until:
+                return False
+            self.handover = None
+        return self.leader_id == node_id
+
+    def leader_known_to(self, node_id: int) -> tuple[int, int]:
+        """Leader and epoch as a broker would hint them: the new leader learns of a move last."""
+        if self.handover is not None and node_id == self.leader_id:
+            return self.handover.old_leader_id, self.handover.old_leader_epoch
+        return self.leader_id, self.leader_epoch
+
+    def set_leader(self, node_id: int) -> None:
+        """Another leader, or the same one anew, or none: in each case a new epoch."""
+        self.leader_id = node_id
+        self.leader_epoch += 1
+        self.handover = None
+        if node_id != NO_LEADER:
+            self.log.begin_epoch(self.leader_epoch)
+
+    def notify(self, appended_bytes: int = -1) -> None:
+        """Tell the fetches that wait here."""
+        for watcher in list(self.watchers):
+            watcher(appended_bytes)
+
+
+class Topic:
+    """A topic and its partitions."""
+
+    __slots__ = ("configs", "name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: UUID, configs: TopicConfigs) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.configs = configs
+        self.partitions: list[Partition] = []

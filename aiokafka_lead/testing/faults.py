@@ -1,0 +1,227 @@
+"""Faults by rule: what goes wrong, for which requests, how often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from .._wire import ApiKey, Request, Response
+from ..errors import BrokerError, ConfigError
+from .request_log import PARTITION_FIELDS, RequestRecord, api_key_of, partitions_of
+
+__all__ = ["HTTP_ANSWER", "TLS_ALERT", "Fault", "Faults", "Hint"]
+
+HTTP_ANSWER = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+"""What a web server says to a Kafka client; for ``garbage``."""
+
+TLS_ALERT = b"\x15\x03\x03\x00\x02\x02\x46"
+"""What a TLS listener says to a plaintext client; for ``garbage``."""
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A current leader for a broker to name (KIP-951), true or not.
+
+    ``leader_id`` and ``leader_epoch`` None keep the true one. ``endpoint`` is where that leader is said to be: None for
+    the true address of a known broker, ``()`` for no endpoint at all.
+    """
+
+    leader_id: int | None = None
+    leader_epoch: int | None = None
+    endpoint: tuple[str, int] | tuple[()] | None = None
+
+
+@dataclass
+class Fault:
+    """One rule. `Faults.add` makes it; the object tells how often it struck, and `remove` ends it."""
+
+    api_key: int | None
+    broker: int | None
+    topic: str | None
+    partition: int | None
+    client_id: str | None
+    when: Callable[[RequestRecord], bool] | None
+    # How many more requests it strikes; None for all.
+    count: int | None
+    skip: int
+    after: bool
+    delay_ms: float
+    drop: bool
+    disconnect: bool
+    error_code: int | None
+    whole: bool
+    garbage: bytes | Callable[[bytes], bytes] | None
+    throttle_time_ms: int
+    hint: Hint | None
+    struck: int = field(default=0, init=False)
+
+    @property
+    def spent(self) -> bool:
+        return self.count is not None and self.count <= 0
+
+    def concerns(self, record: RequestRecord, request: Request[Any], name_of: Callable[[UUID], str | None]) -> bool:
+        """Whether a request is one of those that the rule is for."""
+        if self.spent or (self.api_key is not None and self.api_key != record.api_key):
+            return False
+        if self.broker is not None and self.broker != record.broker:
+            return False
+        if self.client_id is not None and self.client_id != record.client_id:
+            return False
+        if not self.by_partition and self.topic is not None:
+            named = partitions_of(request, name_of)
+            if not any(topic == self.topic and self.partition in (None, part) for topic, part in named):
+                return False
+        return self.when is None or self.when(record)
+
+    @property
+    def by_partition(self) -> bool:
+        """It strikes single topics or partitions in a request, not the request: their handler asks for it."""
+        return not self.after and not self.whole and (self.error_code is not None or self.hint is not None)
+
+    def strike(self) -> bool:
+        """Use the rule up by one; False while it skips, or when it is spent."""
+        if self.spent:
+            return False
+        if self.skip > 0:
+            self.skip -= 1
+            return False
+        if self.count is not None:
+            self.count -= 1
+        self.struck += 1
+        return True
+
+    def remove(self) -> None:
+        """The rule strikes no more."""
+        self.count = 0
+
+
+class Faults:
+    """The rules in force; the first that concerns a request wins for each kind of effect."""
+
+    def __init__(self, name_of: Callable[[UUID], str | None]) -> None:
+        # The name of the topic with an id: rules speak of names, newer requests of ids.
+        self._name_of = name_of
+        self._rules: list[Fault] = []
+
+    def add(
+        self,
+        api: str | int | type[Request[Any]] | None = None,
+        *,
+        broker: int | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        client_id: str | None = None,
+        when: Callable[[RequestRecord], bool] | None = None,
+        count: int | None = None,
+        skip: int = 0,
+        after: bool = False,
+        delay_ms: float = 0,
+        drop: bool = False,
+        disconnect: bool = False,
+        error_code: int | type[BrokerError] | None = None,
+        whole: bool = False,
+        garbage: bytes | Callable[[bytes], bytes] | None = None,
+        throttle_time_ms: int = 0,
+        hint: Hint | None = None,
+    ) -> Fault:
+        """Add a rule.
+
+        Which requests: of an API (name, number or request class), at a broker, that name a topic or a partition, of a
+        client id, for which ``when`` is true; the first ``skip`` are let through, then ``count`` struck (None: all).
+
+        What happens, before the request is processed or, with ``after``, when it has taken effect:
+
+        * ``delay_ms``: it is processed, or answered, later; as at any broker, later requests of its connection wait.
+        * ``drop``: it is never answered, and neither is anything behind it on its connection.
+        * ``disconnect``: the connection is reset.
+        * ``error_code`` (number or error class): the answer is this error: for each topic or partition that the rule
+          names (all by default) where the API answers for several, else, or with ``whole``, for the request.
+        * ``garbage``: these bytes are sent instead of the answer, or what the function makes of its bytes.
+        * ``throttle_time_ms``: the answer says so, and the connection is muted for that time (KIP-219).
+        * ``hint``: where a broker names the current leader, this one is named.
+        """
+        if partition is not None and topic is None:
+            raise ConfigError("partition needs a topic")
+        code = error_code if error_code is None or isinstance(error_code, int) else error_code.code
+        rule = Fault(
+            api_key=None if api is None else api_key_of(api),
+            broker=broker,
+            topic=topic,
+            partition=partition,
+            client_id=client_id,
+            when=when,
+            count=count,
+            skip=skip,
+            after=after,
+            delay_ms=delay_ms,
+            drop=drop,
+            disconnect=disconnect,
+            error_code=code,
+            whole=whole,
+            garbage=garbage,
+            throttle_time_ms=throttle_time_ms,
+            hint=hint,
+        )
+        self._rules.append(rule)
+        return rule
+
+    def clear(self) -> None:
+        """Remove every rule."""
+        for rule in self._rules:
+            rule.remove()
+        self._rules.clear()
+
+    def concerning(self, record: RequestRecord, request: Request[Any]) -> list[Fault]:
+        """The rules for a request, in the order in which they were added."""
+        if not self._rules:
+            return []
+        self._rules = [rule for rule in self._rules if not rule.spent]
+        return [rule for rule in self._rules if rule.concerns(record, request, self._name_of)]
+
+
+_TOPIC_FIELDS = ("name", "topic")
+
+
+def set_errors(message: Any, code: int, topic: str | None, partition: int | None) -> None:
+    """Write an error into an answer: everywhere, or where it speaks of a topic or a partition.
+
+    What an answer says beside an error is left as it is: clients must not look at it.
+    """
+    named_topic = next((getattr(message, name) for name in _TOPIC_FIELDS if hasattr(message, name)), None)
+    named_partition = next((getattr(message, name) for name in PARTITION_FIELDS if hasattr(message, name)), None)
+    if topic is not None and named_topic is not None and named_topic != topic:
+        return
+    if partition is not None and named_partition is not None and named_partition != partition:
+        return
+    parts = [part for name in message.__slots__ if isinstance(value := getattr(message, name), list) for part in value]
+    nested = [part for part in parts if hasattr(part, "__slots__")]
+    if hasattr(message, "error_code") and not (isinstance(message, Response) and nested):
+        message.error_code = code
+    for part in nested:
+        set_errors(part, code, topic, partition)
+
+
+def answers_for_parts(api_key: int) -> bool:
+    """Whether the API's handler asks for faults by topic or partition."""
+    return api_key in _ANSWERS_FOR_PARTS
+
+
+_ANSWERS_FOR_PARTS = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.METADATA,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+    }
+)

@@ -1,0 +1,151 @@
+"""What arrived at the embedded brokers, for assertions."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import anyio
+
+from .._wire import Request
+from .._wire.api_key import NAMES
+from ..errors import ConfigError
+
+__all__ = ["RequestLog", "RequestRecord"]
+
+_KEYS = {name: key for key, name in NAMES.items()}
+
+
+def api_key_of(api: str | int | type[Request[Any]]) -> int:
+    """The number of an API that is given as its name ("Produce"), number or request class."""
+    if isinstance(api, str):
+        if api not in _KEYS:
+            raise ConfigError(f"there is no API named {api!r}")
+        return _KEYS[api]
+    return api if isinstance(api, int) else api.API_KEY
+
+
+@dataclass(slots=True)
+class RequestRecord:
+    """A request that a broker received.
+
+    ``time`` is `time.monotonic` when it began to be processed; ``answered`` when its answer was sent, None before, and
+    for ever where there is none. ``request`` is the decoded request; of a Produce request the records' bytes are not
+    kept. ``connection`` numbers the cluster's connections.
+    """
+
+    broker: int
+    connection: int
+    api_key: int
+    api: str
+    version: int
+    client_id: str | None
+    correlation_id: int
+    size_bytes: int
+    time: float
+    request: Any = field(repr=False)
+    answered: float | None = None
+
+
+class RequestLog:
+    """The last requests, oldest first, and how many there were of each API at each broker."""
+
+    def __init__(self, size: int) -> None:
+        self._records: deque[RequestRecord] = deque(maxlen=size)
+        self._counts: Counter[tuple[int, int]] = Counter()
+        self._waiting: list[tuple[Callable[[], bool], anyio.Event]] = []
+
+    def add(self, record: RequestRecord) -> None:
+        self._records.append(record)
+        self._counts[record.api_key, record.broker] += 1
+        if self._waiting:
+            for met, event in self._waiting:
+                if met():
+                    event.set()
+
+    def clear(self) -> None:
+        """Forget what was received so far, and start to count anew."""
+        self._records.clear()
+        self._counts.clear()
+
+    def select(
+        self,
+        api: str | int | type[Request[Any]] | None = None,
+        *,
+        broker: int | None = None,
+        client_id: str | None = None,
+        since: float | None = None,
+    ) -> list[RequestRecord]:
+        """The kept requests of an API, at a broker, of a client, from a time (`time.monotonic`) on."""
+        key = None if api is None else api_key_of(api)
+        return [
+            record
+            for record in self._records
+            if (key is None or record.api_key == key)
+            and (broker is None or record.broker == broker)
+            and (client_id is None or record.client_id == client_id)
+            and (since is None or record.time >= since)
+        ]
+
+    def count(self, api: str | int | type[Request[Any]] | None = None, *, broker: int | None = None) -> int:
+        """How many requests of an API, at a broker, came since the start or `clear`; kept or not."""
+        key = None if api is None else api_key_of(api)
+        return sum(
+            number
+            for (api_key, node_id), number in self._counts.items()
+            if (key is None or api_key == key) and (broker is None or node_id == broker)
+        )
+
+    async def wait_for(
+        self,
+        api: str | int | type[Request[Any]] | None = None,
+        *,
+        broker: int | None = None,
+        count: int = 1,
+        timeout_s: float = 10,
+    ) -> None:
+        """Wait until there were ``count`` such requests since the start or `clear`. Raises TimeoutError."""
+
+        def met() -> bool:
+            return self.count(api, broker=broker) >= count
+
+        if met():
+            return
+        waiting = met, anyio.Event()
+        self._waiting.append(waiting)
+        try:
+            with anyio.fail_after(timeout_s):
+                await waiting[1].wait()
+        finally:
+            self._waiting.remove(waiting)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[RequestRecord]:
+        return iter(list(self._records))
+
+
+def partitions_of(request: Request[Any], name_of: Callable[[UUID], str | None]) -> list[tuple[str | None, int | None]]:
+    """The topics that a request names, and with them each partition that it names there."""
+    found: list[tuple[str | None, int | None]] = []
+    for topic in getattr(request, "topic_data", None) or getattr(request, "topics", None) or ():
+        if isinstance(topic, str):
+            found.append((topic, None))
+            continue
+        name = getattr(topic, "name", None) or getattr(topic, "topic", None) or name_of(topic.topic_id)
+        found.append((name, None))
+        for part in getattr(topic, "partition_data", None) or getattr(topic, "partitions", None) or ():
+            found.append((name, part if isinstance(part, int) else _index_of(part)))
+    return found
+
+
+def _index_of(part: Any) -> int | None:
+    return next((getattr(part, name) for name in PARTITION_FIELDS if hasattr(part, name)), None)
+
+
+PARTITION_FIELDS = ("index", "partition_index", "partition")
+"""What the schemas call the number of a partition."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import struct
 from typing import TypeVar, cast
 
@@ -13,6 +14,9 @@ M = TypeVar("M", bound=Message)
 
 _COPIED_BYTES = 1 << 20
 """A part of a larger buffer is copied before it is decoded if it is not longer than this."""
+
+_GC_PAUSE_BYTES = 1 << 16
+"""Above this, decoding pauses the garbage collector: it would traverse what grows here again and again, for nothing."""
 
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
@@ -57,12 +61,18 @@ def decode_from(message: type[M], version: int, view: memoryview, position: int)
     if decoder is None:
         _check_version(message, version)
         decoder = _decoders[message, version] = make_decoder(message, version)
+    pause = len(view) >= _GC_PAUSE_BYTES and gc.isenabled()
+    if pause:
+        gc.disable()
     try:
         decoded, position = decoder(_plain(view), position, len(view), view)
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise MalformedMessageError(f"{message.__name__} version {version}: {error}") from error
     except MalformedMessageError as error:
         raise MalformedMessageError(f"{message.__name__} version {version}: {error.message}") from None
+    finally:
+        if pause:
+            gc.enable()
     return cast(M, decoded), position
 
 

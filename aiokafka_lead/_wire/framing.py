@@ -93,7 +93,7 @@ def _frame(message: Message, version: int, head: bytearray) -> list[Buffer]:
     last = encode_into(message, version, chunks, head)
     if last or not chunks:
         chunks.append(last)
-    size = len(last) if last is head else sum(c.nbytes if isinstance(c, memoryview) else len(c) for c in chunks)
+    size = len(last) if last is head else sum([memoryview(chunk).nbytes for chunk in chunks])
     _INT32.pack_into(head, 0, size - 4)
     return chunks
 

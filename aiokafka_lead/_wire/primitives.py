@@ -137,20 +137,19 @@ def legacy_string(buffer: Buffer, position: int, size: int, end: int) -> tuple[s
 
 
 class ArrayReaders(dict[int, Callable[[Buffer, int], tuple[Any, ...]]]):
-    """``readers[size](buffer, position)`` unpacks the values of an array, and what follows it, at once.
+    """``readers[size](buffer, position)`` unpacks an array of numbers.
 
-    ``kind`` is the format character of the values, ``run`` the formats of what follows, and ``offset`` is 1 where
-    ``size`` is greater by one than the count. A count that the buffer cannot hold fails in `struct`, before anything is
-    made; null does too, since no format has a negative count.
+    ``kind`` is their format character, and ``offset`` is 1 where ``size`` is greater by one than the count. A count
+    that the buffer cannot hold fails in `struct`, before anything is made; null does too: no format has a negative one.
     """
 
-    def __init__(self, kind: str, run: str, offset: int) -> None:
+    def __init__(self, kind: str, offset: int) -> None:
         super().__init__()
-        self._format = f"{kind}{run}"
+        self._kind = kind
         self._offset = offset
 
     def __missing__(self, size: int) -> Callable[[Buffer, int], tuple[Any, ...]]:
-        reader = Layout(f">{size - self._offset}{self._format}").unpack_from
+        reader = Layout(f">{size - self._offset}{self._kind}").unpack_from
         if size <= _KEPT_COUNT:
             self[size] = reader
         return reader
@@ -208,10 +207,11 @@ def put_records(chunks: list[Buffer], out: bytearray, records: Records, flexible
         out += b"\0" if flexible else b"\xff\xff\xff\xff"
         return out
     if isinstance(records, (bytes, bytearray, memoryview)):
-        parts: Sequence[Buffer] = [cast("Buffer", records)]
+        parts: Sequence[Buffer] = (cast("Buffer", records),)
+        size = memoryview(records).nbytes
     else:
         parts = records
-    size = sum([part.nbytes if isinstance(part, memoryview) else len(part) for part in parts])
+        size = sum([memoryview(part).nbytes for part in parts])
     out += compact_sizes[size] if flexible else size.to_bytes(4, "big", signed=True)
     if size < COPY_BELOW_BYTES:
         for part in parts:

@@ -1,8 +1,8 @@
 """Decoders: ``decode(buffer, position, end, view) -> (message, position)``.
 
 Fields of a fixed size that follow each other, and the length or count after them, are read by one ``unpack_from``,
-which also checks their bounds; so is an array of numbers together with what follows it. Lengths are checked against
-the bytes that remain before anything is made from them. ``view`` is a memoryview of the same buffer, for records.
+which also checks their bounds. Lengths are checked against the bytes that remain before anything is made from them.
+``view`` is a memoryview of the same buffer, for records.
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ _LEGACY = {
     "string": primitives.legacy_string,
 }
 
-_array_readers: dict[tuple[str, str, bool], primitives.ArrayReaders] = {}
+_ARRAYS = {
+    (kind, flexible): primitives.ArrayReaders(kind, int(flexible))
+    for kind in FIXED_FORMATS.values()
+    for flexible in (False, True)
+}
 
 
 def make_decoder(message: type[Message], version: int) -> Decoder:
@@ -66,10 +70,8 @@ def _make_field_decoder(owner: type[Struct], field: Field, version: int) -> Call
 class _DecoderWriter(Source):
     def __init__(self, version: int, flexible: bool) -> None:
         super().__init__(version, flexible, _FLEXIBLE if flexible else _LEGACY)
-        self._array: tuple[str, str, str] | None = None
-        """An array of numbers not read yet: where it goes, the variable of its size, and its format character, ..."""
         self._formats = ""
-        """... the formats of the fields that follow, the run at hand, ..."""
+        """The run at hand: format characters of fields that have not been read yet, ..."""
         self._targets: list[str] = []
         """... what each of these is assigned to, ..."""
         self._after: list[str] = []
@@ -145,10 +147,8 @@ class _DecoderWriter(Source):
         return size
 
     def _flush(self) -> None:
-        """Reads the run at hand, and the array of numbers before it."""
-        if self._array is not None:
-            self._read_array(*self._array)
-        elif self._formats == "B":
+        """Reads the run at hand."""
+        if self._formats == "B":
             self.line(f"{self._targets[0]} = buf[pos]; pos += 1")
         elif self._formats:
             run = layout(self._formats)
@@ -156,18 +156,7 @@ class _DecoderWriter(Source):
             self.line(f"{', '.join(self._targets)}, = {reader}(buf, pos); pos += {run.size}")
         for statement in self._after:
             self.line(statement)
-        self._array, self._formats, self._targets, self._after = None, "", [], []
-
-    def _read_array(self, target: str, size: str, kind: str) -> None:
-        key = (kind, self._formats, self.flexible)
-        readers = _array_readers.get(key)
-        if readers is None:
-            readers = _array_readers[key] = primitives.ArrayReaders(kind, self._formats, int(self.flexible))
-        name = self.name(f"a_{identifier(kind)}_{identifier(self._formats)}", readers)
-        width = layout(kind).size
-        more = layout(self._formats).size - (width if self.flexible else 0)
-        targets = ", ".join([f"*{target}", *self._targets])
-        self.line(f"{targets}, = {name}[{size}](buf, pos); pos += {width} * {size} + {more}")
+        self._formats, self._targets, self._after = "", [], []
 
     def _value(self, owner: type[Struct], field: Field, target: str) -> None:
         nullable = self.version in field.nullable
@@ -230,7 +219,10 @@ class _DecoderWriter(Source):
         if kind is not None and field.element != "uuid":
             if self.flexible:
                 self.line(f"if {size} > 127: {size}, pos = uvarint_tail(buf, pos, {size})")
-            self._array = (target, size, kind)
+            readers = self.name(f"a_{identifier(kind)}", _ARRAYS[kind, self.flexible])
+            width = layout(kind).size
+            less = f" - {width}" if self.flexible else ""
+            self.line(f"{target} = list({readers}[{size}](buf, pos)); pos += {width} * {size}{less}")
             return
         least = minimum_size(owner, field, self.version, self.flexible)
         items, item = self.local("a"), self.local("m")

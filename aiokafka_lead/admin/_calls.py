@@ -1,0 +1,253 @@
+"""How admin requests find their broker, and are sent again when that may help."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+import anyio
+
+from .._core.backoff import Backoff
+from .._wire import Request, Response
+from .._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ..client import Client
+from ..errors import KafkaError, LeaderNotAvailableError, RequestTimedOutError, error_for_code, raise_for_code
+from ..types import TopicPartition
+
+K = TypeVar("K")
+I = TypeVar("I")  # noqa: E741 - the item to a K(ey) and V(alue)
+V = TypeVar("V")
+R = TypeVar("R", bound=Response)
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+NOT_CONTROLLER = 41
+THROTTLING_QUOTA_EXCEEDED = 89
+
+BRIEF_TRIES = 4
+"""How often in all something unknown is asked for: brokers learn of a new topic one after the other."""
+
+
+class Route(Enum):
+    """Where a request goes that is not for one particular broker."""
+
+    CONTROLLER = "the controller"
+    ANY = "any broker"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRule:
+    """Errors about single items after which they are asked for again; all others are final."""
+
+    codes: Collection[int] = frozenset({NOT_CONTROLLER, THROTTLING_QUOTA_EXCEEDED})
+    """Until the deadline."""
+    brief: Collection[int] = frozenset()
+    """A few times."""
+
+    def allows(self, error: KafkaError, tries: int) -> bool:
+        """Whether an item is asked for again after as many tries."""
+        return error.retriable and (error.code in self.codes or (error.code in self.brief and tries < BRIEF_TRIES))
+
+
+BY_CONTROLLER = RetryRule()
+BY_LEADER = RetryRule(
+    # LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, FENCED_LEADER_EPOCH,
+    # UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE, and a connection that was lost
+    codes=frozenset({-1, 5, 6, 9, 56, 74, 75, 78}),
+    brief=frozenset({UNKNOWN_TOPIC_OR_PARTITION}),
+)
+BY_ANYONE = RetryRule(codes=frozenset(), brief=frozenset({UNKNOWN_TOPIC_OR_PARTITION}))
+
+
+class Deadline:
+    """The end of a call, over all its requests."""
+
+    def __init__(self, timeout_ms: float, request_timeout_ms: float) -> None:
+        self.timeout_ms = timeout_ms
+        self._request_timeout_ms = request_timeout_ms
+        self._at = time.monotonic() + timeout_ms / 1000
+
+    def left_s(self) -> float:
+        return self._at - time.monotonic()
+
+    def request_ms(self) -> int:
+        """How long the next request may take."""
+        return max(0, int(min(self.left_s() * 1000, self._request_timeout_ms)))
+
+
+class Calls:
+    """Sends admin requests for one client."""
+
+    def __init__(self, client: Client, default_timeout_ms: float) -> None:
+        self._client = client
+        self._default_timeout_ms = default_timeout_ms
+        self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
+
+    def deadline(self, timeout_ms: float | None) -> Deadline:
+        """The deadline of a call that begins now; raises if the client cannot be used."""
+        self._client.check()
+        timeout_ms = self._default_timeout_ms if timeout_ms is None else timeout_ms
+        return Deadline(timeout_ms, self._client.config.request_timeout_ms)
+
+    async def call(self, to: Route | int, request: Request[R], deadline: Deadline) -> R:
+        """The response, sent again after retriable errors of the connection and of the answer as a whole."""
+        failures = 0
+        while True:
+            try:
+                return await self.once(to, request, deadline)
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                failures += 1
+                await self._pause(failures, error, deadline)
+
+    async def once(self, to: Route | int, request: Request[R], deadline: Deadline) -> R:
+        """The response to a single try; raises the error of the answer as a whole, too."""
+        self._client.check()
+        if hasattr(request, "timeout_ms"):
+            request.timeout_ms = deadline.request_ms()
+        timeout_ms = deadline.request_ms()
+        if to is Route.ANY:
+            response = await self._client.request_any(request, timeout_ms=timeout_ms)
+        else:
+            node_id = to if isinstance(to, int) else await self._client.controller(timeout_ms)
+            response = await self._client.request(node_id, request, timeout_ms=deadline.request_ms())
+        raise_for_code(getattr(response, "error_code", 0), getattr(response, "error_message", None) or "")
+        return response
+
+    async def settle(
+        self,
+        items: Mapping[K, I],
+        ask: Callable[[Mapping[K, I]], Awaitable[Mapping[K, V | KafkaError]]],
+        retry: RetryRule,
+        deadline: Deadline,
+    ) -> dict[K, V]:
+        """What each item has become, asking again for those whose error allows it.
+
+        If some have failed in the end, the first one's error is raised, with a note about all that failed.
+        """
+        pending = dict(items)
+        settled: dict[K, V | KafkaError] = {}
+        tries = 0
+        while pending:
+            tries += 1
+            outcomes = await ask(pending)
+            again: KafkaError | None = None
+            for key in list(pending):
+                outcome = outcomes.get(key)
+                if isinstance(outcome, KafkaError) and retry.allows(outcome, tries):
+                    again = outcome
+                    continue
+                if key not in outcomes:
+                    outcome = KafkaError(f"{_name(key)}: the broker's answer does not speak of it")
+                settled[key] = outcome  # type: ignore[assignment]
+                del pending[key]
+            if again is not None:
+                await self._pause(tries, again, deadline)
+        return _successes(items, settled)
+
+    async def batch(
+        self,
+        items: Mapping[K, I],
+        to: Route | int,
+        build: Callable[[Mapping[K, I]], Request[R]],
+        read: Callable[[R], Iterable[tuple[K, V | KafkaError]]],
+        deadline: Deadline,
+        retry: RetryRule = BY_CONTROLLER,
+    ) -> dict[K, V]:
+        """One request about several items, each with an error of its own in the answer."""
+
+        async def ask(pending: Mapping[K, I]) -> Mapping[K, V | KafkaError]:
+            return dict(read(await self.call(to, build(pending), deadline)))
+
+        return await self.settle(items, ask, retry, deadline)
+
+    async def by_leader(
+        self,
+        items: Mapping[TopicPartition, I],
+        build: Callable[[Mapping[TopicPartition, I]], Request[R]],
+        read: Callable[[R], Iterable[tuple[TopicPartition, V | KafkaError]]],
+        deadline: Deadline,
+    ) -> dict[TopicPartition, V]:
+        """Requests about partitions to their leaders, all leaders at once; partitions that move are followed."""
+
+        async def ask(pending: Mapping[TopicPartition, I]) -> Mapping[TopicPartition, V | KafkaError]:
+            outcomes: dict[TopicPartition, V | KafkaError] = {}
+            by_node: dict[int, dict[TopicPartition, I]] = {}
+            for partition, leader in (await self._leaders(pending, deadline)).items():
+                if isinstance(leader, KafkaError):
+                    outcomes[partition] = leader
+                else:
+                    by_node.setdefault(leader, {})[partition] = pending[partition]
+
+            async def ask_node(node_id: int, mine: Mapping[TopicPartition, I]) -> None:
+                try:
+                    outcomes.update(read(await self.once(node_id, build(mine), deadline)))
+                except KafkaError as error:
+                    outcomes.update(dict.fromkeys(mine, error))
+
+            async with anyio.create_task_group() as nodes:
+                for node_id, mine in by_node.items():
+                    nodes.start_soon(ask_node, node_id, mine)
+            return outcomes
+
+        return await self.settle(items, ask, BY_LEADER, deadline)
+
+    async def metadata(self, topics: Iterable[str] | None, deadline: Deadline) -> MetadataResponse:
+        """What a broker knows now about these topics, or about all; creates none."""
+        names = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        return await self.call(Route.ANY, MetadataRequest(topics=names, allow_auto_topic_creation=False), deadline)
+
+    async def _leaders(
+        self, partitions: Collection[TopicPartition], deadline: Deadline
+    ) -> dict[TopicPartition, int | KafkaError]:
+        response = await self.metadata({partition.topic for partition in partitions}, deadline)
+        leaders: dict[TopicPartition, int | KafkaError] = {}
+        known = {broker.node_id for broker in response.brokers}
+        for topic in response.topics:
+            for partition in topic.partitions:
+                where = TopicPartition(topic.name or "", partition.partition_index)
+                lost = LeaderNotAvailableError(f"{where}: it has no leader at present")
+                leaders[where] = partition.leader_id if partition.leader_id in known else lost
+        errors = {topic.name: topic.error_code or UNKNOWN_TOPIC_OR_PARTITION for topic in response.topics}
+        return {
+            where: leaders.get(where) or failure(errors.get(where.topic, UNKNOWN_TOPIC_OR_PARTITION), str(where))
+            for where in partitions
+        }
+
+    async def _pause(self, failures: int, error: KafkaError, deadline: Deadline) -> None:
+        """Wait before the next try; raises where there is no time left for one."""
+        pause_s = self._backoff.delay_s(failures)
+        if deadline.left_s() <= pause_s:
+            text = f"not done within {deadline.timeout_ms:g} ms; the last try: {error}"
+            raise RequestTimedOutError(text) from error
+        self._client.metadata.request_update()
+        await anyio.sleep(pause_s)
+
+
+def failure(code: int, what: str, message: str | None = None) -> KafkaError:
+    """The error for a code about one item."""
+    kind = error_for_code(code)
+    return kind(f"{what}: {message or kind().message}")
+
+
+def outcome(value: V, code: int, what: str, message: str | None = None) -> V | KafkaError:
+    """The value, or the error for a code other than 0."""
+    return value if code == 0 else failure(code, what, message)
+
+
+def _successes(items: Mapping[K, I], settled: Mapping[K, V | KafkaError]) -> dict[K, V]:
+    failed = [key for key in items if isinstance(settled[key], KafkaError)]
+    if failed:
+        error = settled[failed[0]]
+        assert isinstance(error, KafkaError)
+        if len(items) > 1:
+            error.add_note(f"failed: {', '.join(map(_name, failed))} ({len(items) - len(failed)} others succeeded)")
+        raise error
+    return {key: value for key in items if not isinstance(value := settled[key], KafkaError)}
+
+
+def _name(key: object) -> str:
+    return str(key)

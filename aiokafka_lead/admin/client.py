@@ -1,0 +1,196 @@
+"""The admin client: a thin facade, each area in a module of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Self, Unpack
+
+from .._core.metadata import MetadataMetrics
+from ..client import Client
+from ..config import AdminConfig, AdminOptions
+from ..types import OffsetAndTimestamp, TopicPartition
+from . import _cluster, _configs, _partitions, _topics
+from ._calls import Calls
+from .types import (
+    ClusterDescription,
+    ConfigChange,
+    ConfigEntry,
+    ConfigResource,
+    CreatedTopic,
+    ElectionType,
+    NewPartitions,
+    NewTopic,
+    PartitionReassignment,
+    TopicDescription,
+    TopicListing,
+)
+
+
+class AdminClient:
+    """Creates, inspects and changes what a Kafka cluster consists of.
+
+    Use it as ``async with AdminClient("host:9092") as admin``, or await `start` and `stop`.
+
+    Every call ends within its ``timeout_ms`` (``default_api_timeout_ms``) and then raises `RequestTimedOutError` with
+    what was tried last. What may pass is tried again until then: lost connections, a controller or leader that moved, a
+    quota. A call about several items does what it can; if some fail in the end, the first failure is raised, and a note
+    on it names all that failed. Nothing here ever creates a topic but `create_topics`.
+    """
+
+    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[AdminOptions]) -> None:
+        config = AdminConfig.from_options(bootstrap_servers, options)
+        self._client = Client(config)
+        self._calls = Calls(self._client, config.default_api_timeout_ms)
+
+    async def start(self) -> None:
+        """Connect to the cluster.
+
+        Raises `KafkaConnectionError` that names each bootstrap server and why it could not be used.
+        """
+        await self._client.start()
+
+    async def stop(self, timeout_ms: float | None = None) -> None:
+        """Close every connection; ends within ``timeout_ms`` (10000)."""
+        await self._client.stop(timeout_ms)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    def metrics(self) -> MetadataMetrics:
+        """Counts of refreshes, bootstraps and the like since the client was made."""
+        return self._client.metadata.metrics()
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    async def create_topics(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: float | None = None
+    ) -> dict[str, CreatedTopic]:
+        """Create topics, or only check that they could be; the result is by name.
+
+        Raises `TopicAlreadyExistsError`, `InvalidReplicationFactorError` and the like. Brokers learn of a new topic one
+        after the other, shortly after this returns.
+        """
+        return await _topics.create(self._calls, topics, validate_only, self._calls.deadline(timeout_ms))
+
+    async def delete_topics(self, topics: Iterable[str], *, timeout_ms: float | None = None) -> None:
+        """Delete topics by name; raises `UnknownTopicOrPartitionError`. Brokers forget them shortly after this."""
+        await _topics.delete(self._calls, topics, self._calls.deadline(timeout_ms))
+
+    async def create_partitions(
+        self,
+        topics: Mapping[str, int | NewPartitions],
+        *,
+        validate_only: bool = False,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Give topics more partitions: their number in all, by topic. Keyed records may go elsewhere from then on.
+
+        Raises `InvalidPartitionsError` for fewer than there are.
+        """
+        await _topics.add_partitions(self._calls, topics, validate_only, self._calls.deadline(timeout_ms))
+
+    async def list_topics(
+        self, *, include_internal: bool = False, timeout_ms: float | None = None
+    ) -> dict[str, TopicListing]:
+        """Every topic that this user may see, by name; Kafka's own only on request."""
+        return await _topics.list_all(self._calls, include_internal, self._calls.deadline(timeout_ms))
+
+    async def describe_topics(
+        self, topics: Iterable[str] | None = None, *, timeout_ms: float | None = None
+    ) -> dict[str, TopicDescription]:
+        """Topics with their partitions, leaders and replicas, by name; all topics unless some are named.
+
+        Raises `UnknownTopicOrPartitionError`.
+        """
+        return await _topics.describe(self._calls, topics, self._calls.deadline(timeout_ms))
+
+    def describe_topic_partitions(
+        self, topics: Iterable[str], *, page_size: int = 2000, timeout_ms: float | None = None
+    ) -> AsyncIterator[TopicDescription]:
+        """The same page by page, with eligible leader replicas (KIP-966, Kafka 3.7).
+
+        An asynchronous iterator of descriptions in the order of the names; a topic that is on several pages comes as
+        often, each time with the partitions of that page. ``timeout_ms`` bounds all pages together. Raises
+        `UnsupportedVersionError` where the cluster is older.
+        """
+        return _topics.describe_by_pages(self._calls, topics, page_size, self._calls.deadline(timeout_ms))
+
+    # --- partitions --------------------------------------------------------------------------------------------------
+
+    async def elect_leaders(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        election_type: ElectionType = ElectionType.PREFERRED,
+        timeout_ms: float | None = None,
+    ) -> dict[TopicPartition, bool]:
+        """Elect leaders, of all partitions unless some are named; False where the right one leads already.
+
+        Raises `PreferredLeaderNotAvailableError` and the like for a partition that was named.
+        """
+        deadline = self._calls.deadline(timeout_ms)
+        return await _partitions.elect_leaders(self._calls, election_type, partitions, deadline)
+
+    async def alter_partition_reassignments(
+        self, replicas: Mapping[TopicPartition, Sequence[int] | None], *, timeout_ms: float | None = None
+    ) -> None:
+        """Begin to move partitions to other brokers, the first one their preferred leader; None cancels.
+
+        Returns when the cluster has taken the order; `list_partition_reassignments` tells what is under way (KIP-455).
+        """
+        await _partitions.reassign(self._calls, replicas, self._calls.deadline(timeout_ms))
+
+    async def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """Reassignments under way, of all partitions unless some are named."""
+        return await _partitions.list_reassignments(self._calls, partitions, self._calls.deadline(timeout_ms))
+
+    async def list_offsets(
+        self, at: Mapping[TopicPartition, int], *, read_committed: bool = False, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Offsets by partition: of the first record at or after a time in milliseconds, or by an `OffsetSpec`.
+
+        None where there is no such record.
+        """
+        return await _partitions.list_offsets(self._calls, at, read_committed, self._calls.deadline(timeout_ms))
+
+    async def delete_records(
+        self, before: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Delete the records before an offset (-1: all); the result is the first offset that is left."""
+        return await _partitions.delete_records(self._calls, before, self._calls.deadline(timeout_ms))
+
+    # --- configurations ----------------------------------------------------------------------------------------------
+
+    async def describe_configs(
+        self,
+        resources: Iterable[ConfigResource],
+        *,
+        names: Iterable[str] | None = None,
+        timeout_ms: float | None = None,
+    ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        """The configurations of topics, brokers and others, by resource and name; all unless some are named."""
+        return await _configs.describe(self._calls, resources, names, self._calls.deadline(timeout_ms))
+
+    async def incremental_alter_configs(
+        self,
+        changes: Mapping[ConfigResource, Iterable[ConfigChange]],
+        *,
+        validate_only: bool = False,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Change single configurations, or only check that they could be; all others stay (KIP-339)."""
+        await _configs.alter(self._calls, changes, validate_only, self._calls.deadline(timeout_ms))
+
+    # --- the cluster -------------------------------------------------------------------------------------------------
+
+    async def describe_cluster(
+        self, *, include_fenced_brokers: bool = False, timeout_ms: float | None = None
+    ) -> ClusterDescription:
+        """The cluster's id, brokers and controller; fenced brokers on request (Kafka 4.0)."""
+        return await _cluster.describe(self._calls, include_fenced_brokers, self._calls.deadline(timeout_ms))

@@ -7,7 +7,7 @@ brokers answer comes back through the `BatchResolver`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import random
 
 from .._records.encoder import BatchBuilder
@@ -49,6 +49,8 @@ class Accumulator:
     ) -> None:
         """``park`` suspends a task until an outcome is known; ``notify`` is called when there is something to do."""
         self.counters = ProducerCounters()
+        self.snapshot = ClusterSnapshot()
+        """The latest metadata."""
         self.topics: dict[str, TopicBuffer] = {}
         """Every topic that was ever written to: its queues know what the brokers remember."""
         self.identity: IdempotentSequencing | None = IdempotentSequencing() if config.enable_idempotence else None
@@ -70,26 +72,24 @@ class Accumulator:
         self._compression_level = config.compression_level
         self._max_request_size = config.max_request_size
         self._park = park
+        self._cluster_id: str | None = None
         self._ordinal = 0
         self._incomplete: dict[int, int] = {}
         """How many batches with that ordinal are pending, in ascending order of the ordinal."""
         self._flushes: list[FlushTicket] = []
         """In ascending order of the ordinal."""
-        self._cluster_id: str | None = None
 
     # --- records in ---------------------------------------------------------------------------------------------------
 
-    def topic(self, name: str, snapshot: ClusterSnapshot) -> TopicBuffer | None:
+    def topic(self, name: str) -> TopicBuffer | None:
         """The buffer of a topic that metadata knows; None of one that it does not."""
-        known = snapshot.topics.get(name)
-        if known is None or not known.partitions:
-            return None
         buffer = self.topics.get(name)
         if buffer is None:
+            if not self.snapshot.partition_count(name):
+                return None
             buffer = self.topics[name] = TopicBuffer(name, self.memory, self._ignore_keys)
-        if buffer.partitions is not known.partitions:
-            buffer.renew(known)
-        return buffer
+            buffer.renew(self.snapshot.partition_count(name), self.snapshot.topic_id(name))
+        return buffer if buffer.count else None
 
     def record_size(self, key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
         """What the record takes at most, alone in a batch; raises `MessageTooLargeError` where that is too much."""
@@ -157,7 +157,7 @@ class Accumulator:
         if partition < 0 and (key is None or self._ignore_keys):
             sticky = topic.sticky
             if sticky is None or (sticky.open is None and topic.sticky_bytes >= self.batch_size):
-                sticky = topic.sticky = topic.queue(self._chooser.choose(topic, now))
+                sticky = topic.sticky = topic.queue(self._chooser.choose(topic, self.snapshot, now))
                 topic.sticky_bytes = 0
             return sticky
         if key is not None and partition < 0:
@@ -172,6 +172,8 @@ class Accumulator:
         batch = ProducerBatch(queue, builder, BatchOutcome(topic.name, queue.partition, self._park), self._ordinal, now)
         self._incomplete[self._ordinal] = 1
         self.pending += 1
+        if not queue.batches:
+            self._renew_leader(queue)
         queue.batches.append(batch)
         queue.open = batch
         topic.pending[queue] = None
@@ -218,7 +220,7 @@ class Accumulator:
         queue = batch.queue
         counters = self.counters
         _seal(batch)
-        leader_epoch = self.schedule.leader(queue)[1]
+        leader_epoch = queue.leader_epoch
         if batch.attempts:
             counters.retries += 1
             if batch.not_before > now and has_free_retry(batch, leader_epoch):
@@ -236,25 +238,37 @@ class Accumulator:
     # --- what happens around it ---------------------------------------------------------------------------------------
 
     def on_snapshot(self, snapshot: ClusterSnapshot, now: float) -> None:
-        """Metadata changed: look at the partitions that have records and are not what they were."""
+        """Metadata changed: look at the partitions that have records and another leader or epoch than before."""
+        self.snapshot = snapshot
         if snapshot.cluster_id is not None and snapshot.cluster_id != self._cluster_id:
             if self._cluster_id is not None and self.identity is not None:
-                self.identity.forget_producer_id()
+                self.identity.forget_producer_id()  # this cluster never gave it
             self._cluster_id = snapshot.cluster_id
         for name, topic in self.topics.items():
-            known = snapshot.topics.get(name)
-            before = topic.partitions
-            if (known.partitions if known is not None else ()) is before:
-                continue
-            topic.renew(known)
+            count, topic_id = snapshot.partition_count(name), snapshot.topic_id(name)
+            if count != topic.count or topic_id != topic.topic_id:
+                topic.renew(count, topic_id)
+            topic.available = None
             for queue in topic.pending:
-                number = queue.partition
-                if (
-                    number >= len(before)
-                    or number >= len(topic.partitions)
-                    or topic.partitions[number] is not before[number]
-                ):
+                if self._renew_leader(queue):
                     self.schedule.evaluate(queue, now)
+
+    def on_hints(self, snapshot: ClusterSnapshot, partitions: Iterable[tuple[str, int]], now: float) -> None:
+        """Metadata changed in these partitions only."""
+        self.snapshot = snapshot
+        for name, number in partitions:
+            topic = self.topics.get(name)
+            queue = topic.queues[number] if topic is not None and number < len(topic.queues) else None
+            if queue is not None and queue.batches and self._renew_leader(queue):
+                self.schedule.evaluate(queue, now)
+
+    def _renew_leader(self, queue: PartitionQueue) -> bool:
+        """Take over leader and epoch; whether they are news."""
+        leader_id, leader_epoch = self.snapshot.leader(queue.topic.name, queue.partition)
+        if leader_id == queue.leader_id and leader_epoch == queue.leader_epoch:
+            return False
+        queue.leader_id, queue.leader_epoch = leader_id, leader_epoch
+        return True
 
     def on_producer_id(self, producer_id: int, producer_epoch: int, now: float) -> None:
         """InitProducerId was answered."""

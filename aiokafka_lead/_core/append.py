@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from uuid import UUID
 
 from .._records.encoder import BatchBuilder
 from .._records.murmur2 import murmur2
@@ -15,7 +16,7 @@ from ..errors import KafkaError
 from ..types import Header
 from .buffer_memory import BufferMemory
 from .delivery import BatchOutcome, Delivery
-from .metadata_types import NO_LEADER, NO_TOPIC_ID, PartitionMetadata, TopicMetadata
+from .metadata_types import NO_EPOCH, NO_LEADER, NO_TOPIC_ID
 
 __all__ = ["NO_SEQUENCE", "PartitionQueue", "ProducerBatch", "TopicBuffer"]
 
@@ -37,6 +38,7 @@ class ProducerBatch:
         "not_before",
         "ordinal",
         "outcome",
+        "piece",
         "producer_epoch",
         "producer_id",
         "queue",
@@ -45,6 +47,7 @@ class ProducerBatch:
         "send_at",
         "sent_epoch",
         "size_bytes",
+        "stranded",
     )
 
     def __init__(
@@ -77,11 +80,15 @@ class ProducerBatch:
         """How often the leader of ``sent_epoch`` itself refused it, not having caught up yet."""
         self.in_doubt = False
         """Whether some attempt may have been appended without our knowing."""
+        self.piece = False
+        """Whether it was split off a larger batch, which the broker would not recognise in it."""
         self.last_error: KafkaError | None = None
         self.producer_id = -1
         self.producer_epoch = -1
         self.base_sequence = NO_SEQUENCE
         """Fixed once it was sent: only a batch that is certainly not in the log is ever given another one."""
+        self.stranded = False
+        """Whether it was sent behind a batch that was certainly not appended: then it was not either."""
 
 
 class PartitionQueue:
@@ -98,6 +105,8 @@ class PartitionQueue:
         "gap",
         "in_flight",
         "in_flight_node",
+        "leader_epoch",
+        "leader_id",
         "moved_at",
         "next_sequence",
         "open",
@@ -122,6 +131,9 @@ class PartitionQueue:
         """How many of the batches await an answer, also such as were given up meanwhile."""
         self.in_flight_node = NO_LEADER
         """Whom they were sent to; one node at a time where idempotent."""
+        self.leader_id = NO_LEADER
+        """Whom metadata names; kept up to date while there are batches."""
+        self.leader_epoch = NO_EPOCH
         self.ready_node = NO_LEADER
         """Whose ready set the queue is in, or -1."""
         self.wake_at = 0.0
@@ -134,7 +146,7 @@ class PartitionQueue:
         self.acked_sequence = 0
         """The sequence that follows the highest one acknowledged."""
         self.gap = False
-        """A batch was certainly not appended, so nothing behind it was: all start over once no answer is awaited."""
+        """A batch was certainly not appended: those behind start over once all before them are resolved."""
         self.unresolved = False
         """A batch was given up of which nobody knows whether it was appended."""
         self.proven_node = NO_LEADER
@@ -154,11 +166,11 @@ class TopicBuffer:
     __slots__ = (
         "_ignore_keys",
         "_memory",
+        "available",
         "choices_until_survey",
         "count",
         "deepest",
         "name",
-        "partitions",
         "pending",
         "queues",
         "sticky",
@@ -168,14 +180,13 @@ class TopicBuffer:
 
     def __init__(self, name: str, memory: BufferMemory, ignore_keys: bool) -> None:
         self.name = name
-        self.partitions: tuple[PartitionMetadata, ...] = ()
-        """By number, as metadata has them; empty while the topic is not known."""
         self.topic_id = NO_TOPIC_ID
-        """The incarnation that ``partitions`` belong to."""
         self.count = 0
-        """How many that are."""
+        """How many partitions the topic has, as metadata says; 0 while it is not known."""
+        self.available: list[int] | None = None
+        """Partitions that have a leader, for the application's own partitioner; None until it asks."""
         self.queues: list[PartitionQueue | None] = []
-        """By number; None until used. May be longer than ``partitions``, when the topic was made anew, smaller."""
+        """By number; None until used. May be longer than ``count``, when the topic was made anew, smaller."""
         self.pending: dict[PartitionQueue, None] = {}
         """The queues that have batches."""
         self.sticky: PartitionQueue | None = None
@@ -196,18 +207,15 @@ class TopicBuffer:
             queue = self.queues[partition] = PartitionQueue(self, partition)
         return queue
 
-    def renew(self, known: TopicMetadata | None) -> None:
+    def renew(self, count: int, topic_id: UUID) -> None:
         """Take over what metadata says now."""
-        if known is None:
-            self.partitions = ()
-        else:
-            self.partitions = known.partitions
-            if known.topic_id != self.topic_id:
-                self.topic_id = known.topic_id
-                self._start_incarnation()
-        self.count = len(self.partitions)
-        self.queues.extend([None] * (self.count - len(self.queues)))
-        if self.sticky is not None and self.sticky.partition >= self.count:
+        self.available = None
+        self.count = count
+        if count and topic_id != self.topic_id:
+            self.topic_id = topic_id
+            self._start_incarnation()
+        self.queues.extend([None] * (count - len(self.queues)))
+        if self.sticky is not None and self.sticky.partition >= count:
             self.sticky = None
 
     def _start_incarnation(self) -> None:

@@ -48,11 +48,15 @@ class Sequencing(Protocol):
     def refused(self, batch: ProducerBatch) -> None:
         """The batch will be sent again."""
 
+    def surely_in_log(self, batch: ProducerBatch) -> bool:
+        """Whether a batch behind it was appended, which takes that this one was."""
+        raise NotImplementedError
+
     def rejected(self, batch: ProducerBatch) -> None:
         """The batch was next in line, and its sequence did not follow what is in the log: so it is not in there."""
 
     def given_up(self, batch: ProducerBatch, in_doubt: bool) -> None:
-        """The batch will not be sent again; ``in_doubt`` when it may be in the log all the same."""
+        """The batch, still in its queue, will not be sent again; ``in_doubt`` when it may be in the log anyway."""
 
     def settle(self, queue: PartitionQueue) -> bool:
         """After every change: start the partition's sequences over if it is time to; whether that was done."""
@@ -78,6 +82,9 @@ class PlainSequencing:
 
     def refused(self, batch: ProducerBatch) -> None:
         pass
+
+    def surely_in_log(self, batch: ProducerBatch) -> bool:
+        return False
 
     def rejected(self, batch: ProducerBatch) -> None:
         pass
@@ -112,15 +119,13 @@ class IdempotentSequencing:
         self.producer_epoch = -1
 
     def blocks(self, queue: PartitionQueue, batch: ProducerBatch, leader_id: int) -> bool:
-        if queue.gap:
-            return True
         if queue.in_flight > 0 and queue.in_flight_node != leader_id:
             # Answers of two brokers come in any order, and the new one might be asked first for what comes second.
             return True
         if batch.base_sequence != NO_SEQUENCE:
             # Sent before: it is certain to be refused unless it is the next in line.
-            return queue.batches[0] is not batch
-        if self.producer_id < 0 or queue.unresolved:
+            return queue.batches[0] is not batch or batch.stranded
+        if self.producer_id < 0 or queue.gap or queue.unresolved:
             return True
         if queue.producer_id != self.producer_id and queue.next_sequence and _has_sent(queue):
             return True
@@ -144,7 +149,9 @@ class IdempotentSequencing:
 
     def acknowledged(self, batch: ProducerBatch, node_id: int) -> None:
         queue = batch.queue
-        queue.proven_node = node_id
+        if queue.batches[0] is batch:
+            # While an earlier one is in doubt no more may follow: the broker would forget it after five others.
+            queue.proven_node = node_id
         following = sequence_after(batch.base_sequence, batch.builder.record_count)
         if _is_later(following, queue.acked_sequence):
             queue.acked_sequence = following
@@ -152,8 +159,12 @@ class IdempotentSequencing:
     def refused(self, batch: ProducerBatch) -> None:
         batch.queue.proven_node = NO_LEADER
 
+    def surely_in_log(self, batch: ProducerBatch) -> bool:
+        return batch.base_sequence != NO_SEQUENCE and _is_later(batch.queue.acked_sequence, batch.base_sequence)
+
     def rejected(self, batch: ProducerBatch) -> None:
-        batch.queue.gap = True
+        batch.stranded = True
+        self._strand_behind(batch)
 
     def given_up(self, batch: ProducerBatch, in_doubt: bool) -> None:
         queue = batch.queue
@@ -161,12 +172,22 @@ class IdempotentSequencing:
         if in_doubt:
             queue.unresolved = True
         else:
-            queue.gap = True
+            self._strand_behind(batch)
+
+    def _strand_behind(self, batch: ProducerBatch) -> None:
+        queue = batch.queue
+        queue.gap = True
+        behind = False
+        for other in queue.batches:
+            if other is batch:
+                behind = True
+            elif behind and other.base_sequence != NO_SEQUENCE:
+                other.stranded = True
 
     def settle(self, queue: PartitionQueue) -> bool:
         if queue.gap:
-            # Those on their way will be refused, for they follow what was not appended.
-            if queue.in_flight > 0:
+            # Stranded ones on their way will be refused, those before the gap may be appended yet.
+            if queue.in_flight > 0 or (_has_sent(queue) and not queue.batches[0].stranded):
                 return False
         elif not queue.unresolved or _has_sent(queue):
             return False
@@ -180,7 +201,7 @@ class IdempotentSequencing:
     def _restart(self, queue: PartitionQueue) -> None:
         for batch in queue.batches:
             batch.base_sequence = NO_SEQUENCE
-            batch.in_doubt = False
+            batch.in_doubt = batch.stranded = False
         queue.gap = queue.unresolved = False
         queue.next_sequence = queue.acked_sequence = 0
         self.restarts += 1

@@ -14,6 +14,7 @@ from random import random
 from ..config import Partitioner
 from ..errors import ConfigError, ConfigTypeError
 from .append import TopicBuffer
+from .metadata_types import NO_LEADER, ClusterSnapshot
 
 __all__ = ["NodeAvailability", "StickyChooser", "call_partitioner"]
 
@@ -60,17 +61,17 @@ class StickyChooser:
         self._nodes = nodes
         self._rng = rng
 
-    def choose(self, topic: TopicBuffer, now: float) -> int:
+    def choose(self, topic: TopicBuffer, snapshot: ClusterSnapshot, now: float) -> int:
         """A partition of the topic, which has at least one."""
         if self._adaptive:
             self._survey(topic)
         for _ in range(_DRAWS):
             partition = int(self._rng() * topic.count)
-            if self._usable(topic, partition, now) and self._accepted(topic, partition):
+            if self._usable(_leader(snapshot, topic, partition), now) and self._accepted(topic, partition):
                 return partition
         everything = range(topic.count)
-        usable = [partition for partition in everything if self._usable(topic, partition, now)]
-        led = usable or [partition for partition in everything if topic.partitions[partition].leader_id >= 0]
+        usable = [partition for partition in everything if self._usable(_leader(snapshot, topic, partition), now)]
+        led = usable or [partition for partition in everything if _leader(snapshot, topic, partition) >= 0]
         choices: Sequence[int] = led or everything
         if self._adaptive:
             shortest = min(_depth(topic, partition) for partition in choices)
@@ -84,8 +85,7 @@ class StickyChooser:
             topic.deepest = max((len(queue.batches) for queue in topic.pending), default=0)
             topic.choices_until_survey = max(_MIN_CHOICES_BETWEEN_SURVEYS, len(topic.pending))
 
-    def _usable(self, topic: TopicBuffer, partition: int, now: float) -> bool:
-        leader_id = topic.partitions[partition].leader_id
+    def _usable(self, leader_id: int, now: float) -> bool:
         return leader_id >= 0 and self._nodes.available(leader_id, now)
 
     def _accepted(self, topic: TopicBuffer, partition: int) -> bool:
@@ -101,11 +101,17 @@ def _depth(topic: TopicBuffer, partition: int) -> int:
     return 0 if queue is None else len(queue.batches)
 
 
-def call_partitioner(partitioner: Partitioner, key: bytes | None, topic: TopicBuffer) -> int:
+def _leader(snapshot: ClusterSnapshot, topic: TopicBuffer, partition: int) -> int:
+    known = snapshot.partition(topic.name, partition)
+    return NO_LEADER if known is None else known.leader_id
+
+
+def call_partitioner(partitioner: Partitioner, key: bytes | None, topic: TopicBuffer, snapshot: ClusterSnapshot) -> int:
     """What the application's own partitioner chooses, checked."""
     everything: Sequence[int] = range(topic.count)
-    available = [known.partition for known in topic.partitions if known.leader_id >= 0]
-    partition = partitioner(key, everything, available or everything)
+    if topic.available is None:
+        topic.available = [partition for partition in everything if _leader(snapshot, topic, partition) >= 0]
+    partition = partitioner(key, everything, topic.available or everything)
     if isinstance(partition, bool) or not isinstance(partition, int):
         raise ConfigTypeError(f"partitioner must return an int, not {type(partition).__name__}")
     if not 0 <= partition < topic.count:

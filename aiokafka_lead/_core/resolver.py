@@ -81,7 +81,9 @@ class BatchResolver:
         queue.in_flight -= 1
         batch.in_flight = False
         batch.last_error = error
-        if isinstance(error, DuplicateSequenceNumberError):
+        if isinstance(error, DuplicateSequenceNumberError) or (
+            isinstance(error, _OUT_OF_LINE) and self._sequencing.surely_in_log(batch)
+        ):
             # Appended so long ago that the broker does not remember where (Java: Sender.completeBatch).
             self._acknowledge(batch, node_id, NO_OFFSET, -1, now)
         elif isinstance(error, MessageTooLargeError) and batch.builder.record_count > 1 and not batch.outcome.done:
@@ -91,6 +93,8 @@ class BatchResolver:
             retriable = error.retriable or out_of_line
             if (retriable and not isinstance(error, _NEVER_APPENDED)) or isinstance(error, UnknownServerError):
                 batch.in_doubt = True
+            if out_of_line and batch.piece and batch.in_doubt and queue.batches[0] is batch:
+                retriable = False  # the whole may be in the log, and its pieces would be there twice
             if not retriable or batch.attempts > self._retries or batch.outcome.done:
                 self._give_up(batch, error, record_errors)
             else:
@@ -135,7 +139,7 @@ class BatchResolver:
         queue = batch.queue
         self._sequencing.refused(batch)
         if out_of_line:
-            if queue.batches[0] is not batch or queue.gap:
+            if queue.batches[0] is not batch or batch.stranded:
                 batch.not_before = now  # what comes before it decides
                 return
             if isinstance(error, UnknownProducerIdError) and log_start_offset < 0:
@@ -146,11 +150,10 @@ class BatchResolver:
             queue.moved_at = now
             queue.refused_by = node_id
         if isinstance(error, _NOT_LEADER):
-            leader_id, leader_epoch = self._schedule.leader(queue)
             # Where the answer could not have named the leader, the known epoch has to be news for this batch: else it
             # is simply stale.
             confirmed = tells_leaders or batch.epoch_advanced
-            if leader_id == node_id and leader_epoch == batch.sent_epoch >= 0 and confirmed:
+            if queue.leader_id == node_id and queue.leader_epoch == batch.sent_epoch >= 0 and confirmed:
                 self._counters.catch_up_waits += 1
                 self._retry.refused_by_leader(batch, now)
                 return
@@ -172,6 +175,9 @@ class BatchResolver:
                 piece.producer_id = batch.producer_id
                 piece.producer_epoch = batch.producer_epoch
                 piece.base_sequence = sequence_after(batch.base_sequence, first)
+                piece.in_doubt = batch.in_doubt
+                piece.stranded = batch.stranded
+                piece.piece = True
             parts.append((first, outcome))
             pieces.append(piece)
             first += builder.record_count
@@ -220,9 +226,9 @@ class BatchResolver:
         self._fail(batch, error, None)
 
     def _give_up(self, batch: ProducerBatch, error: KafkaError, record_errors: Mapping[int, KafkaError] | None) -> None:
-        self._remove(batch)
         if batch.base_sequence != NO_SEQUENCE:
             self._sequencing.given_up(batch, batch.in_doubt)
+        self._remove(batch)
         if not batch.outcome.done:
             self._fail(batch, error, record_errors)
 
@@ -267,12 +273,11 @@ class BatchResolver:
         )
         if batch.last_error is not None:
             return f"{text}; the last error was {type(batch.last_error).__name__}: {batch.last_error}"
-        leader_id, _ = self._schedule.leader(queue)
-        if leader_id == NO_LEADER:
+        if queue.leader_id == NO_LEADER:
             return f"{text}; the partition has no known leader"
         if self._accumulator.identity is not None and self._accumulator.identity.producer_id < 0:
             return f"{text}; no producer id could be had"
-        why = self._explain(leader_id)
+        why = self._explain(queue.leader_id)
         return f"{text}; {why}" if why else text
 
 

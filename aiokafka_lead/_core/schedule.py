@@ -13,7 +13,7 @@ from collections.abc import Callable
 from .append import PartitionQueue, ProducerBatch
 from .buffer_memory import BufferMemory
 from .idempotence import Sequencing
-from .metadata_types import NO_EPOCH, NO_LEADER
+from .metadata_types import NO_LEADER
 from .retry import has_free_retry
 
 __all__ = ["Schedule"]
@@ -106,21 +106,13 @@ class Schedule:
                 return batch
         return None
 
-    def leader(self, queue: PartitionQueue) -> tuple[int, int]:
-        """The partition's leader and epoch, as metadata has them; -1 each when it does not."""
-        partitions = queue.topic.partitions
-        if queue.partition >= len(partitions):
-            return NO_LEADER, NO_EPOCH
-        known = partitions[queue.partition]
-        return known.leader_id, known.leader_epoch
-
     def sendable_to(self, queue: PartitionQueue, now: float) -> int:
         """The broker that the partition's next batch may go to now, or -1."""
         batch = self.first_unsent(queue)
         if batch is None:
             self.leaderless.pop(queue, None)
             return NO_LEADER
-        leader_id, leader_epoch = self.leader(queue)
+        leader_id = queue.leader_id
         if leader_id < 0:
             if queue not in self.leaderless:
                 self.leaderless[queue] = None
@@ -130,7 +122,7 @@ class Schedule:
             self.leaderless.pop(queue, None)
         if self._sequencing.blocks(queue, batch, leader_id):
             return NO_LEADER
-        if batch.not_before > now and not has_free_retry(batch, leader_epoch):
+        if batch.not_before > now and not has_free_retry(batch, queue.leader_epoch):
             self._wake_at(queue, batch.not_before)
             return NO_LEADER
         if not batch.sealed and batch.send_at > now and not self.hurried:

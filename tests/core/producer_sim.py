@@ -1,0 +1,315 @@
+"""A cluster on virtual time for the producer's sans-I/O core, with brokers that check sequences as Kafka's do.
+
+Requests take a while to get there, answers take a while to come back, in order for each broker; leaders move,
+connections break before or after a request was worked on, and brokers refuse what the test wants refused. Everything is
+drawn from one seeded generator, so that a run replays.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from aiokafka_lead._core.accumulator import Accumulator
+from aiokafka_lead._core.append import ProducerBatch
+from aiokafka_lead._core.delivery import BatchOutcome, Delivery
+from aiokafka_lead._core.metadata_types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
+from aiokafka_lead._core.resolver import BatchResolver
+from aiokafka_lead._records import read_batches
+from aiokafka_lead.config import ProducerConfig
+from aiokafka_lead.errors import KafkaConnectionError, error_for_code
+from aiokafka_lead.types import Header
+
+TOPIC = "events"
+TOPIC_ID = UUID(int=7)
+
+NONE = 0
+UNKNOWN_TOPIC_OR_PARTITION = 3
+NOT_LEADER_OR_FOLLOWER = 6
+MESSAGE_TOO_LARGE = 10
+OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+INVALID_PRODUCER_EPOCH = 47
+
+
+@dataclass
+class ProducerState:
+    """What a partition's log says about one producer id (Java: ``ProducerStateEntry``)."""
+
+    epoch: int = -1
+    last_sequence: int = -1
+    recent: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=5))
+    """First and last sequence and base offset of the latest batches."""
+
+
+@dataclass
+class SimPartition:
+    """The truth about a partition."""
+
+    leader: int
+    epoch: int = 0
+    log: list[bytes | None] = field(default_factory=list)
+    producers: dict[int, ProducerState] = field(default_factory=dict)
+
+    def append(self, raw: memoryview) -> tuple[int, int]:
+        """Error code and base offset, by the rules of ProducerAppendInfo."""
+        (batch,) = read_batches(raw)
+        values = batch.columns().values
+        if batch.producer_id >= 0:
+            state = self.producers.setdefault(batch.producer_id, ProducerState())
+            first, last = batch.base_sequence, (batch.base_sequence + batch.record_count - 1) & 0x7FFFFFFF
+            if batch.producer_epoch == state.epoch:
+                for known_first, known_last, offset in state.recent:
+                    if (known_first, known_last) == (first, last):
+                        return NONE, offset
+            if state.epoch >= 0:
+                if batch.producer_epoch < state.epoch:
+                    return INVALID_PRODUCER_EPOCH, -1
+                expected = 0 if batch.producer_epoch > state.epoch else (state.last_sequence + 1) & 0x7FFFFFFF
+                if first != expected:
+                    return OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+            if batch.producer_epoch != state.epoch:
+                state.recent.clear()
+            state.epoch, state.last_sequence = batch.producer_epoch, last
+            state.recent.append((first, last, len(self.log)))
+        offset = len(self.log)
+        self.log.extend(values)
+        return NONE, offset
+
+
+@dataclass
+class SimConnection:
+    """A connection to a broker; what is on a broken one is lost, worked on or not."""
+
+    node_id: int
+    in_flight: list[SimRequest] = field(default_factory=list)
+    broken: bool = False
+    last_arrival: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    """Of a request at the broker, of an answer at the client: both come in order."""
+
+
+@dataclass(eq=False)
+class SimRequest:
+    """A produce request on its way, or its answer."""
+
+    connection: SimConnection
+    batches: list[tuple[ProducerBatch, memoryview]]
+
+    @property
+    def node_id(self) -> int:
+        return self.connection.node_id
+
+
+class ProducerSim:
+    """The producer's core, a loop that stands in for the sender, and the brokers."""
+
+    def __init__(self, *, seed: int = 0, brokers: int = 3, partitions: int = 1, hints: bool = True, **options: Any):
+        self.rng = Random(seed)
+        self.now = 1.0
+        self.config = ProducerConfig.from_options("sim:9092", options)
+        self.accumulator = Accumulator(self.config, _no_park, self._notify, self.rng.random)
+        self.resolver = BatchResolver(self.accumulator, self.config.retries, lambda node_id: "")
+        self.brokers = list(range(brokers))
+        self.partitions = [SimPartition(number % brokers) for number in range(partitions)]
+        self.hints = hints
+        """Whether brokers name the new leader with NOT_LEADER_OR_FOLLOWER (KIP-951)."""
+        self.latency = (0.001, 0.001)
+        """Bounds of what each way takes, in seconds."""
+        self.metadata_delay = 0.010
+        """From asking for metadata to having it."""
+        self.unreachable: set[int] = set()
+        """Brokers that cannot be connected to now."""
+        self.faults: list[Callable[[SimRequest, ProducerBatch], int | None]] = []
+        """Asked for every batch that arrives: an error code to answer instead of appending, or None."""
+        self.sent: list[tuple[float, int, ProducerBatch]] = []
+        """Every batch that went out: when, to whom."""
+        self.snapshot = ClusterSnapshot()
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+        self._notified = True
+        self._metadata_due = False
+        self._connections = {node_id: SimConnection(node_id) for node_id in self.brokers}
+        self.refresh()
+        if self.accumulator.identity is not None:
+            self.accumulator.on_producer_id(1000, 0, self.now)
+
+    # --- what a test does ---------------------------------------------------------------------------------------------
+
+    def send(
+        self, value: bytes | None, *, key: bytes | None = None, partition: int = -1, headers: Sequence[Header] = ()
+    ) -> Delivery:
+        """One record; fails the test when memory is short."""
+        topic = self.accumulator.topic(TOPIC)
+        assert topic is not None
+        delivery = topic.append(round(self.now * 1000), key, value, partition, headers)
+        if delivery is None:
+            delivery = self.accumulator.append(
+                topic, round(self.now * 1000), key, value, partition, headers, now=self.now
+            )
+        assert delivery is not None, "no memory"
+        return delivery
+
+    def move(self, partition: int, to: int | None = None) -> None:
+        """The partition has another leader from now on."""
+        target = self.partitions[partition]
+        others = [node_id for node_id in self.brokers if node_id != target.leader]
+        target.leader = self.rng.choice(others) if to is None else to
+        target.epoch += 1
+
+    def disconnect(self, node_id: int) -> None:
+        """The connection breaks; the client notices a little later."""
+        connection = self._connections[node_id]
+        if not connection.broken:
+            connection.broken = True
+            self.at(self.now + self.rng.uniform(*self.latency), lambda: self._lost(connection))
+
+    def refresh(self) -> None:
+        """The client learns the truth."""
+        self._take_snapshot([(p.leader, p.epoch) for p in self.partitions])
+
+    def at(self, when: float, action: Callable[[], None]) -> None:
+        """Do something at that time."""
+        self._count += 1
+        heapq.heappush(self._events, (when, self._count, action))
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        end = self.now + seconds
+        for _ in range(1_000_000):
+            self._pump()
+            due = self.accumulator.next_at()
+            upcoming = self._events[0][0] if self._events else None
+            following = min((at for at in (due, upcoming) if at is not None), default=end)
+            if self._notified:
+                continue
+            if following >= end:
+                self.now = end
+                return
+            self.now = max(self.now, following)
+            while self._events and self._events[0][0] <= self.now:
+                heapq.heappop(self._events)[2]()
+        raise AssertionError("the producer does not come to rest")
+
+    def run_until_done(self, deliveries: Sequence[Delivery], limit: float = 300.0) -> None:
+        """Let time pass until every record is acknowledged or failed."""
+        end = self.now + limit
+        while not all(delivery.done for delivery in deliveries):
+            assert self.now < end, [delivery for delivery in deliveries if not delivery.done][:3]
+            self.run(0.01)
+
+    # --- the sender's stand-in ----------------------------------------------------------------------------------------
+
+    def _notify(self) -> None:
+        self._notified = True
+
+    def _pump(self) -> None:
+        self._notified = False
+        accumulator = self.accumulator
+        accumulator.schedule.poll(self.now)
+        self.resolver.expire(self.now)
+        for node_id in list(accumulator.schedule.ready):
+            while (
+                node_id not in self.unreachable
+                and len(self._connections[node_id].in_flight) < self.config.max_in_flight_requests_per_connection
+            ):
+                batches = accumulator.drain(node_id, self.now)
+                if not batches:
+                    break
+                self._submit(node_id, batches)
+        if accumulator.schedule.leaderless:
+            self._request_metadata()
+
+    def _submit(self, node_id: int, batches: list[ProducerBatch]) -> None:
+        built = []
+        for batch in batches:
+            self.sent.append((self.now, node_id, batch))
+            raw = batch.builder.build(
+                producer_id=batch.producer_id, producer_epoch=batch.producer_epoch, base_sequence=batch.base_sequence
+            )
+            built.append((batch, raw))
+        connection = self._connections[node_id]
+        request = SimRequest(connection, built)
+        connection.in_flight.append(request)
+        self.at(self._after(connection, 0), lambda: self._arrive(request))
+
+    def _after(self, connection: SimConnection, direction: int) -> float:
+        """When it arrives; never before what was sent before it on the same connection."""
+        when = max(self.now + self.rng.uniform(*self.latency), connection.last_arrival[direction])
+        connection.last_arrival[direction] = when
+        return when
+
+    def _arrive(self, request: SimRequest) -> None:
+        if request.connection.broken:
+            return
+        answers = [self._answer(request, batch, raw) for batch, raw in request.batches]
+        self.at(self._after(request.connection, 1), lambda: self._answered(request, answers))
+
+    def _answer(self, request: SimRequest, batch: ProducerBatch, raw: memoryview) -> tuple[int, int]:
+        for fault in self.faults:
+            code = fault(request, batch)
+            if code is not None:
+                return code, -1
+        partition = self.partitions[batch.queue.partition]
+        if partition.leader != request.node_id:
+            return NOT_LEADER_OR_FOLLOWER, -1
+        return partition.append(raw)
+
+    def _answered(self, request: SimRequest, answers: list[tuple[int, int]]) -> None:
+        if request.connection.broken:
+            return
+        request.connection.in_flight.remove(request)
+        if self.hints and any(code == NOT_LEADER_OR_FOLLOWER for code, _ in answers):
+            moved = {b.queue.partition for (b, _), (c, _) in zip(request.batches, answers, strict=True) if c == 6}
+            view = self._view()
+            for number in moved:
+                truth = self.partitions[number]
+                if truth.epoch > view[number][1]:
+                    view[number] = (truth.leader, truth.epoch)
+            self._take_snapshot(view)
+        for (batch, _), (code, offset) in zip(request.batches, answers, strict=True):
+            if code == NONE:
+                self.resolver.acknowledged(batch, request.node_id, offset, -1, self.now)
+                continue
+            error = error_for_code(code)("refused")
+            self.resolver.refused(batch, request.node_id, error, self.now, tells_leaders=self.hints)
+            if error.refreshes_metadata:
+                self._request_metadata()
+
+    def _lost(self, connection: SimConnection) -> None:
+        self._connections[connection.node_id] = SimConnection(connection.node_id)
+        for request in connection.in_flight:
+            for batch, _ in request.batches:
+                self.resolver.refused(batch, connection.node_id, KafkaConnectionError("connection lost"), self.now)
+        self._request_metadata()
+
+    def _request_metadata(self) -> None:
+        if not self._metadata_due:
+            self._metadata_due = True
+            self.at(self.now + self.metadata_delay, self._metadata_answered)
+
+    def _metadata_answered(self) -> None:
+        self._metadata_due = False
+        self.refresh()
+
+    def _view(self) -> list[tuple[int, int]]:
+        return [(known.leader_id, known.leader_epoch) for known in self.snapshot.topics[TOPIC].partitions]
+
+    def _take_snapshot(self, view: list[tuple[int, int]]) -> None:
+        old = self.snapshot.topics.get(TOPIC)
+        partitions = tuple(
+            PartitionMetadata(TOPIC, number, leader, epoch) for number, (leader, epoch) in enumerate(view)
+        )
+        if old is not None and len(old.partitions) == len(partitions):
+            partitions = tuple(a if a == b else b for a, b in zip(old.partitions, partitions, strict=True))
+        topic = TopicMetadata(TOPIC, TOPIC_ID, False, partitions)
+        brokers = {node_id: Broker(node_id, "sim", 9092 + node_id) for node_id in self.brokers}
+        self.snapshot = ClusterSnapshot(self.snapshot.generation + 1, "sim", 0, brokers, {TOPIC: topic})
+        self.accumulator.on_snapshot(self.snapshot, self.now)
+
+
+async def _no_park(outcome: BatchOutcome) -> None:
+    raise AssertionError("nothing waits here")

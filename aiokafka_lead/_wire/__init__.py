@@ -1,27 +1,29 @@
 """Kafka's protocol: messages, their codecs, frames, and the negotiation of versions.
 
 The classes of an API are in a module of their own, ``aiokafka_lead._wire.messages.<api>``, which is imported where it
-is used; nothing here imports one.
+is used; nothing here imports one. What only a broker's side needs is imported at its first use.
 """
 
 from __future__ import annotations
 
-from .api_key import ApiKey
-from .apis import request_class
+from typing import TYPE_CHECKING, Any
+
 from .codec import decode, encode
-from .framing import (
-    RequestFrame,
-    RequestHeader,
-    UnsupportedRequestError,
-    decode_request,
-    decode_request_header,
-    decode_response,
-    encode_request,
-    encode_response,
-    peek_correlation_id,
-)
+from .framing import decode_response, encode_request, peek_correlation_id
 from .message import ZERO_UUID, Buffer, Message, Records, Request, Response, Struct
 from .versions import ApiVersions
+
+if TYPE_CHECKING:
+    from .api_key import ApiKey
+    from .server import (
+        RequestFrame,
+        RequestHeader,
+        UnsupportedRequestError,
+        decode_request,
+        decode_request_header,
+        encode_response,
+        request_class,
+    )
 
 __all__ = [
     "ZERO_UUID",
@@ -46,3 +48,15 @@ __all__ = [
     "peek_correlation_id",
     "request_class",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "ApiKey":
+        from .api_key import ApiKey
+
+        return ApiKey
+    from . import server
+
+    return getattr(server, name)

@@ -1,0 +1,107 @@
+"""Frames as a broker reads and writes them, and the way from an API's number to its classes."""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from ..errors import MalformedMessageError, UnsupportedVersionError
+from .api_key import NAMES
+from .codec import decode_from
+from .framing import API_VERSIONS_KEY, finish_frame, skip_header_tags
+from .message import Buffer, Request, Response
+from .primitives import malformed
+
+_REQUEST_FIELDS = struct.Struct(">hhih")
+_LENGTH_AND_ID = struct.Struct(">ii")
+
+
+@cache
+def request_class(api_key: int) -> type[Request[Any]]:
+    """The request class of an API. Its `RESPONSE` is the answer's. Raises `KeyError` for an unknown key."""
+    name = NAMES[api_key]
+    module = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
+    found: type[Request[Any]] = getattr(import_module(f"{__package__}.messages.{module}"), name + "Request")
+    return found
+
+
+class RequestHeader(NamedTuple):
+    """What stands before a request's body."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+
+
+class RequestFrame(NamedTuple):
+    """A request as a broker sees it."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    request: Request[Any]
+
+
+class UnsupportedRequestError(UnsupportedVersionError):
+    """A request of an API or version that has no schema here; ``header`` tells whom to answer."""
+
+    def __init__(self, message: str, header: RequestHeader) -> None:
+        super().__init__(message)
+        self.header = header
+        self.api_key, self.version, self.correlation_id, self.client_id = header
+
+
+def encode_response(response: Response, version: int, correlation_id: int) -> list[Buffer]:
+    """The response's frame, as `encode_request` gives a request's."""
+    out = bytearray(_LENGTH_AND_ID.pack(0, correlation_id))
+    if response.is_flexible(version) and response.API_KEY != API_VERSIONS_KEY:
+        out.append(0)
+    return finish_frame(response, version, out)
+
+
+def decode_request_header(frame: Buffer) -> RequestHeader:
+    """The header of a request's frame, without its length. Raises `MalformedMessageError`."""
+    return _read_request_header(memoryview(frame))[0]
+
+
+def decode_request(frame: Buffer) -> RequestFrame:
+    """The request in a frame without its length.
+
+    Raises `UnsupportedRequestError`, which carries the header, where this client has no schema for the API or its
+    version, and `MalformedMessageError`.
+    """
+    view = memoryview(frame)
+    header, position = _read_request_header(view)
+    try:
+        request = request_class(header.api_key)
+    except KeyError:
+        raise UnsupportedRequestError(f"there is no API with key {header.api_key}", header) from None
+    if not request.MIN_VERSION <= header.version <= request.MAX_VERSION:
+        known = f"{request.MIN_VERSION} to {request.MAX_VERSION}"
+        raise UnsupportedRequestError(f"{request.NAME} has versions {known}, not {header.version}", header)
+    if request.is_flexible(header.version):
+        position = skip_header_tags(view, position)
+    return RequestFrame(*header, decode_from(request, header.version, view, position)[0])
+
+
+def _read_request_header(view: memoryview) -> tuple[RequestHeader, int]:
+    """The header up to the client id, which every version has alike, and the position after it."""
+    try:
+        api_key, version, correlation_id, size = _REQUEST_FIELDS.unpack_from(view)
+    except struct.error:
+        raise MalformedMessageError(f"a request of {len(view)} bytes has no header") from None
+    position = _REQUEST_FIELDS.size
+    if size < 0:
+        return RequestHeader(api_key, version, correlation_id, None), position
+    stop = position + size
+    if stop > len(view):
+        malformed(position, "the client id")
+    try:
+        client_id = str(view[position:stop], "utf-8")
+    except UnicodeDecodeError:
+        malformed(stop, "the client id's UTF-8")
+    return RequestHeader(api_key, version, correlation_id, client_id), stop

@@ -42,14 +42,14 @@ class Done:
 class EmbeddedCluster:
     """A Kafka cluster for tests, demos and benchmarks. Use it as an asynchronous context manager.
 
-    ``brokers`` is how many there are, with the ids 1, 2, ...; or their ids. ``ports`` are theirs in this order (default:
-    free ones), ``racks`` likewise. Clients are told ``advertised_host``, by default ``host``.
+    ``brokers`` is how many there are, with the ids 1, 2, ...; or their ids. ``ports`` are theirs in this order (free ones
+    by default), ``racks`` likewise. Clients are told ``advertised_host``, by default ``host``.
 
     Broker options: ``auto_create_topics`` with ``num_partitions`` and ``default_replication_factor`` (default: 3, or
     the number of brokers when there are fewer); ``sasl_users`` (user to password) demands SASL, with PLAIN and
-    SCRAM; ``ssl_context`` makes the listeners TLS; ``max_versions`` caps APIs (name, number or request class to version, -1
-    takes the API away), to play older brokers; ``features`` are the finalized ones; ``groups`` the options of consumer
-    groups. ``failover_delay_ms`` is how long a killed broker is taken for alive: its leaders move after that.
+    SCRAM; ``ssl_context`` makes the listeners TLS; ``max_versions`` caps APIs (name, number or request class to
+    version, -1 takes the API away), to play older brokers; ``features`` are the finalized ones; ``groups`` the options of
+    consumer groups. ``failover_delay_ms`` is how long a killed broker is taken for alive: its leaders move after that.
 
     ``requests`` logs what arrives, the last ``request_log_size`` of it; ``faults`` makes things go wrong.
 
@@ -235,7 +235,7 @@ class EmbeddedCluster:
     def partition_count(self, name: str) -> int:
         return len(self._state.topic(name).partitions)
 
-    def records(self, topic: str, partition: int = 0) -> list[ConsumerRecord]:
+    def records(self, topic: str, partition: int = 0) -> list[ConsumerRecord[bytes | None, bytes | None]]:
         """What is stored in a partition, without control records; aborted transactions' records are among it."""
         log = self._state.partition(topic, partition).log
         return [

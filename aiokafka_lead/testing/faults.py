@@ -197,7 +197,7 @@ def set_errors(message: Any, code: int, topic: str | None, partition: int | None
         return
     parts = [part for name in message.__slots__ if isinstance(value := getattr(message, name), list) for part in value]
     nested = [part for part in parts if hasattr(part, "__slots__")]
-    if hasattr(message, "error_code") and not (isinstance(message, Response) and nested):
+    if hasattr(message, "error_code") and not (nested and issubclass(type(message), Response)):
         message.error_code = code
     for part in nested:
         set_errors(part, code, topic, partition)

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from typing import Any
 
 from ..._wire import Request
 from .._server.context import Handler
 
 _MODULES = (
     "api_versions",
+    "configs",
     "coordinators",
     "fetch",
+    "group_admin",
+    "groups",
     "list_offsets",
     "metadata",
-    "producer_ids",
+    "offsets",
+    "partitions",
     "produce",
+    "producer_ids",
     "sasl",
     "topics",
+    "transactions",
 )
 
 
@@ -25,6 +32,6 @@ def all_handlers() -> Mapping[int, Handler]:
     """The handler of each API by its number. Each module here has its own in HANDLERS, by request class."""
     found: dict[int, Handler] = {}
     for name in _MODULES:
-        handlers: Mapping[type[Request[object]], Handler] = import_module(f"{__name__}.{name}").HANDLERS
+        handlers: Mapping[type[Request[Any]], Handler] = import_module(f"{__name__}.{name}").HANDLERS
         found.update({request.API_KEY: handler for request, handler in handlers.items()})
     return found

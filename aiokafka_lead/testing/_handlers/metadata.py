@@ -133,7 +133,7 @@ def _topic(context: RequestContext, view: TopicView, listed: set[int]) -> Metada
         partitions.append(
             MetadataResponsePartition(
                 error_code=LeaderNotAvailableError.code if leaderless else 0,
-                partition_index=part.index,
+                partition_index=part.number,
                 leader_id=NO_LEADER if leaderless else part.leader_id,
                 leader_epoch=part.leader_epoch,
                 replica_nodes=list(part.replicas),
@@ -194,7 +194,7 @@ def describe_topic_partitions(
                 partitions=[
                     DescribeTopicPartitionsResponsePartition(
                         error_code=LeaderNotAvailableError.code if view.leader_id == NO_LEADER else 0,
-                        partition_index=view.index,
+                        partition_index=view.number,
                         leader_id=view.leader_id,
                         leader_epoch=view.leader_epoch,
                         replica_nodes=list(view.replicas),

@@ -50,7 +50,7 @@ class BrokerServer:
         return self._listener.port
 
     async def stop(self, *, reset: bool) -> None:
-        """Stop listening and close what is open: with a reset as when the process is killed, or after what is written."""
+        """Stop listening, and close what is open: with a reset as a killed process does, or after what is written."""
         self.node.running = False
         self.node.fetch_sessions.clear()
         listener, self._listener = self._listener, None

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class BrokerOptions:
-    """Options that all brokers of the cluster have in common; named after Kafka's broker options where there are any."""
+    """Options that all brokers of the cluster have in common."""
 
     auto_create_topics: bool = True
     num_partitions: int = 1
@@ -65,6 +65,7 @@ class Engine:
         self.options = options
         self.timers = timers
         self.groups = GroupCoordinator(timers, options.groups)
+        state.deletion_listeners.append(self.groups.offsets.delete_topic)
         self.transactions = TransactionCoordinator(
             timers, self.now_ms, state.next_producer_id, self.groups.offsets.transaction_ended
         )

@@ -109,7 +109,7 @@ class _Protocol(asyncio.BufferedProtocol):
             _AsyncioTransport(self._transport), _peer_name(transport.get_extra_info("peername"))
         )
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # type: ignore[override]
+    def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:

@@ -65,8 +65,8 @@ class ClusterState:
         self.nodes = {node.node_id: node for node in nodes}
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
-        # Called after leaders or brokers changed, e.g. for coordinators to move.
-        self.listeners: list[Callable[[], None]] = []
+        # Called with a topic's name after it was deleted.
+        self.deletion_listeners: list[Callable[[str], None]] = []
         # Reassignments stay under way until `complete_reassignments`; else they are done at once.
         self.hold_reassignments = False
         self.coordinators = Coordinators(lambda: [node.node_id for node in self.registered()])
@@ -177,6 +177,8 @@ class ClusterState:
         del self.topics[topic.name], self.topics_by_id[topic.topic_id]
         for partition in topic.partitions:
             partition.notify()
+        for listener in self.deletion_listeners:
+            listener(topic.name)
 
     def _spread(self, first: int, count: int, replication_factor: int) -> list[list[int]]:
         """Replicas for new partitions: leaders round robin over the brokers, racks in turn."""
@@ -236,7 +238,7 @@ class ClusterState:
             raise BrokerNotAvailableError(f"broker {to} is not alive")
         elif to not in partition.replicas:
             raise InvalidReplicaAssignmentError(
-                f"broker {to} holds no replica of {partition.topic.name}-{partition.index}, only {partition.replicas} do"
+                f"broker {to} is none of the replicas {partition.replicas} of {partition.topic.name}-{partition.index}"
             )
         old = partition.leader_id, partition.leader_epoch
         if to not in partition.isr:
@@ -245,7 +247,6 @@ class ClusterState:
         if handover_until is not None:
             partition.handover = Handover(*old, handover_until)
         partition.notify()
-        self._changed()
         return to
 
     def elect_preferred(self, partition: Partition) -> None:
@@ -267,14 +268,12 @@ class ClusterState:
         partition.isr = [alive]
         partition.set_leader(alive)
         partition.notify()
-        self._changed()
 
     def truncate(self, partition: Partition, offset: int) -> None:
         """Lose records, as an unclean election does: the log ends at ``offset``, and its leader has a new epoch."""
         partition.log.truncate(offset)
         partition.set_leader(partition.leader_id)
         partition.notify()
-        self._changed()
 
     def broker_gone(self, node_id: int) -> None:
         """The controller takes a broker for dead, or lets it go: it leaves every ISR, and others lead in its place.
@@ -296,7 +295,6 @@ class ClusterState:
                     partition.isr = partition.isr if leader is None else [leader]
                 partition.set_leader(NO_LEADER if leader is None else leader)
                 partition.notify()
-        self._changed()
 
     def broker_back(self, node_id: int) -> None:
         """A broker registers: it joins its partitions' ISR again, and leads those that only wait for it."""
@@ -309,7 +307,6 @@ class ClusterState:
                 partition.notify()
             elif partition.leader_id != NO_LEADER and node_id not in partition.isr:
                 partition.isr.append(node_id)
-        self._changed()
 
     # --- reassignment (KIP-455) --------------------------------------------------------------------------------------
 
@@ -330,14 +327,8 @@ class ClusterState:
     def complete_reassignment(self, partition: Partition) -> None:
         partition.replicas = [replica for replica in partition.replicas if replica not in partition.removing]
         partition.adding, partition.removing = [], []
-        partition.isr = [
-            replica for replica in partition.replicas if self.is_registered(replica)
-        ] or partition.replicas[:1]
+        alive = [replica for replica in partition.replicas if self.is_registered(replica)]
+        partition.isr = alive or partition.replicas[:1]
         if partition.leader_id not in partition.isr:
-            partition.set_leader(partition.isr[0] if self.is_registered(partition.isr[0]) else NO_LEADER)
+            partition.set_leader(alive[0] if alive else NO_LEADER)
             partition.notify()
-        self._changed()
-
-    def _changed(self) -> None:
-        for listener in self.listeners:
-            listener()

@@ -86,7 +86,7 @@ class JoinRequest(NamedTuple):
 class GroupOptions(NamedTuple):
     """Broker options for consumer groups.
 
-    ``min_session_timeout_ms`` is 6000 at real brokers, where nobody has to wait for a test; ``max_size`` None is no limit.
+    ``min_session_timeout_ms`` is 6000 at real brokers; here tests may be quicker. ``max_size`` None is no limit.
     """
 
     initial_rebalance_delay_ms: float = 0

@@ -16,7 +16,7 @@ NO_LEADER = -1
 class PartitionView(NamedTuple):
     """A partition as metadata tells of it at one moment."""
 
-    index: int
+    number: int
     leader_id: int
     leader_epoch: int
     replicas: tuple[int, ...]

@@ -1,0 +1,314 @@
+"""OffsetCommit, OffsetFetch, OffsetDelete and TxnOffsetCommit: the positions of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from uuid import UUID
+
+from ..._wire import decode
+from ..._wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from ..._wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ..._wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from ..._wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from ..._wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from ...errors import (
+    BrokerError,
+    GroupIdNotFoundError,
+    GroupSubscribedToTopicError,
+    MalformedMessageError,
+    NonEmptyGroupError,
+    OffsetMetadataTooLargeError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+    UnstableOffsetCommitError,
+    raise_for_code,
+)
+from .._server.context import RequestContext
+from .._state.offsets import NOT_COMMITTED, Committed, Key
+from .coordinators import GROUP, check_coordinator
+
+_TOPIC_IDS_FROM = 10
+_BATCHED_FROM = 8
+_TXN_IMPLICIT_FROM = 5
+"""From this version of TxnOffsetCommit the group becomes part of the transaction by it (KIP-890)."""
+
+
+def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    failure = 0
+    try:
+        check_coordinator(context, GROUP, request.group_id)
+        context.engine.groups.check_commit(
+            request.group_id,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id_or_member_epoch,
+        )
+    except BrokerError as error:
+        failure = error.code
+    response = OffsetCommitResponse()
+    committed: dict[Key, Committed] = {}
+    for wanted in request.topics:
+        name, unknown = _name(context, wanted.name, wanted.topic_id, by_id=context.api_version >= _TOPIC_IDS_FROM)
+        topic = OffsetCommitResponseTopic(name=wanted.name, topic_id=wanted.topic_id)
+        response.topics.append(topic)
+        for part in wanted.partitions:
+            code = failure or unknown or _keep(context, committed, name, part)
+            topic.partitions.append(
+                OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
+            )
+    if committed:
+        context.engine.groups.offsets.commit(request.group_id, committed)
+    return response
+
+
+def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    failure = 0
+    groups = context.engine.groups
+    try:
+        check_coordinator(context, GROUP, request.group_id)
+        groups.check_commit(
+            request.group_id,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id,
+            transactional=True,
+        )
+        context.engine.transactions.verify_offsets(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            request.group_id,
+            add=context.api_version >= _TXN_IMPLICIT_FROM,
+        )
+    except BrokerError as error:
+        failure = error.code
+    response = TxnOffsetCommitResponse()
+    committed: dict[Key, Committed] = {}
+    for wanted in request.topics:
+        topic = TxnOffsetCommitResponseTopic(name=wanted.name)
+        response.topics.append(topic)
+        for part in wanted.partitions:
+            code = failure or _keep(context, committed, wanted.name, part)
+            topic.partitions.append(
+                TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
+            )
+    if committed:
+        groups.offsets.commit_in_transaction(request.producer_id, request.group_id, committed)
+    return response
+
+
+def _name(context: RequestContext, name: str, topic_id: UUID, *, by_id: bool) -> tuple[str, int]:
+    """The topic's name, and an error where its id is unknown."""
+    if not by_id:
+        return name, 0
+    topic = context.engine.state.topics_by_id.get(topic_id)
+    return ("", UnknownTopicIdError.code) if topic is None else (topic.name, 0)
+
+
+def _keep(
+    context: RequestContext,
+    committed: dict[Key, Committed],
+    topic: str,
+    part: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+) -> int:
+    """Take a position up; returns what is wrong with it."""
+    metadata = part.committed_metadata or ""
+    try:
+        raise_for_code(context.fault_code(topic, part.partition_index))
+        context.engine.state.partition(topic, part.partition_index)
+        if len(metadata.encode()) > context.engine.groups.options.offset_metadata_max_bytes:
+            raise OffsetMetadataTooLargeError(f"{len(metadata)} characters of metadata")
+    except BrokerError as error:
+        return error.code
+    committed[topic, part.partition_index] = Committed(part.committed_offset, part.committed_leader_epoch, metadata)
+    return 0
+
+
+def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    if context.api_version >= _BATCHED_FROM:
+        return OffsetFetchResponse(groups=[_fetch_group(context, request, group) for group in request.groups])
+    response = OffsetFetchResponse()
+    failure = _not_here(context, request.group_id)
+    if failure:
+        response.error_code = failure
+    wanted = None if request.topics is None else [(topic.name, topic.partition_indexes) for topic in request.topics]
+    for name, indexes in _wanted(context, request.group_id, wanted):
+        topic = OffsetFetchResponseTopic(name=name)
+        response.topics.append(topic)
+        for index in indexes:
+            code, found = _position(context, request.group_id, (name, index), stable=request.require_stable)
+            topic.partitions.append(
+                OffsetFetchResponsePartition(
+                    partition_index=index,
+                    committed_offset=-1 if failure else found.offset,
+                    committed_leader_epoch=-1 if failure else found.leader_epoch,
+                    metadata=found.metadata,
+                    error_code=failure or code,
+                )
+            )
+    return response
+
+
+def _fetch_group(
+    context: RequestContext, request: OffsetFetchRequest, group: OffsetFetchRequestGroup
+) -> OffsetFetchResponseGroup:
+    response = OffsetFetchResponseGroup(group_id=group.group_id, error_code=_not_here(context, group.group_id))
+    if response.error_code:
+        return response
+    by_id = context.api_version >= _TOPIC_IDS_FROM
+    if group.topics is None:
+        for name, indexes in _wanted(context, group.group_id, None):
+            known = context.engine.state.topics.get(name)
+            if by_id and known is None:
+                continue
+            topic = OffsetFetchResponseTopics(name=name)
+            if known is not None:
+                topic.topic_id = known.topic_id
+            response.topics.append(topic)
+            _add_positions(context, topic, group.group_id, name, indexes, 0, stable=request.require_stable)
+        return response
+    for wanted in group.topics:
+        name, unknown = _name(context, wanted.name, wanted.topic_id, by_id=by_id)
+        topic = OffsetFetchResponseTopics(name=wanted.name, topic_id=wanted.topic_id)
+        response.topics.append(topic)
+        _add_positions(
+            context, topic, group.group_id, name, wanted.partition_indexes, unknown, stable=request.require_stable
+        )
+    return response
+
+
+def _add_positions(
+    context: RequestContext,
+    topic: OffsetFetchResponseTopics,
+    group_id: str,
+    name: str,
+    indexes: Iterable[int],
+    failure: int,
+    *,
+    stable: bool,
+) -> None:
+    for index in indexes:
+        code, found = (
+            (failure, NOT_COMMITTED) if failure else _position(context, group_id, (name, index), stable=stable)
+        )
+        topic.partitions.append(
+            OffsetFetchResponsePartitions(
+                partition_index=index,
+                committed_offset=found.offset,
+                committed_leader_epoch=found.leader_epoch,
+                metadata=found.metadata,
+                error_code=code,
+            )
+        )
+
+
+def _not_here(context: RequestContext, group_id: str) -> int:
+    try:
+        check_coordinator(context, GROUP, group_id)
+    except BrokerError as error:
+        return error.code
+    return 0
+
+
+def _wanted(
+    context: RequestContext, group_id: str, topics: list[tuple[str, list[int]]] | None
+) -> list[tuple[str, list[int]]]:
+    """The partitions asked for; all that the group has positions in for None."""
+    if topics is not None:
+        return topics
+    found: dict[str, list[int]] = {}
+    for name, index in sorted(context.engine.groups.offsets.of(group_id)):
+        found.setdefault(name, []).append(index)
+    return list(found.items())
+
+
+def _position(context: RequestContext, group_id: str, key: Key, *, stable: bool) -> tuple[int, Committed]:
+    code = context.fault_code(*key)
+    if code:
+        return code, NOT_COMMITTED
+    offsets = context.engine.groups.offsets
+    if stable and offsets.is_pending(group_id, key):
+        return UnstableOffsetCommitError.code, NOT_COMMITTED
+    return 0, offsets.of(group_id).get(key, NOT_COMMITTED)
+
+
+def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    groups = context.engine.groups
+    try:
+        check_coordinator(context, GROUP, request.group_id)
+        if not groups.known(request.group_id):
+            raise GroupIdNotFoundError(f"there is no group {request.group_id}")
+        subscribed = _subscribed(context, request.group_id)
+    except BrokerError as error:
+        return OffsetDeleteResponse(error_code=error.code)
+    response = OffsetDeleteResponse()
+    deleted: list[Key] = []
+    for wanted in request.topics:
+        topic = OffsetDeleteResponseTopic(name=wanted.name)
+        response.topics.append(topic)
+        for part in wanted.partitions:
+            code = 0
+            if subscribed(wanted.name):
+                code = GroupSubscribedToTopicError.code
+            elif wanted.name not in context.engine.state.topics:
+                code = UnknownTopicOrPartitionError.code
+            else:
+                deleted.append((wanted.name, part.partition_index))
+            topic.partitions.append(
+                OffsetDeleteResponsePartition(partition_index=part.partition_index, error_code=code)
+            )
+    groups.offsets.delete(request.group_id, deleted)
+    return response
+
+
+def _subscribed(context: RequestContext, group_id: str) -> Callable[[str], bool]:
+    """Whether a group's members subscribe to a topic. Groups that are not of consumers must have no members."""
+    group = context.engine.groups.groups.get(group_id)
+    if group is None or not group.members:
+        return lambda topic: False
+    if group.protocol_type != "consumer":
+        raise NonEmptyGroupError(f"group {group_id} has members")
+    topics: set[str] = set()
+    for member in group.members.values():
+        for _, metadata in member.request.protocols:
+            version = min(int.from_bytes(metadata[:2], "big"), ConsumerProtocolSubscription.MAX_VERSION)
+            try:
+                topics.update(decode(ConsumerProtocolSubscription, version, metadata[2:]).topics)
+            except MalformedMessageError:
+                # As at a broker: nobody knows what such a member wants.
+                return lambda topic: True
+    return topics.__contains__
+
+
+HANDLERS = {
+    OffsetCommitRequest: offset_commit,
+    OffsetFetchRequest: offset_fetch,
+    OffsetDeleteRequest: offset_delete,
+    TxnOffsetCommitRequest: txn_offset_commit,
+}

@@ -216,9 +216,19 @@ class AnswerReader:
             # Nothing that was read is gone; the leader merely knows the offset under another epoch.
             state.received(state.fetch_offset, epoch)
         elif self._believe(state):
-            self.truncated(state, end_offset, epoch)
+            self._truncated(state, end_offset, epoch)
 
-    def truncated(self, state: PartitionState, end_offset: int, epoch: int) -> None:
+    def epoch_ended(self, state: PartitionState, end_offset: int, epoch: int, leader_epoch: int) -> None:
+        """What the leader of ``leader_epoch`` answered to OffsetForLeaderEpoch; -1 where it does not know."""
+        unknown = end_offset < 0 or epoch < 0
+        if not unknown and end_offset >= state.fetch_offset:
+            state.validated(leader_epoch)
+        elif self._believe(state):
+            self._truncated(state, -1 if unknown else end_offset, epoch)
+        else:
+            state.validate_later()
+
+    def _truncated(self, state: PartitionState, end_offset: int, epoch: int) -> None:
         """Records before the position are gone from the log; -1 where the broker does not know from where on."""
         self._counters.truncations += 1
         tp, offset = state.tp, state.fetch_offset

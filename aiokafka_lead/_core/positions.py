@@ -65,6 +65,7 @@ class PartitionState:
     """One assigned partition. Owned by `Positions`; fetches and their answers write to it through its methods."""
 
     __slots__ = (
+        "_on_settle",
         "_position",
         "_touch",
         "buffered_bytes",
@@ -96,7 +97,9 @@ class PartitionState:
         "validated_epoch",
     )
 
-    def __init__(self, tp: TopicPartition, touch: Callable[[PartitionState], None]) -> None:
+    def __init__(
+        self, tp: TopicPartition, touch: Callable[[PartitionState], None], on_settle: Callable[[], None]
+    ) -> None:
         self.tp = tp
         self.state = FetchState.INITIALIZING
         self.incarnation = 0
@@ -108,6 +111,7 @@ class PartitionState:
         """In RESETTING: where to."""
         self._position: Position | None = None
         self._touch = touch
+        self._on_settle = on_settle
 
         self.chunk: Chunk | None = None
         """Decoded records that are being handed out; it then knows the position."""
@@ -171,6 +175,7 @@ class PartitionState:
         self.fetch_offset = offset
         self.fetch_epoch = leader_epoch
         self._restart()
+        self._on_settle()
 
     def reset(self, policy: ResetPolicy) -> None:
         """Find the position anew. The caller has dropped what was buffered."""
@@ -192,6 +197,7 @@ class PartitionState:
         """Stop until the application seeks, and raise this from its reads."""
         self.error = error
         self._touch(self)
+        self._on_settle()
 
     # --- fetching ----------------------------------------------------------------------------------------------------
 
@@ -224,6 +230,12 @@ class PartitionState:
         self.validated_epoch = leader_epoch
         self.looked_up = False
         self.clear_failure()
+        self._touch(self)
+
+    def validate_later(self) -> None:
+        """The answer counts only once everything before ``fetch_offset`` has been handed out: then ask again."""
+        self.state = FetchState.FETCHING
+        self.looked_up = False
         self._touch(self)
 
     def pause(self, paused: bool) -> None:
@@ -304,11 +316,16 @@ class Positions:
         """Partitions whose fetches may have to change; the planner takes them out. A dict, for its order."""
         self.on_touch: Callable[[], None] = _nothing
         """Called when `touched` is no longer empty."""
+        self.on_settle: Callable[[], None] = _nothing
+        """Called when a partition got a position, or an error in its place."""
 
     def _touch(self, state: PartitionState) -> None:
         if not self.touched:
             self.on_touch()
         self.touched[state] = None
+
+    def _settled(self) -> None:
+        self.on_settle()
 
     def __iter__(self) -> Iterator[PartitionState]:
         return iter(self._states.values())
@@ -347,7 +364,7 @@ class Positions:
             del self._states[state.tp]
             state.incarnation += 1
             self._touch(state)
-        added = [PartitionState(tp, self._touch) for tp in wanted if tp not in self._states]
+        added = [PartitionState(tp, self._touch, self._settled) for tp in wanted if tp not in self._states]
         for state in added:
             self._states[state.tp] = state
             self._touch(state)

@@ -7,7 +7,7 @@ Memory is bounded by whoever fetches (see `fetch_plan`); `total_bytes` says how 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Hashable
+from collections.abc import Callable, Container, Hashable
 from typing import Any
 
 from ..errors import KafkaError
@@ -26,7 +26,9 @@ class Prefetch:
     is what moves a partition's position, so whatever was not taken (the reader was cancelled, say) is still here.
     """
 
-    def __init__(self, deserializers: Deserializers) -> None:
+    def __init__(self, deserializers: Deserializers, on_ready: Callable[[], None]) -> None:
+        self._on_ready = on_ready
+        """Called when there is something to hand out, or an error to raise."""
         self.total_bytes = 0
         """Received sizes of all that is held, paused partitions' too."""
         self._deserializers = deserializers
@@ -64,6 +66,7 @@ class Prefetch:
     def report(self, about: Hashable, error: KafkaError) -> None:
         """Raise this to the reader, once; a later error about the same replaces one that nobody has seen yet."""
         self._reports[about] = error
+        self._on_ready()
 
     def drop(self, state: PartitionState) -> None:
         """Forget what is held of a partition; call it before its position is set."""
@@ -110,6 +113,7 @@ class Prefetch:
         if not state.queued and not state.paused:
             state.queued = True
             self._queue.append(state)
+            self._on_ready()
 
     # --- handing out -------------------------------------------------------------------------------------------------
 
@@ -119,7 +123,6 @@ class Prefetch:
         What is taken from the chunk counts as handed out. Raises what ails a partition when that one's turn comes; the
         others' turns come nevertheless.
         """
-        self._raise_report()
         while (state := self._turn(wanted)) is not None:
             if state.chunk is not None:
                 if state.chunk.left():
@@ -142,7 +145,6 @@ class Prefetch:
 
     def batch(self, wanted: Container[TopicPartition] | None = None) -> RecordBatch[Any, Any] | None:
         """The batch whose turn it is, which thereby counts as handed out, or None; raises as `chunk` does."""
-        self._raise_report()
         while (state := self._turn(wanted)) is not None:
             if state.chunk is not None:
                 partly_taken = state.chunk.left() > 0
@@ -164,7 +166,8 @@ class Prefetch:
             self._finish(state, data)
         return None
 
-    def _raise_report(self) -> None:
+    def raise_report(self) -> None:
+        """Raise an error that was reported, if there is one."""
         if self._reports:
             raise self._reports.pop(next(iter(self._reports)))
 

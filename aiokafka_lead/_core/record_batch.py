@@ -41,8 +41,8 @@ class RecordBatch(Generic[K, V]):
         self._columns = columns
         self._key_of = key_deserializer
         self._value_of = value_deserializer
-        self._keys: list[K | None] | None = None
-        self._values: list[V | None] | None = None
+        self._keys: list[K] | None = None
+        self._values: list[V] | None = None
 
     @property
     def topic(self) -> str:
@@ -90,17 +90,17 @@ class RecordBatch(Generic[K, V]):
         return self._columns.headers
 
     @property
-    def keys(self) -> list[K | None]:
-        """Each record's key, deserialized; None where it has none."""
+    def keys(self) -> list[K]:
+        """Each record's key, deserialized; None where the record has none."""
         if self._keys is None:
-            self._keys = cast("list[K | None]", self._deserialized(self._columns.keys, self._key_of, "key"))
+            self._keys = cast("list[K]", self._deserialized(self._columns.keys, self._key_of, "key"))
         return self._keys
 
     @property
-    def values(self) -> list[V | None]:
-        """Each record's value, deserialized; None where it has none."""
+    def values(self) -> list[V]:
+        """Each record's value, deserialized; None where the record has none."""
         if self._values is None:
-            self._values = cast("list[V | None]", self._deserialized(self._columns.values, self._value_of, "value"))
+            self._values = cast("list[V]", self._deserialized(self._columns.values, self._value_of, "value"))
         return self._values
 
     def __len__(self) -> int:

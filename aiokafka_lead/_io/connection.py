@@ -6,14 +6,13 @@ import copy
 import math
 import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, TypeVar
 
 from .._core.in_flight import InFlight, InFlightLedger, OnDone
 from .._core.reachability import Endpoint
-from .._wire import ApiVersions, Request, Response, decode_response, encode_request, peek_correlation_id
+from .._wire import ApiVersions, Buffer, Request, Response, decode_response, encode_request, peek_correlation_id
 from ..errors import (
     FrameTooLargeError,
     KafkaConnectionError,
@@ -36,6 +35,8 @@ class Lane(Enum):
 
     DATA = "data"
     """Produce and Fetch."""
+    BESIDE = "beside"
+    """A Fetch that must not wait until the broker is done with the one on DATA, which it may hold for a long time."""
     CONTROL = "control"
     """Metadata and everything else."""
     COORDINATOR = "coordinator"
@@ -87,6 +88,7 @@ class Connection:
         self.retire_at = math.inf
         """When to stop taking requests and close once those in flight are answered (KIP-368)."""
         self._settings = settings
+        self._max_in_flight = settings.max_in_flight
         self._owner = owner
         self._transport: Transport | None = None
         self._ledger = InFlightLedger()
@@ -96,8 +98,10 @@ class Connection:
         self._muted = False
         """Whether the broker asked for silence until ``_muted_until`` (KIP-219)."""
         self._muted_until = 0.0
-        self._answered = False
-        """Whether the broker has answered anything since the connection was ready."""
+        self._welcome = False
+        """Whether the broker is known to serve this client: it has authenticated it, or answered a request."""
+        self._refused = False
+        """Whether `can_send` has answered False since listeners last heard of room."""
         self._room: deque[Waiter[None]] = deque()
         """Tasks in `request` that wait for room, the first one first."""
         self._used_at = time.monotonic()
@@ -117,13 +121,19 @@ class Connection:
         return len(self._ledger)
 
     def can_send(self) -> bool:
-        """Whether a request would go out now: ready, fewer than the most in flight, not throttled, not congested."""
-        return (
+        """Whether a request would go out now: ready, fewer than the most in flight, not throttled, not congested.
+
+        Where not, listeners hear when that changes.
+        """
+        if (
             self.ready
+            and len(self._ledger) < self._max_in_flight
             and not self._muted
-            and len(self._ledger) < self._settings.max_in_flight
             and not (self._transport is None or self._transport.paused)
-        )
+        ):
+            return True
+        self._refused = True
+        return False
 
     def submit(
         self,
@@ -164,15 +174,16 @@ class Connection:
             timeout_s = self._settings.request_timeout_s if timeout_ms is None else timeout_ms / 1000
             deadline = time.monotonic() + timeout_s
             await self._wait_for_room(name, deadline)
-        waiter: Waiter[R] = Waiter()
+        answer: _Answer[R] = _Answer()
         try:
-            self.submit(request, _setter(waiter), timeout_ms=timeout_ms, version=version)
+            self.submit(request, answer.on_done, timeout_ms=timeout_ms, version=version)
         finally:
-            self._admit()
+            if self._room:
+                self._admit()
         if deadline == math.inf:
-            return await waiter.wait()  # the connection keeps the deadline
+            return await answer.wait()  # the connection keeps the deadline
         try:
-            return await waiter.wait(deadline - time.monotonic())
+            return await answer.wait(deadline - time.monotonic())
         except TimeoutError:
             raise RequestTimedOutError(f"no answer to {name} in time", broker=self.label) from None
 
@@ -180,9 +191,9 @@ class Connection:
         """A request while the connection is being set up, before it is ready."""
         if self.closed_by is not None:
             raise self._not_ready()
-        waiter: Waiter[R] = Waiter()
-        self._send(request, version, self._settings.request_timeout_s, _setter(waiter), True)
-        return await waiter.wait()
+        answer: _Answer[R] = _Answer()
+        self._send(request, version, self._settings.request_timeout_s, answer.on_done, True)
+        return await answer.wait()
 
     # --- its life, in the hands of the task that owns it ---
 
@@ -190,13 +201,14 @@ class Connection:
         """Bytes can go to the broker now."""
         self._transport = transport
 
-    def become_ready(self, versions: ApiVersions, retire_at: float) -> None:
+    def become_ready(self, versions: ApiVersions, *, authenticated: bool, retire_at: float) -> None:
         """Set-up is complete: requests may come."""
         assert self._transport is not None
         self.versions = versions
         self.retire_at = retire_at
         self.ready = True
         self.stage = "ready"
+        self._welcome = authenticated
         self._used_at = time.monotonic()
         self._transport.limit_frames(self._settings.receive_max_bytes)
 
@@ -251,7 +263,7 @@ class Connection:
 
     # --- called by the transport ---
 
-    def on_frame(self, frame: memoryview, /) -> None:
+    def on_frame(self, frame: Buffer, /) -> None:
         """An answer: hands it to whoever asked."""
         try:
             entry = self._ledger.match(peek_correlation_id(frame))
@@ -259,14 +271,13 @@ class Connection:
         except KafkaError as error:
             self.close(_with_broker(error, self.label))
             return
-        had_room = self.can_send()
         self._ledger.pop()
-        self._answered = True
+        self._welcome = True
         throttle_time_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_time_ms > 0:
             self._mute(throttle_time_ms / 1000)
         self._finish(entry.on_done, response, None)
-        if not had_room:
+        if self._refused:
             self._tell_room()
         if not self.ready:
             self._close_if_retired()
@@ -286,7 +297,7 @@ class Connection:
         if oldest is not None and isinstance(error, FrameTooLargeError):
             # Trying again would end the same way, so the request that the frame answers gets this very error.
             self.close(_with_broker(error, self.label), culprit=(oldest, _with_broker(error, self.label)))
-        elif oldest is not None and self.ready and not self._answered and type(error) is KafkaConnectionError:
+        elif oldest is not None and self.ready and not self._welcome and type(error) is KafkaConnectionError:
             # A listener with SASL answers ApiVersions to anyone, and then hangs up.
             text = f"{error.message} instead of answering the first request; does this listener require SASL?"
             self.close(KafkaConnectionError(text, broker=self.label))
@@ -375,7 +386,8 @@ class Connection:
             self.close(KafkaConnectionError("the connection was retired", broker=self.label), expected=True)
 
     def _tell_room(self) -> None:
-        if self.can_send():
+        if self._refused and self.can_send():
+            self._refused = False
             self._owner.on_change(self)
             self._admit()
 
@@ -414,6 +426,18 @@ class Connection:
             waiter.set_error(copy.copy(error))
 
 
+class _Answer(Waiter[R]):
+    """The response, for a task that waits for it."""
+
+    __slots__ = ()
+
+    def on_done(self, response: R, error: KafkaError | None) -> None:
+        if error is None:
+            self.set_result(response)
+        else:
+            self.set_error(error)
+
+
 T = TypeVar("T")
 
 
@@ -426,16 +450,6 @@ def _drain(queue: deque[T]) -> list[T]:
 def _discard(queue: deque[T], item: T) -> None:
     if item in queue:
         queue.remove(item)
-
-
-def _setter(waiter: Waiter[Any]) -> Callable[[Any, KafkaError | None], None]:
-    def on_done(response: Any, error: KafkaError | None) -> None:
-        if error is None:
-            waiter.set_result(response)
-        else:
-            waiter.set_error(error)
-
-    return on_done
 
 
 def _with_broker(error: KafkaError, label: str) -> KafkaError:

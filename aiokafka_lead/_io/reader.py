@@ -1,0 +1,205 @@
+"""How records get from the prefetch buffer to the application."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Container
+from itertools import islice
+from typing import Generic, TypeVar
+
+import anyio.lowlevel
+
+from .._core.prefetch import Prefetch
+from .._core.record_batch import RecordBatch
+from .._records import ConsumerRecord
+from ..errors import ClientClosedError, IllegalStateError, KafkaError
+from ..types import TopicPartition
+from .loop import Signal
+
+__all__ = ["Reader"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+SLICE = 64
+"""Records that iteration hands out between two looks at the clock."""
+
+FAIR_S = 0.005
+"""Iteration over buffered records gives way to other tasks after this time."""
+
+TAKE_S = 0.01
+"""`getmany` decodes for no longer than this in one go."""
+
+Wanted = Container[TopicPartition] | None
+
+
+class Reader(Generic[K, V]):
+    """Hands out what is buffered, and waits when nothing is.
+
+    A record counts as handed out, and the position moves, in the same instant in which the caller gets it: there is no
+    await in between, so that cancellation loses nothing.
+
+    ``check`` raises what makes reading impossible; ``watch`` reports problems that nobody else would notice and
+    returns when to ask again; ``demand`` tells the fetcher for which partitions a reader waits (None: any).
+    """
+
+    def __init__(
+        self,
+        prefetch: Prefetch,
+        *,
+        check: Callable[[], None],
+        watch: Callable[[float], float | None],
+        demand: Callable[[Wanted], None],
+    ) -> None:
+        self._prefetch = prefetch
+        self._check = check
+        self._watch = watch
+        self._demand = demand
+        self._waiting = False
+        self._gave_way_at = 0.0
+        """When a task that reads last let others run."""
+        self.wake = Signal()
+        """Set when there may be something to hand out, or a reason to stop waiting."""
+        self.stopped = False
+        """The consumer was stopped: iterations end."""
+
+    # --- one by one --------------------------------------------------------------------------------------------------
+
+    async def records(self) -> AsyncIterator[ConsumerRecord[K, V]]:
+        """Every record, one after the other.
+
+        The loop body runs between two records without a switch of tasks; every few milliseconds others get a turn.
+        """
+        prefetch = self._prefetch
+        while True:
+            if self.stopped:
+                return
+            self._check()
+            prefetch.raise_report()
+            chunk = prefetch.chunk()
+            if chunk is None:
+                try:
+                    await self._wait(None, None)
+                except ClientClosedError:
+                    return
+                continue
+            for record in islice(chunk.remaining, SLICE):
+                yield record
+            if time.monotonic() > self._gave_way_at + FAIR_S:
+                await self._give_way()
+
+    async def next_record(self) -> ConsumerRecord[K, V] | None:
+        """The next record, or None when the consumer was stopped meanwhile."""
+        try:
+            return await self.getone(None)
+        except ClientClosedError:
+            if self.stopped:
+                return None
+            raise
+
+    async def getone(self, wanted: Wanted) -> ConsumerRecord[K, V]:
+        """The next record, of these partitions."""
+        while True:
+            self._check()
+            if time.monotonic() > self._gave_way_at + FAIR_S:
+                await self._give_way()
+                self._check()
+            self._prefetch.raise_report()
+            chunk = self._prefetch.chunk(wanted)
+            if chunk is not None:
+                record: ConsumerRecord[K, V] = next(chunk.remaining)
+                return record
+            await self._wait(wanted, None)
+
+    # --- many --------------------------------------------------------------------------------------------------------
+
+    async def getmany(
+        self, wanted: Wanted, timeout_ms: float, max_records: int | None
+    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
+        """What is buffered of these partitions, or, if that is nothing, what comes first within the time."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            self._check()
+            if time.monotonic() > self._gave_way_at + FAIR_S:
+                await self._give_way()
+                self._check()
+            self._prefetch.raise_report()
+            taken = self._take(wanted, max_records)
+            if taken or not await self._wait(wanted, deadline):
+                return taken
+
+    def _take(self, wanted: Wanted, limit: int | None) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
+        taken: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
+        until = time.monotonic() + TAKE_S
+        while limit is None or limit > 0:
+            try:
+                chunk = self._prefetch.chunk(wanted)
+            except KafkaError:
+                if taken:
+                    break  # it comes again with the next call; raised now, it would lose these records
+                raise
+            if chunk is None:
+                break
+            records = chunk.take(limit)
+            tp = TopicPartition(records[0].topic, records[0].partition)
+            held = taken.get(tp)
+            if held is None:
+                taken[tp] = records
+            else:
+                held.extend(records)
+            if limit is not None:
+                limit -= len(records)
+            if time.monotonic() > until:
+                break
+        return taken
+
+    async def batches(self) -> AsyncIterator[RecordBatch[K, V]]:
+        """Every batch, one after the other."""
+        while True:
+            if self.stopped:
+                return
+            self._check()
+            if time.monotonic() > self._gave_way_at + FAIR_S:
+                await self._give_way()
+                continue
+            self._prefetch.raise_report()
+            batch = self._prefetch.batch()
+            if batch is not None:
+                yield batch
+                continue
+            try:
+                await self._wait(None, None)
+            except ClientClosedError:
+                return
+
+    # --- waiting -----------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """End the iterations that wait, and those to come."""
+        self.stopped = True
+        self.wake.set()
+
+    async def _give_way(self) -> None:
+        await anyio.lowlevel.checkpoint()
+        self._gave_way_at = time.monotonic()
+
+    async def _wait(self, wanted: Wanted, deadline: float | None) -> bool:
+        """Until there may be something to hand out; False when the deadline has passed."""
+        if self._waiting:
+            raise IllegalStateError("another task is waiting for this consumer's records: read from one task at a time")
+        now = time.monotonic()
+        if deadline is not None and now >= deadline:
+            return False
+        look_at = self._watch(now)
+        until = min((at for at in (deadline, look_at) if at is not None), default=None)
+        self._waiting = True
+        self._demand(wanted)
+        try:
+            await self.wake.wait(None if until is None else max(0.0, until - now))
+        finally:
+            self._waiting = False
+            self._demand(())
+        self._gave_way_at = time.monotonic()
+        if self.stopped:
+            raise ClientClosedError
+        return True

@@ -1,0 +1,376 @@
+"""The consumer: records of Kafka topics, one by one or in batches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, Self
+
+from ._core.consumer_metrics import ConsumerMetrics, PartitionMetrics
+from ._core.positions import PartitionState
+from ._core.record_batch import RecordBatch
+from ._core.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, ResetPolicy
+from ._core.subscription import SubscriptionKind
+from ._io.consumer_engine import ConsumerEngine
+from ._io.group_offsets import GroupOffsets
+from ._io.loop import in_trio
+from ._records import ConsumerRecord
+from .client import Client
+from .config import ConsumerConfig, ConsumerOptions
+from .errors import ConfigError, ConfigTypeError, IllegalStateError
+from .types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar, Unpack
+
+    K = TypeVar("K", default=bytes | None)
+    V = TypeVar("V", default=bytes | None)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+
+__all__ = ["Consumer", "ConsumerMetrics", "PartitionMetrics", "RecordBatch"]
+
+Offset = int | tuple[int, str] | OffsetAndMetadata
+
+
+class Consumer(Generic[K, V]):
+    """Reads topics or partitions.
+
+        async with Consumer("events", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
+            async for record in consumer:
+                print(record.offset, record.value)
+
+    Without ``group_id`` it reads every partition of its topics, new ones too. `assign` reads chosen partitions instead;
+    with ``group_id`` these start from the group's committed offsets. Options are those of `ConsumerOptions`.
+
+    Belongs to the event loop that it was started on, and to one reading task at a time: a second one that has to wait
+    for records while another waits gets `IllegalStateError`. All times are in milliseconds. Errors about one place in a
+    partition (`PartitionReadError`) leave the position where it is: `seek` to go on, other partitions are not affected.
+    """
+
+    def __init__(
+        self, *topics: str, bootstrap_servers: str | Iterable[str], **options: Unpack[ConsumerOptions]
+    ) -> None:
+        """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
+        self._config = ConsumerConfig.from_options(bootstrap_servers, options)
+        self._client = Client(self._config)
+        self._engine: ConsumerEngine[K, V] = ConsumerEngine(self._client, self._config)
+        if topics:
+            self.subscribe(topics)
+
+    # --- its life ----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Connect to the cluster and begin to fetch.
+
+        Raises `KafkaConnectionError` that names each bootstrap server and why it could not be used, within
+        ``request_timeout_ms``; authentication's and TLS's own errors as such.
+        """
+        await self._engine.start()
+
+    async def stop(self, timeout_ms: float | None = None) -> None:
+        """Stop fetching and close every connection, within ``timeout_ms`` (10000), whatever the brokers do.
+
+        Iterations end, other calls that wait raise `ClientClosedError`. Commits nothing. May be called again.
+        """
+        await self._engine.stop(timeout_ms)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    # --- what to read ------------------------------------------------------------------------------------------------
+
+    def subscribe(
+        self, topics: Iterable[str] = (), pattern: str | re.Pattern[str] | None = None, listener: object = None
+    ) -> None:
+        """Read all partitions of these topics, or of those whose whole name matches; replaces what was read before.
+
+        Partitions that appear later are read from their beginning if ``auto_offset_reset`` is "latest", so that none of
+        their records is missed. Groups are not supported yet: with ``group_id``, use `assign`.
+        """
+        if self._config.group_id is not None:
+            raise IllegalStateError("group membership is not supported yet: with a group_id, use assign()")
+        if listener is not None:
+            raise ConfigError("listener is for consumer groups, which are not supported yet")
+        if isinstance(topics, str):
+            raise ConfigTypeError("topics must be a list of str, not a str")
+        names = list(topics)
+        for name in names:
+            if not isinstance(name, str):
+                raise ConfigTypeError(f"topics must hold str, not {type(name).__name__}")
+            if not name:
+                raise ConfigError("topics must not hold an empty name")
+        if (pattern is None) == (not names):
+            raise ConfigError("subscribe needs either topics or a pattern")
+        if pattern is None:
+            self._engine.subscription.subscribe(names)
+        else:
+            try:
+                compiled = re.compile(pattern)
+            except re.error as error:
+                raise ConfigError(f"pattern is no regular expression: {error}") from None
+            self._engine.subscription.match(compiled)
+        self._engine.subscriber.changed(started=self._engine.started)
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions; replaces what was read before, but partitions that stay keep their position."""
+        self._engine.subscription.assign([_partition(tp) for tp in partitions])
+        self._engine.subscriber.changed(started=self._engine.started)
+
+    def unsubscribe(self) -> None:
+        """Read nothing."""
+        self._engine.subscription.clear()
+        self._engine.subscriber.changed(started=self._engine.started)
+
+    def subscription(self) -> frozenset[str]:
+        """The topics that are subscribed to, as far as they are known; empty after `assign`."""
+        subscription = self._engine.subscription
+        if subscription.kind is SubscriptionKind.PATTERN:
+            return frozenset(subscription.matched(self._client.metadata.snapshot))
+        return subscription.topics if subscription.kind is SubscriptionKind.TOPICS else frozenset()
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that are read now."""
+        return self._engine.positions.assigned
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hand out and fetch no records of these partitions; what was fetched already is kept for `resume`."""
+        for state in self._states(partitions):
+            self._engine.prefetch.pause(state)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Take back `pause`."""
+        for state in self._states(partitions):
+            self._engine.prefetch.resume(state)
+
+    def paused(self) -> frozenset[TopicPartition]:
+        """The partitions that are paused."""
+        return self._engine.positions.paused()
+
+    # --- positions ---------------------------------------------------------------------------------------------------
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Go on from this offset, which need not exist yet; what was fetched is dropped.
+
+        With a leader epoch in `OffsetAndMetadata` it is checked that the log still is the one that the offset was
+        taken from (KIP-320).
+        """
+        state = self._engine.positions.require(_partition(partition))
+        to = _offset(state.tp, offset)
+        self._engine.prefetch.drop(state)
+        state.move(to.offset, -1 if to.leader_epoch is None else to.leader_epoch)
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Go on from the first offset of these partitions (of all that are assigned); returns when it is known."""
+        await self._seek_by(EARLIEST, partitions)
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Go on from the end of these partitions (of all that are assigned); returns when it is known."""
+        await self._seek_by(LATEST, partitions)
+
+    async def _seek_by(self, policy: ResetPolicy, partitions: tuple[TopicPartition, ...]) -> None:
+        self._client.check()
+        states = self._states(partitions) if partitions else list(self._engine.positions)
+        for state in states:
+            self._engine.prefetch.drop(state)
+            state.reset(policy)
+        await self._engine.settle(states, self._config.default_api_timeout_ms)
+
+    async def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record that this partition hands out; waits while that is being found out.
+
+        Raises `NoOffsetForPartitionError` if there is none, and `RequestTimedOutError` after
+        ``default_api_timeout_ms``.
+        """
+        self._client.check()
+        state = self._engine.positions.require(_partition(partition))
+        await self._engine.settle([state], self._config.default_api_timeout_ms)
+        position = state.position
+        if position is None:
+            raise IllegalStateError(f"partition {state.tp} is no longer assigned to this consumer")
+        return position.offset
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """The end of what every in-sync replica has, as of the last fetch; None before the first."""
+        return self._engine.positions.require(_partition(partition)).high_watermark
+
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """The end of what no open transaction holds back, as of the last fetch; None before the first."""
+        return self._engine.positions.require(_partition(partition)).last_stable_offset
+
+    # --- what the cluster has ----------------------------------------------------------------------------------------
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset of each partition; they need not be assigned."""
+        return await self._offsets(partitions, EARLIEST_TIMESTAMP)
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset after the last record that this consumer could read: with "read_committed" the stable end."""
+        return await self._offsets(partitions, LATEST_TIMESTAMP)
+
+    async def _offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        self._client.check()
+        timestamps = {_partition(tp): timestamp for tp in partitions}
+        found = await self._engine.queries.offsets(timestamps, self._config.default_api_timeout_ms)
+        return {tp: found[tp].offset for tp in timestamps}
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """For each partition its first record at or after the time (milliseconds since the epoch), or None."""
+        self._client.check()
+        wanted: dict[TopicPartition, int] = {}
+        for tp, timestamp_ms in timestamps.items():
+            if timestamp_ms < 0:
+                raise ConfigError(f"the time for {_partition(tp)} must not be negative: {timestamp_ms}")
+            wanted[_partition(tp)] = int(timestamp_ms)
+        found = await self._engine.queries.offsets(wanted, self._config.default_api_timeout_ms)
+        result: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+        for tp in wanted:
+            offset, timestamp_ms, epoch = found[tp]
+            result[tp] = None if offset < 0 else OffsetAndTimestamp(offset, timestamp_ms, None if epoch < 0 else epoch)
+        return result
+
+    async def topics(self) -> frozenset[str]:
+        """The cluster's topics that this client may see."""
+        self._client.check()
+        return await self._engine.all_topics()
+
+    async def partitions_for_topic(self, topic: str) -> frozenset[int]:
+        """The topic's partitions; raises `UnknownTopicOrPartitionError` after ``default_api_timeout_ms``."""
+        self._client.check()
+        found = await self._client.metadata.topic(topic, self._config.default_api_timeout_ms)
+        return frozenset(range(len(found.partitions)))
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
+        """Every record, until the consumer is stopped.
+
+        Each time this raises or is left, another ``async for`` goes on behind the last record.
+        """
+        self._client.check()
+        # trio warns of each asynchronous generator that was not read to its end; on asyncio one is much faster.
+        return self if in_trio() else self._engine.reader.records()
+
+    async def __anext__(self) -> ConsumerRecord[K, V]:
+        record = await self._engine.reader.next_record()
+        if record is None:
+            raise StopAsyncIteration
+        return record
+
+    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[K, V]:
+        """The next record, of these partitions if some are given; waits for it."""
+        return await self._engine.reader.getone(_wanted(partitions))
+
+    async def getmany(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
+        """Records by partition: what was fetched already, or else what comes first within ``timeout_ms``.
+
+        At most ``max_records`` (``max_poll_records``; if that is None, what could be decoded in some milliseconds), of
+        these partitions if some are given. Empty when none came.
+        """
+        if max_records is None:
+            max_records = self._config.max_poll_records
+        elif max_records < 1:
+            raise ConfigError(f"max_records must be at least 1, not {max_records}")
+        return await self._engine.reader.getmany(_wanted(partitions), timeout_ms, max_records)
+
+    def batches(self) -> AsyncIterator[RecordBatch[K, V]]:
+        """Every record batch as it stands in its partition's log, until the consumer is stopped.
+
+        The position moves behind a batch when it is handed out.
+        """
+        self._client.check()
+        return self._engine.reader.batches()
+
+    # --- committed offsets -------------------------------------------------------------------------------------------
+
+    async def commit(
+        self, offsets: Mapping[TopicPartition, Offset] | None = None, *, timeout_ms: float | None = None
+    ) -> None:
+        """Store these offsets (the positions of all assigned partitions) for ``group_id``.
+
+        An offset is that of the next record to read. Returns when they are stored; raises the error of a partition
+        that was refused, or `RequestTimedOutError` after ``timeout_ms`` (``default_api_timeout_ms``).
+        """
+        self._client.check()
+        group_offsets = self._group_offsets()
+        if offsets is None:
+            found = {
+                state.tp: OffsetAndMetadata(position.offset, leader_epoch=_epoch(position.leader_epoch))
+                for state in self._engine.positions
+                if (position := state.position) is not None
+            }
+        else:
+            found = {_partition(tp): _offset(tp, offset) for tp, offset in offsets.items()}
+        await group_offsets.commit(found, self._timeout_ms(timeout_ms))
+
+    async def committed(
+        self, partition: TopicPartition, *, timeout_ms: float | None = None
+    ) -> OffsetAndMetadata | None:
+        """What ``group_id`` has stored for the partition, or None; raises as `commit` does."""
+        self._client.check()
+        tp = _partition(partition)
+        return (await self._group_offsets().committed([tp], self._timeout_ms(timeout_ms)))[tp]
+
+    def _group_offsets(self) -> GroupOffsets:
+        if self._engine.group_offsets is None:
+            raise IllegalStateError("committed offsets belong to a group: set group_id")
+        return self._engine.group_offsets
+
+    # --- the rest ----------------------------------------------------------------------------------------------------
+
+    def metrics(self) -> ConsumerMetrics:
+        """What happened so far, and where each partition is: its position, its end, its lag. Costs no request."""
+        return self._engine.metrics()
+
+    def _states(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
+        return [self._engine.positions.require(_partition(tp)) for tp in partitions]
+
+    def _timeout_ms(self, timeout_ms: float | None) -> float:
+        return self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+
+    def __repr__(self) -> str:
+        return f"<Consumer client_id={self._config.client_id!r} partitions={len(self._engine.positions)}>"
+
+
+def _partition(tp: object) -> TopicPartition:
+    match tp:
+        case (str() as topic, int() as partition) if partition >= 0 and not isinstance(partition, bool):
+            return TopicPartition(topic, partition)
+    raise ConfigTypeError(f"partition must be a TopicPartition, not {tp!r}")
+
+
+def _wanted(partitions: tuple[TopicPartition, ...]) -> frozenset[TopicPartition] | None:
+    return frozenset(_partition(tp) for tp in partitions) if partitions else None
+
+
+def _epoch(leader_epoch: int) -> int | None:
+    return None if leader_epoch < 0 else leader_epoch
+
+
+def _offset(tp: object, offset: object) -> OffsetAndMetadata:
+    match offset:
+        case OffsetAndMetadata():
+            found = offset
+        case int() if not isinstance(offset, bool):
+            found = OffsetAndMetadata(offset)
+        case (int() as number, str() as metadata):
+            found = OffsetAndMetadata(number, metadata)
+        case _:
+            raise ConfigTypeError(f"the offset of {tp} must be an int or OffsetAndMetadata, not {offset!r}")
+    if found.offset < 0:
+        raise ConfigError(f"the offset of {tp} must not be negative: {found.offset}")
+    return found

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+import json
 import signal
 import socket
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import KafkaException
+import confluent_kafka
+from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -178,6 +181,45 @@ class KafkaCluster:
         """The id of the broker that leads a partition now, or -1."""
         admin = self.admin()
         leader: int = admin.list_topics(topic, timeout=10).topics[topic].partitions[partition].leader
+        return leader
+
+    def wait_in_sync(self, topic: str, timeout_s: float = 60) -> None:
+        """Wait until every replica of a topic's partitions is in sync."""
+        admin = self.admin()
+
+        def in_sync() -> bool:
+            partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
+            return all(len(p.isrs) == len(p.replicas) for p in partitions)
+
+        wait_until(in_sync, f"all replicas of {topic} are in sync", timeout_s)
+
+    def move_leader(self, topic: str, partition: int) -> int:
+        """Make the next replica the preferred one and elect it; returns the new leader's id when it leads."""
+        admin = self.admin()
+        found = admin.list_topics(topic, timeout=10).topics[topic].partitions[partition]
+        replicas = [*found.replicas[1:], found.replicas[0]]
+        while replicas[0] == found.leader:
+            replicas = [*replicas[1:], replicas[0]]
+        plan = {"version": 1, "partitions": [{"topic": topic, "partition": partition, "replicas": replicas}]}
+        with tempfile.NamedTemporaryFile("w", dir=self.folder, suffix=".json") as file:
+            json.dump(plan, file)
+            file.flush()
+            self.tools.run(
+                self.release.reassign_tool,
+                *("--bootstrap-server", self.bootstrap(), "--reassignment-json-file", file.name, "--execute"),
+            )
+        wait_until(
+            lambda: admin.list_topics(topic, timeout=10).topics[topic].partitions[partition].replicas == replicas,
+            f"the replicas of {topic}-{partition} are {replicas}",
+            30,
+        )
+        # Not when the new leader is the leader already: election then fails with ELECTION_NOT_NEEDED.
+        outcome = admin.elect_leaders(ElectionType.PREFERRED, [confluent_kafka.TopicPartition(topic, partition)])
+        for error in outcome.result(30).values():
+            if error is not None and error.code() != confluent_kafka.KafkaError.ELECTION_NOT_NEEDED:
+                raise KafkaException(error)
+        wait_until(lambda: self.leader(topic, partition) == replicas[0], f"{replicas[0]} leads {topic}-{partition}", 30)
+        leader: int = replicas[0]
         return leader
 
     # --- how it is done ---------------------------------------------------------------------------------------------

@@ -15,6 +15,9 @@ class Release:
     producer_ids: bool = True
     """Whether a KRaft cluster hands out producer ids (KIP-730, since 3.0): without, no producer is idempotent."""
 
+    reassign_tool: str = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+    """The class of ``kafka-reassign-partitions.sh``."""
+
     def __str__(self) -> str:
         return self.version
 
@@ -22,7 +25,7 @@ class Release:
 NEWEST = Release("4.3.1")
 """Everything: leader hints (KIP-951), topic ids in Produce, share groups, transactions V2."""
 
-OLD = Release("3.6.2")
+OLD = Release("3.6.2", reassign_tool="kafka.admin.ReassignPartitionsCommand")
 """The last line before KIP-951 (3.7): no leader hints at all."""
 
 FIRST_WITH_PRODUCER_IDS = Release("3.0.2", scram=False)

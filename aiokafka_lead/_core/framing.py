@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from struct import Struct
 
+from .._wire import Buffer
 from ..errors import KafkaError
 from .foreign import frame_length_error
 
@@ -58,11 +59,11 @@ class FrameReader:
             return self._body_view[self._filled :]
         return self._scratch_view[self._end :] if self._end else self._scratch_view
 
-    def received(self, count: int) -> list[memoryview]:
+    def received(self, count: int) -> list[Buffer]:
         """Takes note of ``count`` bytes put into `get_buffer`, and returns the frames that are now complete."""
         if self._body is not None:
             return self._received_body(self._body, count)
-        frames: list[memoryview] = []
+        frames: list[Buffer] = []
         scratch = self._scratch_view
         end = self._end + count
         start = 0
@@ -77,16 +78,16 @@ class FrameReader:
                     self._begin_body(length, scratch[start + 4 : end])
                     return frames
                 break
-            frames.append(memoryview(bytes(scratch[start + 4 : stop])))
+            frames.append(scratch[start + 4 : stop].tobytes())
             start = stop
         if 0 < start < end:
             self._scratch[: end - start] = self._scratch[start:end]
         self._end = end - start
         return frames
 
-    def feed(self, data: bytes) -> list[memoryview]:
+    def feed(self, data: bytes) -> list[Buffer]:
         """`get_buffer` and `received` in one, for a transport that hands out bytes."""
-        frames: list[memoryview] = []
+        frames: list[Buffer] = []
         view = memoryview(data)
         while len(view) and self.error is None:
             room = self.get_buffer()
@@ -103,7 +104,7 @@ class FrameReader:
         self._body_view[: self._filled] = beginning
         self._end = 0
 
-    def _received_body(self, body: bytearray, count: int) -> list[memoryview]:
+    def _received_body(self, body: bytearray, count: int) -> list[Buffer]:
         self._filled += count
         if self._filled < len(body):
             return []

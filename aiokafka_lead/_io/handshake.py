@@ -65,7 +65,7 @@ async def shake_hands(connection: Connection, security: Security) -> None:
     if security.mechanism is not None and security.credentials is not None:
         connection.stage = f"SASL {security.mechanism}"
         retire_at = await _authenticate(connection, versions, security.mechanism, security.credentials)
-    connection.become_ready(versions, retire_at)
+    connection.become_ready(versions, authenticated=security.mechanism is not None, retire_at=retire_at)
 
 
 async def _negotiate(connection: Connection, security: Security) -> ApiVersions:

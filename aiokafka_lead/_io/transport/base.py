@@ -20,7 +20,7 @@ OnStage = Callable[[str], None]
 class TransportHandler(Protocol):
     """Gets what happens on a transport, synchronously and on the event loop. None of these may raise."""
 
-    def on_frame(self, frame: memoryview, /) -> None:
+    def on_frame(self, frame: Buffer, /) -> None:
         """A complete frame without its length; the memory belongs to whoever keeps it."""
 
     def on_writable(self) -> None:

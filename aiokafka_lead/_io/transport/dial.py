@@ -26,13 +26,25 @@ AddressInfo = tuple[socket.AddressFamily, Any]
 
 async def dial(host: str, port: int) -> socket.socket:
     """A connected socket, not blocking, from the first address that accepts; `KafkaConnectionError` if none does."""
-    loop = asyncio.get_running_loop()
     try:
-        infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = _numeric(host, port) or await _resolve(host, port)
     except (OSError, UnicodeError) as error:
         raise connect_error([error]) from error
-    addresses = _interleave([(info[0], info[4]) for info in infos])
-    return await _race(addresses)
+    return await _race(_interleave(addresses))
+
+
+def _numeric(host: str, port: int) -> list[AddressInfo]:
+    """The address that the host is already; nothing for a name. Spares the event loop's thread for names."""
+    try:
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        return []
+    return [(info[0], info[4]) for info in infos]
+
+
+async def _resolve(host: str, port: int) -> list[AddressInfo]:
+    infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(info[0], info[4]) for info in infos]
 
 
 async def _race(addresses: Sequence[AddressInfo]) -> socket.socket:

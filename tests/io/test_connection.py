@@ -1,0 +1,532 @@
+"""Requests in a pipeline over one connection, against servers that misbehave."""
+
+from __future__ import annotations
+
+import struct
+import time
+from itertools import count
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from aiokafka_lead._io.brokers import Connection, NodeState
+from aiokafka_lead._io.loop import Waiter
+from aiokafka_lead._wire import RequestFrame
+from aiokafka_lead._wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from aiokafka_lead._wire.messages.heartbeat import HeartbeatResponse
+from aiokafka_lead._wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from aiokafka_lead.errors import (
+    FrameTooLargeError,
+    KafkaConnectionError,
+    KafkaError,
+    MalformedMessageError,
+    NotKafkaError,
+    RequestTimedOutError,
+    UnsupportedVersionError,
+)
+
+from .script import Changes, Outcome, Peer, answer_bytes, client, connected, heartbeat, serve
+
+pytestmark = pytest.mark.anyio
+
+
+def submit(connection: Connection, times: int = 1, timeout_ms: float | None = None) -> list[Outcome]:
+    outcomes = []
+    for _ in range(times):
+        outcome = Outcome()
+        connection.submit(heartbeat(), outcome.on_done, timeout_ms=timeout_ms)
+        outcomes.append(outcome)
+    return outcomes
+
+
+async def test_answers_reach_their_requests_in_order() -> None:
+    async def handler(peer: Peer) -> None:
+        requests = [await peer.read() for _ in range(5)]
+        for number, request in enumerate(requests):
+            await peer.answer(request, HeartbeatResponse(error_code=number))
+        await peer.drain()
+
+    async with connected(handler) as connection:
+        outcomes = submit(connection, 5)
+        assert connection.in_flight == 5
+        assert [(await outcome.wait()).error_code for outcome in outcomes] == [0, 1, 2, 3, 4]
+        assert connection.in_flight == 0
+        assert [outcome.calls for outcome in outcomes] == [1] * 5
+
+
+async def test_frames_byte_by_byte_and_many_at_once() -> None:
+    async def handler(peer: Peer) -> None:
+        for byte in answer_bytes(await peer.read(), HeartbeatResponse(error_code=1)):
+            await peer.send(bytes([byte]))
+        requests = [await peer.read() for _ in range(4)]
+        await peer.send(b"".join(answer_bytes(request, HeartbeatResponse(error_code=2)) for request in requests))
+        await peer.drain()
+
+    async with connected(handler) as connection:
+        assert (await connection.request(heartbeat())).error_code == 1
+        outcomes = submit(connection, 4)
+        assert [(await outcome.wait()).error_code for outcome in outcomes] == [2] * 4
+
+
+async def test_large_answers_arrive_whole_and_stay_valid() -> None:
+    async def handler(peer: Peer) -> None:
+        for letter in (b"a", b"b"):
+            request = await peer.read()
+            partition = PartitionData(partition_index=0, records=letter * 3_000_000)
+            topic = FetchableTopicResponse(partitions=[partition])
+            await peer.answer(request, FetchResponse(responses=[topic]))
+        await peer.drain()
+
+    async with connected(handler) as connection:
+        first = await connection.request(FetchRequest())
+        second = await connection.request(FetchRequest())
+        for letter, response in ((b"a", first), (b"b", second)):
+            records = response.responses[0].partitions[0].records
+            assert isinstance(records, memoryview)
+            assert records == letter * 3_000_000
+
+
+async def test_large_requests_arrive_whole() -> None:
+    arrived: Waiter[RequestFrame] = Waiter()
+
+    async def handler(peer: Peer) -> None:
+        arrived.set_result(await peer.read())
+        await peer.drain()
+
+    parts = [b"x" * 10, b"y" * 3_000_000, b"z" * 100, b"w" * 200_000]
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(name="t", partition_data=[PartitionProduceData(index=i, records=p)])
+            for i, p in enumerate(parts)
+        ],
+    )
+    async with connected(handler) as connection:
+        connection.submit(request, Outcome().on_done, version=9)
+        got = (await arrived.wait(10)).request
+    assert isinstance(got, ProduceRequest)
+    assert [bytes(topic.partition_data[0].records or b"") for topic in got.topic_data] == parts  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("cut", [0, 2, 4, 7])
+async def test_a_broker_that_dies_in_mid_frame_fails_everything_in_flight_retriably(cut: int) -> None:
+    async def handler(peer: Peer) -> None:
+        request = await peer.read()
+        await peer.answer(request, HeartbeatResponse())
+        request = await peer.read()
+        await peer.send(answer_bytes(request, HeartbeatResponse())[:cut])
+
+    async with connected(handler) as connection:
+        await connection.request(heartbeat())
+        outcomes = submit(connection, 3)
+        for outcome in outcomes:
+            with pytest.raises(KafkaConnectionError, match=r"Heartbeat was in flight.*1 \(127.0.0.1:") as caught:
+                await outcome.wait(10)
+            assert caught.value.retriable
+        assert len({id(error) for error in (outcome._error for outcome in outcomes)}) == 3
+        assert not connection.ready
+        with pytest.raises(KafkaConnectionError):
+            connection.submit(heartbeat(), Outcome().on_done)
+        with pytest.raises(KafkaConnectionError):
+            await connection.request(heartbeat())
+
+
+@pytest.mark.parametrize(
+    ("garbage", "says", "last_error"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP server", NotKafkaError),
+        (bytes.fromhex("15030300020228"), "TLS alert", NotKafkaError),
+        (b"\xff\xff\xff\xff", "-1 bytes", MalformedMessageError),
+        (b"\x00\x00\x00\x02\x00\x00", "correlation id", MalformedMessageError),
+        (b"\x00\x00\x00\x05\x00\x00\x00\x01\x00", "HeartbeatResponse", MalformedMessageError),
+    ],
+)
+async def test_garbage_ends_the_connection_and_is_retriable(
+    garbage: bytes, says: str, last_error: type[KafkaError]
+) -> None:
+    async def handle(peer: Peer) -> None:
+        await peer.shake_hands()
+        await peer.read()
+        await peer.send(garbage)
+        await peer.drain()
+
+    async with serve(handle) as port, client(port) as brokers:
+        outcomes = submit(await brokers.get(1), 2)
+        for outcome in outcomes:
+            with pytest.raises(KafkaConnectionError, match=says) as caught:
+                await outcome.wait(10)
+            assert caught.value.retriable
+        assert type(brokers.last_error(1)) is last_error
+        assert brokers.state(1) is NodeState.BACKOFF
+
+
+async def test_a_frame_beyond_the_limit_is_told_to_its_request_alone() -> None:
+    async def handler(peer: Peer) -> None:
+        await peer.read()
+        await peer.send(struct.pack(">i", 2_000_001))
+        await peer.drain()
+
+    async with connected(handler, receive_max_bytes=2_000_000) as connection:
+        first, second = submit(connection, 2)
+        with pytest.raises(FrameTooLargeError, match=r"2000001.*receive_max_bytes"):
+            await first.wait(10)
+        with pytest.raises(KafkaConnectionError, match="in flight"):
+            await second.wait(10)
+
+
+@pytest.mark.parametrize("shift", [1, -1, 1000])
+async def test_an_answer_with_another_correlation_id_ends_the_connection(shift: int) -> None:
+    async def handler(peer: Peer) -> None:
+        request = await peer.read()
+        await peer.answer(request, HeartbeatResponse(), request.correlation_id + shift)
+        await peer.drain()
+
+    async with connected(handler) as connection:
+        for outcome in submit(connection, 2):
+            with pytest.raises(KafkaConnectionError, match="correlation id"):
+                await outcome.wait(10)
+
+
+async def test_an_answer_to_no_request_ends_the_connection() -> None:
+    go = anyio.Event()
+
+    async def handle(peer: Peer) -> None:
+        await peer.shake_hands()
+        await go.wait()
+        await peer.send(struct.pack(">ii", 4, 7))
+        await peer.drain()
+
+    async with serve(handle) as port, client(port) as brokers:
+        changes = Changes(brokers)
+        await brokers.get(1)
+        go.set()
+        await changes.until(lambda: brokers.state(1) is NodeState.BACKOFF)
+        assert "to no request" in str(brokers.last_error(1))
+
+
+async def test_a_silent_broker_times_out_one_request_and_loses_the_others() -> None:
+    async def handler(peer: Peer) -> None:
+        await peer.drain()
+
+    async with connected(handler) as connection:
+        patient = submit(connection)[0]
+        hasty = submit(connection, timeout_ms=50)[0]
+        started = time.monotonic()
+        with pytest.raises(RequestTimedOutError, match="Heartbeat") as caught:
+            await hasty.wait(10)
+        assert 0.04 < time.monotonic() - started < 5
+        assert caught.value.retriable
+        with pytest.raises(KafkaConnectionError, match="in flight"):
+            await patient.wait(10)
+        assert not connection.ready
+
+
+async def test_request_times_out_by_the_option() -> None:
+    async def handler(peer: Peer) -> None:
+        await peer.drain()
+
+    async with connected(handler, request_timeout_ms=50) as connection:
+        with pytest.raises(RequestTimedOutError):
+            await connection.request(heartbeat())
+
+
+async def test_the_bound_of_requests_in_flight_queues_and_reports_room() -> None:
+    release = anyio.Event()
+
+    async def handle(peer: Peer) -> None:
+        await peer.shake_hands()
+        waiting = [await peer.read() for _ in range(2)]
+        await release.wait()
+        for number in count():
+            request = waiting.pop(0) if waiting else await peer.read()
+            await peer.answer(request, HeartbeatResponse(error_code=number))
+
+    async with serve(handle) as port, client(port, max_in_flight_requests_per_connection=2) as brokers:
+        connection = await brokers.get(1)
+        changes = Changes(brokers)
+        codes: list[int] = []
+
+        async def ask() -> None:
+            codes.append((await connection.request(heartbeat())).error_code)
+            assert connection.in_flight <= 2
+
+        async with anyio.create_task_group() as group:
+            for _ in range(7):
+                group.start_soon(ask)
+            while connection.in_flight < 2:
+                await checkpoint()
+            assert not connection.can_send()
+            changes.nodes.clear()
+            release.set()
+            await changes.until(connection.can_send)
+        assert sorted(codes) == [0, 1, 2, 3, 4, 5, 6]
+        assert changes.nodes[0] == 1
+
+
+async def test_waiting_for_room_times_out_and_lets_the_others_go_on() -> None:
+    release = anyio.Event()
+
+    async def handler(peer: Peer) -> None:
+        first = await peer.read()
+        await release.wait()
+        await peer.answer(first, HeartbeatResponse())
+        await peer.serve_heartbeats()
+
+    async with connected(handler, max_in_flight_requests_per_connection=1) as connection:
+        first = submit(connection)[0]
+        with pytest.raises(RequestTimedOutError, match="1 requests are in flight"):
+            await connection.request(heartbeat(), timeout_ms=30)
+        assert connection.ready
+        release.set()
+        await first.wait(10)
+        await connection.request(heartbeat())
+
+
+async def test_a_request_that_waited_for_room_keeps_its_own_deadline() -> None:
+    release = anyio.Event()
+
+    async def handler(peer: Peer) -> None:
+        first = await peer.read()
+        await release.wait()
+        await peer.answer(first, HeartbeatResponse())
+        await peer.drain()
+
+    async with connected(handler, max_in_flight_requests_per_connection=1) as connection:
+        submit(connection)
+        async with anyio.create_task_group() as group:
+
+            async def ask() -> None:
+                with pytest.raises(RequestTimedOutError, match="no answer to Heartbeat"):
+                    await connection.request(heartbeat(), timeout_ms=100)
+
+            group.start_soon(ask)
+            await checkpoint()
+            release.set()
+
+
+async def test_a_throttled_connection_is_silent_until_the_time_is_over() -> None:
+    async def handle(peer: Peer) -> None:
+        await peer.shake_hands()
+        await peer.answer(await peer.read(), HeartbeatResponse(throttle_time_ms=150))
+        await peer.serve_heartbeats()
+
+    async with serve(handle) as port, client(port) as brokers:
+        connection = await brokers.get(1)
+        changes = Changes(brokers)
+        response = await connection.request(heartbeat())
+        muted_at = time.monotonic()
+        assert response.throttle_time_ms == 150
+        assert connection.ready
+        assert not connection.can_send()
+        await connection.request(heartbeat())
+        assert time.monotonic() - muted_at >= 0.14
+        assert connection.can_send()
+        assert changes.nodes == [1]
+
+
+async def test_an_idle_connection_closes_without_backoff() -> None:
+    closed = anyio.Event()
+
+    async def handle(peer: Peer) -> None:
+        await peer.shake_hands()
+        await peer.answer(await peer.read(), HeartbeatResponse())
+        await peer.drain()
+        closed.set()
+
+    async with serve(handle) as port, client(port, connections_max_idle_ms=60) as brokers:
+        changes = Changes(brokers)
+        connection = await brokers.get(1)
+        await connection.request(heartbeat())
+        await changes.until(lambda: not connection.ready)
+        await closed.wait()
+        assert brokers.state(1) is NodeState.CONNECTABLE
+        assert brokers.last_error(1) is None
+        assert (await brokers.get(1)) is not connection
+
+
+async def test_a_request_in_flight_is_not_idle() -> None:
+    async def handler(peer: Peer) -> None:
+        request = await peer.read()
+        await anyio.sleep(0.2)
+        await peer.answer(request, HeartbeatResponse())
+        await peer.drain()
+
+    async with connected(handler, connections_max_idle_ms=50) as connection:
+        await connection.request(heartbeat())
+
+
+async def test_a_request_without_answer_is_done_when_it_is_sent() -> None:
+    async def handler(peer: Peer) -> None:
+        assert (await peer.read()).correlation_id == 1
+        await peer.answer(await peer.read(), HeartbeatResponse(error_code=5))
+        await peer.drain()
+
+    async with connected(handler) as connection:
+        outcome = Outcome()
+        version = connection.submit(ProduceRequest(acks=0), outcome.on_done, expect_response=False)
+        assert version == ProduceRequest.MAX_VERSION
+        assert outcome.done
+        assert outcome.result() is None
+        assert connection.in_flight == 0
+        assert (await connection.request(heartbeat())).error_code == 5
+
+
+def large_produce() -> ProduceRequest:
+    partition = PartitionProduceData(records=b"x" * 4_000_000)
+    return ProduceRequest(acks=0, topic_data=[TopicProduceData(name="t", partition_data=[partition])])
+
+
+async def test_a_peer_that_does_not_read_stops_the_sender() -> None:
+    read_on = anyio.Event()
+
+    async def handle(peer: Peer) -> None:
+        await peer.shake_hands()
+        await read_on.wait()
+        await peer.drain()
+
+    async with serve(handle) as port, client(port) as brokers:
+        connection = await brokers.get(1)
+        changes = Changes(brokers)
+        outcomes = []
+        while connection.can_send():
+            outcome = Outcome()
+            connection.submit(large_produce(), outcome.on_done, version=9, expect_response=False)
+            outcomes.append(outcome)
+            assert len(outcomes) < 100
+        assert not outcomes[-1].done
+        read_on.set()
+        await changes.until(connection.can_send)
+        for outcome in outcomes:
+            await outcome.wait(10)
+            assert outcome.calls == 1
+
+
+async def test_a_peer_that_never_reads_times_out() -> None:
+    forever = anyio.Event()
+
+    async def handler(peer: Peer) -> None:
+        await forever.wait()
+
+    async with connected(handler, request_timeout_ms=100) as connection:
+        outcome = Outcome()
+        while connection.can_send():
+            outcome = Outcome()
+            connection.submit(large_produce(), outcome.on_done, version=9, expect_response=False)
+        with pytest.raises(KafkaConnectionError, match="takes no more bytes"):
+            await outcome.wait(10)
+        forever.set()
+
+
+async def test_an_api_or_version_that_the_broker_lacks_sends_nothing() -> None:
+    async def handler(peer: Peer) -> None:
+        await peer.serve_heartbeats()
+
+    async with connected(handler) as connection:
+        from aiokafka_lead._wire.messages.create_topics import CreateTopicsRequest
+
+        with pytest.raises(UnsupportedVersionError, match="CreateTopics"):
+            connection.submit(CreateTopicsRequest(), Outcome().on_done)
+        assert connection.in_flight == 0
+        await connection.request(heartbeat())
+
+
+async def test_a_cancelled_request_harms_nobody_wherever_it_was() -> None:
+    async def handler(peer: Peer) -> None:
+        number = 0
+        while True:
+            await peer.answer(await peer.read(), HeartbeatResponse(error_code=number))
+            number += 1
+
+    async with connected(handler, max_in_flight_requests_per_connection=1) as connection:
+        finished = 0
+        for steps in range(12):
+            codes: list[int] = []
+
+            async def ask(codes: list[int] = codes) -> None:
+                codes.append((await connection.request(heartbeat())).error_code)
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(ask)  # takes the only place
+                group.start_soon(ask)  # waits for room
+                for _ in range(steps):
+                    await checkpoint()
+                group.cancel_scope.cancel()
+            finished += len(codes)
+            assert codes == sorted(codes)
+            # Whatever was left on its way is answered and dropped; this one gets its own answer.
+            await connection.request(heartbeat())
+            assert connection.in_flight == 0
+        assert connection.ready
+
+
+async def test_a_callback_that_raises_ends_the_client_and_not_silently() -> None:
+    class Bug(Exception):
+        pass
+
+    def on_done(response: object, error: KafkaError | None) -> None:
+        raise Bug
+
+    async def handler(peer: Peer) -> None:
+        await peer.serve_heartbeats()
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        async with connected(handler) as connection:
+            connection.submit(heartbeat(), on_done)
+            await anyio.sleep_forever()
+    assert caught.value.subgroup(Bug) is not None
+
+
+async def test_a_callback_may_send_the_next_request() -> None:
+    async def handler(peer: Peer) -> None:
+        await peer.serve_heartbeats()
+
+    async with connected(handler) as connection:
+        done: Waiter[None] = Waiter()
+        left = 200
+
+        def on_done(response: object, error: KafkaError | None) -> None:
+            nonlocal left
+            assert error is None
+            left -= 1
+            if left:
+                connection.submit(heartbeat(), on_done)
+            else:
+                done.set_result(None)
+
+        connection.submit(heartbeat(), on_done)
+        await done.wait(20)
+
+
+async def test_a_callback_may_close_while_more_answers_wait() -> None:
+    async def handler(peer: Peer) -> None:
+        requests = [await peer.read() for _ in range(3)]
+        await peer.send(b"".join(answer_bytes(request, HeartbeatResponse()) for request in requests))
+        await peer.drain()
+
+    async with connected(handler) as connection:
+        outcomes = [Outcome(), Outcome()]
+
+        def close(response: object, error: KafkaError | None) -> None:
+            connection.close(KafkaConnectionError("enough"))
+
+        connection.submit(heartbeat(), close)
+        for outcome in outcomes:
+            connection.submit(heartbeat(), outcome.on_done)
+        for outcome in outcomes:
+            with pytest.raises(KafkaConnectionError, match="enough"):
+                await outcome.wait(10)
+            assert outcome.calls == 1
+
+
+async def test_repr_says_where_and_how_it_stands() -> None:
+    async def handler(peer: Peer) -> None:
+        await peer.drain()
+
+    async with connected(handler) as connection:
+        submit(connection, 2)
+        text = repr(connection)
+        assert "ready" in text
+        assert "2 in flight" in text
+        assert "1 (127.0.0.1:" in text

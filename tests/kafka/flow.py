@@ -1,0 +1,130 @@
+"""A steady flow of numbered records through a cluster, and the proof that each arrived once and in order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.abc import TaskStatus
+
+from aiokafka_lead import Consumer, Producer, RecordMetadata
+
+from .harness import KafkaCluster
+from .support import confluent_read, in_thread
+
+
+class Progress:
+    """Wakes whoever waits for a count to grow."""
+
+    def __init__(self) -> None:
+        self._moved = anyio.Event()
+
+    def moved(self) -> None:
+        """Say that something has."""
+        self._moved.set()
+        self._moved = anyio.Event()
+
+    async def until(self, condition: Callable[[], bool], timeout_s: float) -> None:
+        """Wait until ``condition`` is true; TimeoutError if it never is."""
+        with anyio.fail_after(timeout_s):
+            while not condition():
+                await self._moved.wait()
+
+
+@dataclass
+class Flow:
+    """Sends 0, 1, 2, ... to each partition of a topic, evenly, until told to stop; keeps what became of them."""
+
+    producer: Producer
+    topic: str
+    partitions: int
+    per_second: float = 3000
+    sent: int = 0
+    """Records per partition."""
+    failures: list[BaseException] = field(default_factory=list)
+    slowest_s: float = 0
+    """The longest time from a send to its acknowledgement."""
+    acknowledged: int = 0
+    _progress: Progress = field(default_factory=Progress)
+    _stop: anyio.Event = field(default_factory=anyio.Event)
+
+    def stop(self) -> None:
+        """Send no more."""
+        self._stop.set()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Send until `stop`, then wait for every outcome."""
+        task_status.started()
+        begin = time.monotonic()
+        async with anyio.create_task_group() as tasks:
+            while not self._stop.is_set():
+                due = (time.monotonic() - begin) * self.per_second / self.partitions
+                while self.sent < due and not self._stop.is_set():
+                    values = [b"%d" % n for n in range(self.sent, self.sent + 10)]
+                    for partition in range(self.partitions):
+                        sent_at = time.monotonic()
+                        batch = await self.producer.send_many(self.topic, values, partition=partition)
+                        tasks.start_soon(self._outcome, batch, sent_at)
+                    self.sent += 10
+                await anyio.sleep(0.005)
+
+    async def _outcome(self, batch: Awaitable[Sequence[RecordMetadata | BaseException]], sent_at: float) -> None:
+        outcomes = await batch
+        self.slowest_s = max(self.slowest_s, time.monotonic() - sent_at)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                self.failures.append(outcome)
+            else:
+                self.acknowledged += 1
+        self._progress.moved()
+
+    async def progress(self, records: int, timeout_s: float = 60) -> None:
+        """Wait until this many more records per partition have been sent and as many acknowledged."""
+        target = self.sent + records
+        acknowledged = self.acknowledged + records * self.partitions
+        await self._progress.until(lambda: self.sent >= target and self.acknowledged >= acknowledged, timeout_s)
+
+    def assert_all_acknowledged(self) -> None:
+        """No send failed."""
+        assert not self.failures, f"{len(self.failures)} failed, the first: {self.failures[0]!r}"
+        assert self.acknowledged == self.sent * self.partitions
+
+    async def assert_stored_once_in_order(self, kafka: KafkaCluster) -> None:
+        """Another client finds exactly the numbers that were sent, in their order, in each partition."""
+        messages = await in_thread(confluent_read, kafka, self.topic, self.partitions)
+        found: dict[int, list[int]] = {partition: [] for partition in range(self.partitions)}
+        for message in messages:
+            partition, value = message.partition(), message.value()
+            assert partition is not None
+            assert value is not None
+            found[partition].append(int(value))
+        for partition, numbers in found.items():
+            assert len(numbers) == self.sent, f"partition {partition}: {self.sent} sent, {len(numbers)} stored"
+            assert numbers == list(range(self.sent)), f"partition {partition} is out of order"
+
+
+@dataclass
+class Follower:
+    """Reads a flow as it goes, and checks the order on the way."""
+
+    consumer: Consumer
+    partitions: int
+    next_number: list[int] = field(init=False)
+    _progress: Progress = field(default_factory=Progress)
+
+    def __post_init__(self) -> None:
+        self.next_number = [0] * self.partitions
+
+    async def run(self) -> None:
+        """Read for ever; AssertionError at a number that is not the next one of its partition."""
+        async for record in self.consumer:
+            number, expected = int(record.value), self.next_number[record.partition]
+            assert number == expected, f"partition {record.partition}: {number} where {expected} is due"
+            self.next_number[record.partition] += 1
+            self._progress.moved()
+
+    async def caught_up(self, flow: Flow, timeout_s: float = 60) -> None:
+        """Wait until everything that the flow sent has been read."""
+        await self._progress.until(lambda: all(number >= flow.sent for number in self.next_number), timeout_s)

@@ -1,0 +1,102 @@
+"""What the tests against a real Kafka share."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar
+
+import anyio
+import confluent_kafka
+
+from aiokafka_lead import Consumer, Producer, TopicPartition
+from aiokafka_lead.config import ConsumerOptions, ProducerOptions
+
+from .harness import KafkaCluster
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Record = Any
+"""A `ConsumerRecord` of bytes."""
+
+
+async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call what blocks (the harness, confluent-kafka) beside the event loop."""
+    return await anyio.to_thread.run_sync(functools.partial(function, *args, **kwargs))
+
+
+def make_producer(kafka: KafkaCluster, **options: Any) -> Producer:
+    """A producer with default options, but for what the release cannot do and for ``options``."""
+    defaults: ProducerOptions = {} if kafka.release.producer_ids else {"enable_idempotence": False}
+    return Producer(options.pop("bootstrap_servers", kafka.bootstrap()), **(defaults | options))  # type: ignore[typeddict-item]
+
+
+def make_consumer(kafka: KafkaCluster, **options: Any) -> Consumer:
+    """A consumer without a group that starts at the beginning."""
+    defaults: ConsumerOptions = {"auto_offset_reset": "earliest"}
+    servers = options.pop("bootstrap_servers", kafka.bootstrap())
+    return Consumer(bootstrap_servers=servers, **(defaults | options))  # type: ignore[typeddict-item]
+
+
+def partitions_of(topic: str, count: int) -> list[TopicPartition]:
+    """The first ``count`` partitions of a topic."""
+    return [TopicPartition(topic, partition) for partition in range(count)]
+
+
+async def read(consumer: Consumer, count: int, timeout_s: float = 60) -> list[Record]:
+    """Read until there are ``count`` records; all of those that came, if more do."""
+    records: list[Record] = []
+    with anyio.fail_after(timeout_s):
+        while len(records) < count:
+            for batch in (await consumer.getmany(timeout_ms=1000)).values():
+                records += batch
+    return records
+
+
+async def read_topic(kafka: KafkaCluster, topic: str, partitions: int, count: int, **options: Any) -> list[Record]:
+    """Read a topic from the beginning with a consumer of its own."""
+    async with make_consumer(kafka, **options) as consumer:
+        consumer.assign(partitions_of(topic, partitions))
+        return await read(consumer, count)
+
+
+def by_partition(records: Iterable[Record]) -> dict[int, list[Record]]:
+    """Records of one topic by partition, in the order in which they came."""
+    partitions: dict[int, list[Record]] = defaultdict(list)
+    for record in records:
+        partitions[record.partition].append(record)
+    return dict(partitions)
+
+
+def confluent_read(kafka: KafkaCluster, topic: str, partitions: int, **options: Any) -> list[confluent_kafka.Message]:
+    """Everything that is in a topic, as another client sees it."""
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap(),
+            "group.id": "judge",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "log_level": 0,
+            **options,
+        }
+    )
+    try:
+        consumer.assign([confluent_kafka.TopicPartition(topic, p, 0) for p in range(partitions)])
+        messages: list[confluent_kafka.Message] = []
+        open_partitions = set(range(partitions))
+        while open_partitions:
+            message = consumer.poll(30)
+            assert message is not None, f"{topic}: no answer within 30 s"
+            error = message.error()
+            if error is None:
+                messages.append(message)
+            elif error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
+                open_partitions.discard(message.partition())
+            else:
+                raise confluent_kafka.KafkaException(error)
+        return messages
+    finally:
+        consumer.close()

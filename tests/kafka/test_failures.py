@@ -1,0 +1,128 @@
+"""Brokers die, freeze and lose their leaderships while records flow: each arrives once, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+
+from aiokafka_lead import TopicPartition
+
+from .flow import Flow, Follower
+from .harness import KafkaCluster
+from .support import in_thread, make_consumer, make_producer, partitions_of, read
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+
+TopicName = Callable[[], str]
+
+_PARTITIONS = 6
+
+
+async def _while_records_flow(
+    kafka: KafkaCluster, topic: str, trouble: Callable[[Flow], Awaitable[None]], **options: object
+) -> Flow:
+    """Run ``trouble`` while an idempotent producer writes and a consumer reads; check what is stored and was read."""
+    await in_thread(kafka.create_topic, topic, partitions=_PARTITIONS, config={"min.insync.replicas": "2"})
+    async with (
+        make_producer(kafka, linger_ms=2, **options) as producer,
+        make_consumer(kafka) as consumer,
+        anyio.create_task_group() as tasks,
+    ):
+        flow = Flow(producer, topic, _PARTITIONS)
+        consumer.assign(partitions_of(topic, _PARTITIONS))
+        follower = Follower(consumer, _PARTITIONS)
+        tasks.start_soon(follower.run)
+        async with anyio.create_task_group() as sending:
+            await sending.start(flow.run)
+            await flow.progress(500)
+            await trouble(flow)
+            await flow.progress(500)
+            flow.stop()
+        flow.assert_all_acknowledged()
+        await follower.caught_up(flow)
+        tasks.cancel_scope.cancel()
+    await flow.assert_stored_once_in_order(kafka)
+    return flow
+
+
+async def test_a_leader_is_killed_and_comes_back(kafka: KafkaCluster, topic_name: TopicName) -> None:
+    topic = topic_name()
+
+    async def trouble(flow: Flow) -> None:
+        leader = await in_thread(kafka.leader, topic)
+        kafka.kill(leader)
+        await flow.progress(500)
+        await in_thread(kafka.start_broker, leader)
+        await in_thread(kafka.wait_in_sync, topic)
+
+    await _while_records_flow(kafka, topic, trouble)
+
+
+async def test_a_leader_shuts_down_in_order(kafka: KafkaCluster, topic_name: TopicName) -> None:
+    topic = topic_name()
+
+    async def trouble(flow: Flow) -> None:
+        leader = await in_thread(kafka.leader, topic)
+        await in_thread(kafka.terminate, leader)
+        await flow.progress(500)
+        await in_thread(kafka.start_broker, leader)
+        await in_thread(kafka.wait_in_sync, topic)
+
+    await _while_records_flow(kafka, topic, trouble)
+
+
+async def test_a_leader_freezes_with_its_connections_open(kafka: KafkaCluster, topic_name: TopicName) -> None:
+    """The frozen broker answers nothing and closes nothing; awake again, it still takes itself for the leader."""
+    topic = topic_name()
+
+    async def trouble(flow: Flow) -> None:
+        leader = await in_thread(kafka.leader, topic)
+        kafka.pause(leader)
+        try:
+            await flow.progress(500)
+        finally:
+            kafka.resume(leader)
+        await in_thread(kafka.wait_in_sync, topic)
+
+    await _while_records_flow(kafka, topic, trouble, request_timeout_ms=2000)
+
+
+async def test_leaders_move_by_election(kafka: KafkaCluster, topic_name: TopicName) -> None:
+    topic = topic_name()
+
+    async def trouble(flow: Flow) -> None:
+        for _ in range(2):
+            for partition in range(_PARTITIONS):
+                await in_thread(kafka.move_leader, topic, partition)
+            await flow.progress(100)
+
+    flow = await _while_records_flow(kafka, topic, trouble)
+    assert flow.slowest_s < 10
+
+
+async def test_leaders_move_on_a_release_without_hints(kafka_old: KafkaCluster, topic_name: TopicName) -> None:
+    topic = topic_name()
+
+    async def trouble(flow: Flow) -> None:
+        for partition in range(_PARTITIONS):
+            await in_thread(kafka_old.move_leader, topic, partition)
+        await flow.progress(100)
+
+    await _while_records_flow(kafka_old, topic, trouble)
+
+
+async def test_a_topic_is_deleted_and_made_anew_under_both_clients(kafka: KafkaCluster, topic_name: TopicName) -> None:
+    topic = await in_thread(kafka.create_topic, topic_name(), partitions=1)
+    tp = TopicPartition(topic, 0)
+    async with make_producer(kafka) as producer, make_consumer(kafka) as consumer:
+        consumer.assign([tp])
+        for i in range(10):
+            await producer.send_and_wait(topic, b"first %d" % i)
+        assert [r.value for r in await read(consumer, 10)] == [b"first %d" % i for i in range(10)]
+        await in_thread(kafka.delete_topic, topic)
+        await in_thread(kafka.create_topic, topic, partitions=1)
+        metas = [await producer.send_and_wait(topic, b"second %d" % i) for i in range(5)]
+        assert [meta.offset for meta in metas] == list(range(5))
+        assert [r.value for r in await read(consumer, 5)] == [b"second %d" % i for i in range(5)]

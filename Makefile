@@ -72,12 +72,12 @@ $(PY):
 
 $(CORE): pyproject.toml | $(PY)
 	@echo "Installing aiokafka-lead in $(VENV)"
-	@$(PIP) --editable .
+	@AIOKAFKA_LEAD_PURE=1 $(PIP) --editable .
 	@touch $@
 
 $(DEV): $(CORE)
 	@echo "Installing what the tests and checks need in $(VENV)"
-	@$(PIP) --editable '.[dev]'
+	@AIOKAFKA_LEAD_PURE=1 $(PIP) --editable '.[dev]'
 	@touch $@
 
 # Python prefers a compiled module, so that an old one would hide a change of its source.

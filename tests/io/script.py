@@ -30,6 +30,8 @@ from aiokafka_lead.errors import ClientClosedError, KafkaError
 
 HOST = "127.0.0.1"
 
+GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
+
 SPOKEN = (
     ApiVersionsRequest,
     FetchRequest,
@@ -84,7 +86,7 @@ class Peer:
         try:
             while True:
                 await self.stream.receive()
-        except (anyio.EndOfStream, anyio.BrokenResourceError):
+        except GONE:
             return
 
     async def serve_heartbeats(self) -> None:
@@ -92,7 +94,7 @@ class Peer:
         try:
             while True:
                 await self.answer(await self.read(), HeartbeatResponse())
-        except (anyio.EndOfStream, anyio.BrokenResourceError):
+        except GONE:
             return
 
 
@@ -116,7 +118,7 @@ async def serve(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIte
         async with stream:
             try:
                 await handler(Peer(stream))
-            except (anyio.EndOfStream, anyio.BrokenResourceError):
+            except GONE:
                 return
 
     tcp = await anyio.create_tcp_listener(local_host=HOST)

@@ -66,7 +66,9 @@ def decode_from(message: type[M], version: int, view: memoryview, position: int)
         gc.disable()
     try:
         decoded, position = decoder(_plain(view), position, len(view), view)
-    except (struct.error, IndexError, ValueError, OverflowError) as error:
+    except IndexError:
+        raise MalformedMessageError(f"{message.__name__} version {version}: ends before its last field") from None
+    except (struct.error, ValueError, OverflowError) as error:
         raise MalformedMessageError(f"{message.__name__} version {version}: {error}") from error
     except MalformedMessageError as error:
         raise MalformedMessageError(f"{message.__name__} version {version}: {error.message}") from None

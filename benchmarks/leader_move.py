@@ -1,0 +1,144 @@
+"""Every leader moves twice under a steady load: KIP-951's micro-benchmark, scaled to one machine.
+
+``python -m benchmarks leader_move [--real HOST:PORT,...] [--runs 3]``: on the embedded cluster (in a process of its own),
+and on a real one where it is named, with every broker's address. Each client's load is a process of its own, turn by turn
+on the same cluster; beside each, a prober shows how long the brokers had no leader. Writes a table, JSON and an SVG.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiokafka_lead import AdminClient, TopicPartition
+from aiokafka_lead.admin import NewTopic
+
+from .stats import latency_picture, latency_row, table
+
+CLIENTS = {"lead": "aiokafka_lead", "lead-no-hints": "aiokafka_lead, hints off", "aiokafka": "aiokafka", "confluent": "confluent-kafka"}
+PARTITIONS = 100
+CHUNK = 10
+"""Partitions moved at a time."""
+SETTLE_S = 2.0
+"""Steady load before the first and after the last move."""
+
+
+@asynccontextmanager
+async def embedded_cluster() -> AsyncIterator[str]:
+    """An embedded cluster in a process of its own; its bootstrap servers."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "aiokafka_lead.testing", "--brokers", "3", "--port", "0", stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        yield (await process.stdout.readline()).decode().split()[-1]
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def rotate(admin: AdminClient, topic: str, pause_s: float) -> None:
+    """Make the next replica of every partition its leader, some partitions at a time."""
+    described = (await admin.describe_topics([topic]))[topic].partitions
+    for first in range(0, PARTITIONS, CHUNK):
+        chunk = described[first : first + CHUNK]
+        await admin.alter_partition_reassignments(
+            {TopicPartition(topic, p.partition): [*p.replicas[1:], p.replicas[0]] for p in chunk}
+        )
+        await admin.elect_leaders([TopicPartition(topic, p.partition) for p in chunk])
+        await asyncio.sleep(pause_s)
+
+
+async def measure(client: str, bootstrap: str, options: argparse.Namespace) -> dict[str, Any]:
+    """One client's run, with the brokers' own gaps beside it."""
+    topic = f"leader-move-{uuid.uuid4().hex[:8]}"
+    async with AdminClient(bootstrap) as admin:
+        await admin.create_topics([NewTopic(topic, PARTITIONS, 3)])
+        every_broker = ",".join(f"{b.host}:{b.port}" for b in (await admin.describe_cluster()).brokers)
+        load = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "benchmarks.load", client, "--bootstrap", bootstrap, "--topic", topic,
+            "--partitions", str(PARTITIONS), "--rate", str(options.rate), "--seconds", str(options.seconds),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        assert load.stderr is not None
+        while (line := await load.stderr.readline()) and line != b"ready\n":
+            pass
+        prober = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "benchmarks.prober", "--bootstrap", every_broker, "--topic", topic,
+            "--partitions", str(PARTITIONS), "--seconds", str(options.seconds - 1), stdout=subprocess.PIPE,
+        )  # fmt: skip
+        output = asyncio.create_task(load.communicate())
+        pause_s = (options.seconds - 2 * SETTLE_S) / (2 * PARTITIONS / CHUNK) * 0.7
+        await asyncio.sleep(SETTLE_S)
+        await rotate(admin, topic, pause_s)
+        await rotate(admin, topic, pause_s)
+        stdout, stderr = await output
+        if load.returncode:
+            raise RuntimeError(f"{client} failed: {stderr.decode()[-2000:]}")
+        gaps, _ = await prober.communicate()
+        await admin.delete_topics([topic])
+    return {**json.loads(stdout), "leaderless": json.loads(gaps)}
+
+
+async def compare(title: str, bootstrap: str, options: argparse.Namespace) -> None:
+    """Every client, turn by turn, as often as asked for; the results go to the screen and to files."""
+    await measure("lead", bootstrap, argparse.Namespace(rate=options.rate, seconds=8))  # warms the brokers up
+    runs: dict[str, list[dict[str, Any]]] = {client: [] for client in CLIENTS}
+    for _ in range(options.runs):
+        for client, results in runs.items():
+            results.append(await measure(client, bootstrap, options))
+    rows: list[list[object]] = []
+    for client, results in runs.items():
+        for result in results:
+            gaps = sorted(ms for _, ms in result["leaderless"])
+            rows.append(
+                [CLIENTS[client], *latency_row([ms for _, ms in result["samples"]]),
+                 result["failed"], gaps[-1] if gaps else 0.0, result["cpu_us_per_record"]]
+            )  # fmt: skip
+    print(f"\n{title}: send to acknowledgement in ms; the brokers' longest time without a leader; client CPU\n")
+    print(table(["client", "p50", "p99", "p99.9", "max", "failed", "leaderless", "us/record"], rows))
+    options.out.mkdir(parents=True, exist_ok=True)
+    name = options.out / f"leader_move_{title.split()[0].lower()}"
+    series = {}
+    for client, results in runs.items():
+        start = min(at for at, _ in results[-1]["samples"])
+        series[CLIENTS[client]] = [(at - start, ms) for at, ms in results[-1]["samples"]]
+    name.with_suffix(".svg").write_text(
+        latency_picture(f"{title}: every leader moves twice, {options.rate:g} records/s, acks=all", series)
+    )
+    name.with_suffix(".json").write_text(
+        json.dumps({client: [{k: v for k, v in r.items() if k != "samples"} for r in rs] for client, rs in runs.items()})
+    )
+
+
+async def run(options: argparse.Namespace) -> None:
+    """The embedded cluster, and the real one where it is named."""
+    if not options.only_real:
+        async with embedded_cluster() as bootstrap:
+            await compare("Embedded cluster", bootstrap, options)
+    if options.real:
+        options.rate = options.real_rate
+        await compare("Real Apache Kafka", options.real, options)
+
+
+def main(arguments: list[str]) -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(
+        "benchmarks leader_move", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--real", help="a real cluster's bootstrap servers")
+    parser.add_argument("--only-real", action="store_true")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--rate", type=float, default=2000)
+    parser.add_argument("--real-rate", type=float, default=300, help="two cores carry three JVMs, a client and a prober")
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))
+    asyncio.run(run(parser.parse_args(arguments)))

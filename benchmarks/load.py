@@ -1,0 +1,186 @@
+"""A steady load from one client in a process of its own; every record's latency goes to standard output as JSON.
+
+``python -m benchmarks.load CLIENT --bootstrap HOST:PORT --topic T --partitions N ...``: CLIENT is ``lead``,
+``lead-no-hints``, ``aiokafka`` or ``confluent``. A line ``ready`` is written to standard error when the load begins.
+Records go to the partitions in turn, each at its time whether earlier ones are acknowledged or not (an open loop).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+Send = Callable[[int, bytes, Callable[[bool], None]], "asyncio.Future[None] | None"]
+"""Sends a value to a partition and calls back, from any thread, with whether it was acknowledged."""
+
+
+@asynccontextmanager
+async def lead(options: argparse.Namespace, *, leader_hint_policy: str = "trust") -> AsyncIterator[object]:
+    from aiokafka_lead import Producer
+
+    async with Producer(
+        options.bootstrap,
+        linger_ms=0,
+        batch_size=16384,
+        retry_backoff_ms=options.retry_backoff_ms,
+        leader_hint_policy=leader_hint_policy,  # type: ignore[arg-type]
+    ) as producer:
+        waiting: set[asyncio.Task[None]] = set()
+
+        async def send(partition: int, value: bytes, acknowledged: Callable[[bool], None]) -> None:
+            delivery = await producer.send(options.topic, value, partition=partition)
+
+            async def confirm() -> None:
+                try:
+                    await delivery
+                except Exception:
+                    acknowledged(False)
+                else:
+                    acknowledged(True)
+
+            task = asyncio.create_task(confirm())
+            waiting.add(task)
+            task.add_done_callback(waiting.discard)
+
+        yield send
+        await producer.flush()
+
+
+@asynccontextmanager
+async def aiokafka(options: argparse.Namespace) -> AsyncIterator[object]:
+    from aiokafka import AIOKafkaProducer
+
+    producer = AIOKafkaProducer(
+        bootstrap_servers=options.bootstrap,
+        acks="all",
+        enable_idempotence=True,
+        linger_ms=0,
+        max_batch_size=16384,
+        retry_backoff_ms=options.retry_backoff_ms,
+    )
+    await producer.start()
+
+    async def send(partition: int, value: bytes, acknowledged: Callable[[bool], None]) -> None:
+        future = await producer.send(options.topic, value, partition=partition)
+        future.add_done_callback(lambda done: acknowledged(done.exception() is None))
+
+    try:
+        yield send
+        await producer.flush()
+    finally:
+        await producer.stop()
+
+
+@asynccontextmanager
+async def confluent(options: argparse.Namespace) -> AsyncIterator[object]:
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": options.bootstrap,
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 0,
+            "batch.size": 16384,
+            "retry.backoff.ms": options.retry_backoff_ms,
+        }
+    )
+    stopped = threading.Event()
+
+    def poll() -> None:
+        while not stopped.is_set():
+            producer.poll(0.1)
+
+    thread = threading.Thread(target=poll, daemon=True)
+    thread.start()
+
+    async def send(partition: int, value: bytes, acknowledged: Callable[[bool], None]) -> None:
+        producer.produce(
+            options.topic, value, partition=partition, on_delivery=lambda error, _: acknowledged(error is None)
+        )
+
+    try:
+        yield send
+        await asyncio.to_thread(producer.flush, 60)
+    finally:
+        stopped.set()
+        thread.join()
+
+
+CLIENTS = {
+    "lead": lead,
+    "lead-no-hints": lambda options: lead(options, leader_hint_policy="off"),
+    "aiokafka": aiokafka,
+    "confluent": confluent,
+}
+
+
+async def run(options: argparse.Namespace) -> dict[str, object]:
+    """Warm up, then send at the rate asked for; samples are [wall-clock second of the send, milliseconds]."""
+    samples: list[tuple[float, float]] = []
+    failed = 0
+    value = b"x" * options.size
+    async with CLIENTS[options.client](options) as send:
+        # A fresh topic's, and a fresh JVM's, first batches are slow and hide everything else.
+        warm = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        left = options.partitions * 3
+
+        def warmed(_: bool) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                loop.call_soon_threadsafe(warm.set)
+
+        for index in range(options.partitions * 3):
+            await send(index % options.partitions, value, warmed)
+        await warm.wait()
+        print("ready", file=sys.stderr, flush=True)
+        started = time.monotonic()
+        cpu = resource.getrusage(resource.RUSAGE_SELF)
+        count = 0
+        while (elapsed := time.monotonic() - started) < options.seconds:
+            while count < elapsed * options.rate:
+                wall, sent_at = time.time(), time.monotonic()
+
+                def acknowledged(ok: bool, wall: float = wall, sent_at: float = sent_at) -> None:
+                    nonlocal failed
+                    samples.append((wall, (time.monotonic() - sent_at) * 1000))
+                    failed += not ok
+
+                await send(count % options.partitions, value, acknowledged)
+                count += 1
+            await asyncio.sleep(0.0005)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "client": options.client,
+        "sent": count,
+        "failed": failed,
+        "cpu_us_per_record": (used.ru_utime + used.ru_stime - cpu.ru_utime - cpu.ru_stime) / count * 1e6,
+        "samples": samples,
+    }
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("client", choices=list(CLIENTS))
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--partitions", type=int, default=100)
+    parser.add_argument("--rate", type=float, default=2000)
+    parser.add_argument("--size", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--retry-backoff-ms", type=int, default=100)
+    json.dump(asyncio.run(run(parser.parse_args())), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Figures from samples, tables for terminals and Markdown, and a picture of latency over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """The value below which ``share`` (0 to 1) of the ordered values lie; NaN where there are none."""
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else math.nan
+
+
+def latency_row(values: Sequence[float]) -> list[float]:
+    """p50, p99, p99.9 and max."""
+    ordered = sorted(values)
+    return [percentile(ordered, share) for share in (0.5, 0.99, 0.999, 1.0)]
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A Markdown table, aligned so that it reads well as plain text: the first column left, the others right."""
+    cells = [[_cell(value) for value in row] for row in (header, *rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+
+    def line(row: Sequence[str]) -> str:
+        first, *others = zip(row, widths, strict=True)
+        return "| " + " | ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]) + " |"
+
+    rule = "|" + "|".join("-" * (width + 1) + ("-" if column == 0 else ":") for column, width in enumerate(widths)) + "|"
+    return "\n".join([line(cells[0]), rule, *map(line, cells[1:])])
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+_COLOURS = ("#1b7f4d", "#c9871f", "#b3382c", "#4c5fb8", "#777777")
+_WIDTH, _PANEL, _LEFT, _TOP = 920, 150, 70, 40
+
+
+def latency_picture(title: str, series: Mapping[str, Sequence[tuple[float, float]]], marks: Sequence[float] = ()) -> str:
+    """An SVG: one panel per client, every sample (seconds, milliseconds) a dot on one logarithmic scale.
+
+    ``marks`` are seconds at which something happened; each is a thin vertical line in every panel.
+    """
+    seconds = max((at for samples in series.values() for at, _ in samples), default=1.0)
+    highest = max((ms for samples in series.values() for _, ms in samples), default=1.0)
+    decades = (-1, max(1, math.ceil(math.log10(max(highest, 1.0)))))
+    height = _TOP + len(series) * _PANEL + 30
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
+        'font-family="sans-serif" font-size="12">',
+        f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
+        f'<text x="{_LEFT}" y="22" font-size="15" font-weight="bold">{escape(title)}</text>',
+    ]
+
+    def x(at: float) -> float:
+        return _LEFT + at / seconds * (_WIDTH - _LEFT - 20)
+
+    for index, (name, samples) in enumerate(series.items()):
+        top, bottom = _TOP + index * _PANEL + 18, _TOP + (index + 1) * _PANEL - 8
+
+        def y(ms: float, top: float = top, bottom: float = bottom) -> float:
+            share = (math.log10(max(ms, 10 ** decades[0])) - decades[0]) / (decades[1] - decades[0])
+            return bottom - share * (bottom - top)
+
+        out.append(f'<text x="{_LEFT}" y="{top - 5}" fill="{_COLOURS[index % len(_COLOURS)]}">{escape(name)}</text>')
+        for decade in range(decades[0], decades[1] + 1):
+            level = y(10**decade)
+            out.append(f'<line x1="{_LEFT}" x2="{_WIDTH - 20}" y1="{level:.1f}" y2="{level:.1f}" stroke="#ddd"/>')
+            out.append(f'<text x="{_LEFT - 6}" y="{level + 4:.1f}" text-anchor="end">{10**decade:g} ms</text>')
+        for mark in marks:
+            out.append(f'<line x1="{x(mark):.1f}" x2="{x(mark):.1f}" y1="{top}" y2="{bottom}" stroke="#cde"/>')
+        out.append(f'<g fill="{_COLOURS[index % len(_COLOURS)]}">')
+        out += [f'<circle cx="{at_x}" cy="{at_y}" r="1.3"/>' for at_x, at_y in _thinned(samples, x, y)]
+        out.append("</g>")
+    out.append(f'<text x="{_WIDTH - 20}" y="{height - 10}" text-anchor="end">{seconds:.0f} s</text></svg>')
+    return "\n".join(out)
+
+
+def _thinned(samples: Sequence[tuple[float, float]], x: object, y: object) -> list[tuple[str, str]]:
+    """Each dot once: samples that fall on the same half pixel are drawn as one."""
+    assert callable(x)
+    assert callable(y)
+    return sorted({(f"{round(x(at) * 2) / 2:g}", f"{round(y(ms) * 2) / 2:g}") for at, ms in samples})

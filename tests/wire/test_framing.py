@@ -126,7 +126,9 @@ def test_large_records_pass_through(version: int) -> None:
     assert unframed(chunks) == unframed(encode_request(produce(bytes(large)), version, 1, None))
     decoded = decode_request(unframed(chunks)).request
     assert isinstance(decoded, ProduceRequest)
-    assert decoded.topic_data[0].partition_data[0].records == large
+    records = decoded.topic_data[0].partition_data[0].records
+    assert records is not None
+    assert bytes(records) == large
 
 
 @pytest.mark.parametrize("version", [8, 9])

@@ -24,6 +24,9 @@ class Wakeable(Protocol):
     def set_result(self, value: None, /) -> None:
         """Wake them."""
 
+    async def wait(self) -> None:
+        """Wait to be woken."""
+
 
 class BatchOutcome:
     """The fate of one batch's records: acknowledged, failed, or divided among the batches that it was split into.
@@ -203,6 +206,17 @@ class DeliveryBatch:
         """The next ``count`` records went to this batch; one time for all of them, or one for each."""
         self._runs.append((outcome, first, count, timestamps_ms))
         self._size += count
+
+    def add_delivery(self, delivery: Delivery) -> None:
+        """The next record is this one."""
+        outcome, index, time_ms = delivery._outcome, delivery._index, delivery._timestamp_ms
+        if self._runs:
+            last, first, count, times = self._runs[-1]
+            if last is outcome and first + count == index and times == time_ms:
+                self._runs[-1] = (last, first, count + 1, times)
+                self._size += 1
+                return
+        self.add(outcome, index, 1, time_ms)
 
     def add_failed(self, error: KafkaError, count: int = 1) -> None:
         """The next ``count`` records were refused."""

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from ..errors import (
+    BrokerError,
     CorruptRecordError,
     DeliveryTimeoutError,
     DuplicateSequenceNumberError,
@@ -91,7 +92,7 @@ class BatchResolver:
         else:
             out_of_line = self._idempotent and isinstance(error, _OUT_OF_LINE)
             retriable = error.retriable or out_of_line
-            if (retriable and not isinstance(error, _NEVER_APPENDED)) or isinstance(error, UnknownServerError):
+            if _may_be_appended(error):
                 batch.in_doubt = True
             if out_of_line and batch.piece and batch.in_doubt and queue.batches[0] is batch:
                 retriable = False  # the whole may be in the log, and its pieces would be there twice
@@ -101,13 +102,27 @@ class BatchResolver:
                 self._requeue(batch, node_id, error, now, out_of_line, log_start_offset, tells_leaders)
         self._settle(queue, now)
 
-    def not_sent(self, batch: ProducerBatch, error: KafkaError, now: float) -> None:
-        """The request could not even be written for a reason that will not pass."""
+    def not_sent(self, batch: ProducerBatch, node_id: int, error: KafkaError, now: float) -> None:
+        """The request did not even leave: the connection was lost just before, or the broker is too old for it."""
+        in_doubt = batch.in_doubt
+        if error.retriable:
+            self.refused(batch, node_id, error, now)
+            batch.in_doubt = in_doubt
+            return
         queue = batch.queue
         queue.in_flight -= 1
         batch.in_flight = False
         self._give_up(batch, error, None)
         self._settle(queue, now)
+
+    def fail_ready(self, node_id: int, error: KafkaError, now: float) -> None:
+        """Nothing can be sent to the broker, and waiting will not help: give up what is ready for it."""
+        for queue in list(self._schedule.ready.get(node_id, ())):
+            for batch in list(queue.batches):
+                if not batch.in_flight:
+                    batch.last_error = error
+                    self._give_up(batch, type(error)(error.message), None)
+            self._settle(queue, now)
 
     def _acknowledge(
         self, batch: ProducerBatch, node_id: int, base_offset: int, log_append_time_ms: int, now: float
@@ -279,6 +294,13 @@ class BatchResolver:
             return f"{text}; no producer id could be had"
         why = self._explain(queue.leader_id)
         return f"{text}; {why}" if why else text
+
+
+def _may_be_appended(error: KafkaError) -> bool:
+    """Whether the attempt that ended so may be in the log."""
+    if not isinstance(error, BrokerError) or isinstance(error, UnknownServerError):
+        return True
+    return error.retriable and not isinstance(error, _NEVER_APPENDED)
 
 
 def _fate(batch: ProducerBatch) -> str:

@@ -1,0 +1,324 @@
+"""The task that moves batches from the accumulator to the brokers.
+
+It never polls: records that are ready, a connection that has room, new metadata, an answer, and the deadline of
+something that lingers, backs off or expires wake it. Answers are taken in where they arrive, in the connection's
+callback.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import anyio.lowlevel
+
+from .._core.accumulator import Accumulator
+from .._core.append import ProducerBatch
+from .._core.backoff import Backoff
+from .._core.buffer_memory import MemoryClaim
+from .._core.delivery import BatchOutcome
+from .._core.metadata import ClusterSnapshot
+from .._core.produce import SentBatches, produce_request, produce_version, read_answers, read_hints
+from .._core.producer_metrics import ProducerMetrics
+from .._core.resolver import BatchResolver
+from .._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from .._wire.messages.produce import ProduceResponse
+from ..config import ProducerConfig
+from ..errors import (
+    BufferFull,
+    KafkaError,
+    WrongEventLoopError,
+    error_for_code,
+)
+from .brokers import Brokers, Connection, Lane, NodeState
+from .loop import Signal, Waiter, loop_token
+from .metadata_actor import MetadataActor
+
+__all__ = ["Sender"]
+
+_log = logging.getLogger("aiokafka_lead.producer")
+
+_INT32_MAX = 2**31 - 1
+_REQUESTS_AT_A_TIME = 16
+"""Requests to one broker in one go, where no answers hold them back (acks=0)."""
+
+AskAny = Callable[[InitProducerIdRequest], Awaitable[InitProducerIdResponse]]
+
+
+class Sender:
+    """Owns the accumulator, and sends what is ready in it."""
+
+    def __init__(self, config: ProducerConfig, brokers: Brokers, metadata: MetadataActor, ask_any: AskAny) -> None:
+        """``ask_any`` sends a request to whichever broker has the least to do."""
+        self.accumulator = Accumulator(config, self._park, self._notify)
+        self._resolver = BatchResolver(self.accumulator, config.retries, self._explain)
+        self._config = config
+        self._brokers = brokers
+        self._metadata = metadata
+        self._ask_any = ask_any
+        self._wake = Signal()
+        self._identity_wanted = Signal()
+        """Wakes the task that gets producer ids."""
+        self._loop: object | None = None
+        self._working = False
+        """While it works it sees what comes up, and need not be woken."""
+        self._hinted: list[tuple[str, int]] | None = None
+        """The partitions whose hints are being merged, while they are."""
+        self._blocked: set[Waiter[None]] = set()
+        """Sends that wait for memory."""
+
+    # --- its life -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Listen to connections and metadata. Then `run` and `keep_identity` are to be run as tasks."""
+        self._loop = loop_token()
+        self._brokers.add_listener(self._on_node)
+        self._metadata.add_listener(self._on_snapshot)
+        self.accumulator.on_snapshot(self._metadata.snapshot, time.monotonic())
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        while True:
+            more = self._work()
+            if more:
+                await anyio.lowlevel.checkpoint()
+                continue
+            due = self.accumulator.next_at()
+            await self._wake.wait(None if due is None else max(0.0, due - time.monotonic()))
+
+    def abort(self, make_error: Callable[[str], KafkaError]) -> None:
+        """Give up every record that is pending; ``make_error`` takes a text that says what became of it."""
+        self._resolver.abort(make_error, time.monotonic())
+        blocked, self._blocked = self._blocked, set()
+        for waiter in blocked:
+            waiter.set_error(make_error("not taken"))
+
+    def metrics(self) -> ProducerMetrics:
+        """The counts of this moment."""
+        accumulator = self.accumulator
+        return accumulator.counters.snapshot(
+            sequence_restarts=accumulator.identity.restarts if accumulator.identity is not None else 0,
+            buffer_used_bytes=accumulator.memory.used,
+            batches_pending=accumulator.pending,
+            metadata=self._metadata.metrics(),
+        )
+
+    # --- what callers wait for ----------------------------------------------------------------------------------------
+
+    async def reserve(self, size: int, timeout_s: float) -> MemoryClaim:
+        """Memory for a record, to be released by the caller. Raises `BufferFull` when it takes too long."""
+        waiter: Waiter[None] = Waiter()
+        claim = self.accumulator.claim(size, lambda: waiter.set_result(None), time.monotonic())
+        self._blocked.add(waiter)
+        try:
+            await waiter.wait(timeout_s)
+        except TimeoutError:
+            self.accumulator.memory.release(claim)
+            raise BufferFull(
+                f"no room for {size} bytes within max_block_ms ({self._config.max_block_ms:g}): "
+                f"buffer_memory ({self._config.buffer_memory}) is full of records that are not acknowledged"
+            ) from None
+        except BaseException:
+            self.accumulator.memory.release(claim)
+            raise
+        finally:
+            self._blocked.discard(waiter)
+        return claim
+
+    async def flush(self, timeout_s: float | None) -> None:
+        """Until every record that is pending now is acknowledged or failed. Raises TimeoutError."""
+        waiter: Waiter[None] = Waiter()
+        ticket = self.accumulator.start_flush(lambda: waiter.set_result(None), time.monotonic())
+        if ticket is None:
+            return
+        try:
+            await waiter.wait(timeout_s)
+        finally:
+            self.accumulator.end_flush(ticket)
+
+    async def _park(self, outcome: BatchOutcome) -> None:
+        if loop_token() is not self._loop:
+            raise WrongEventLoopError
+        if outcome.waiter is None:
+            outcome.waiter = Waiter()
+        await outcome.waiter.wait()
+
+    # --- what wakes it ------------------------------------------------------------------------------------------------
+
+    def _notify(self) -> None:
+        if not self._working:
+            self._wake.set()
+
+    def _on_node(self, node_id: int) -> None:
+        if node_id in self.accumulator.schedule.ready:
+            self._notify()
+
+    def _on_snapshot(self, snapshot: ClusterSnapshot) -> None:
+        if self._hinted is None:
+            self.accumulator.on_snapshot(snapshot, time.monotonic())
+        else:
+            self.accumulator.on_hints(snapshot, self._hinted, time.monotonic())
+
+    # --- sending ------------------------------------------------------------------------------------------------------
+
+    def _work(self) -> bool:
+        """Do all there is to do now; whether more is left."""
+        accumulator = self.accumulator
+        now = time.monotonic()
+        self._working = True
+        try:
+            accumulator.sealed_unseen = 0
+            accumulator.schedule.poll(now)
+            self._resolver.expire(now)
+            more = False
+            for node_id in list(accumulator.schedule.ready):
+                more = self._serve(node_id, now) or more
+            if accumulator.schedule.leaderless:
+                self._look_for_leaders()
+            if accumulator.pending and accumulator.identity is not None and accumulator.identity.producer_id < 0:
+                self._identity_wanted.set()
+            return more
+        finally:
+            self._working = False
+
+    def _serve(self, node_id: int, now: float) -> bool:
+        accumulator = self.accumulator
+        connection = self._brokers.ready(node_id, Lane.DATA)
+        if connection is None:
+            self._not_connected(node_id, now)
+            return False
+        for _ in range(_REQUESTS_AT_A_TIME):
+            if not connection.can_send():
+                accumulator.nodes.blocked(node_id, now)
+                return False
+            batches = accumulator.drain(node_id, now)
+            if not batches:
+                return False
+            self._submit(connection, batches, now)
+        return node_id in accumulator.schedule.ready
+
+    def _not_connected(self, node_id: int, now: float) -> None:
+        self.accumulator.nodes.blocked(node_id, now)
+        error = self._brokers.last_error(node_id)
+        if error is not None and not error.retriable:
+            # Wrong credentials, say: that does not pass by waiting.
+            self._resolver.fail_ready(node_id, error, now)
+        if self._brokers.state(node_id) is NodeState.BACKOFF:
+            self._metadata.request_update()
+
+    def _look_for_leaders(self) -> None:
+        for name in {queue.topic.name for queue in self.accumulator.schedule.leaderless}:
+            self._metadata.use_topic(name)
+        self._metadata.request_update()
+
+    def _submit(self, connection: Connection, batches: list[ProducerBatch], now: float) -> None:
+        config = self._config
+        node_id = connection.node_id
+        try:
+            version = produce_version(connection.versions, batches, config.compression_type)
+            timeout_ms = min(round(config.request_timeout_ms), _INT32_MAX)
+            request, topic_ids, size = produce_request(batches, version, config.acks, timeout_ms)
+            sent = SentBatches(node_id, connection.label, version, batches, topic_ids)
+            self.accumulator.counters.bytes_sent += size
+            for name in topic_ids:
+                self._metadata.use_topic(name)
+            connection.submit(request, partial(self._on_done, sent), version=version, expect_response=config.acks != 0)
+        except KafkaError as error:
+            for batch in batches:
+                self._resolver.not_sent(batch, node_id, error, now)
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def _on_done(self, sent: SentBatches, response: ProduceResponse | None, error: KafkaError | None) -> None:
+        now = time.monotonic()
+        if error is not None:
+            for batch in sent.batches:
+                self._resolver.refused(batch, sent.node_id, error, now)
+            self._metadata.request_update()
+        elif response is None:  # acks=0
+            for batch in sent.batches:
+                self._resolver.acknowledged(batch, sent.node_id, -1, -1, now)
+        else:
+            self._on_response(sent, response, now)
+        self._notify()
+
+    def _on_response(self, sent: SentBatches, response: ProduceResponse, now: float) -> None:
+        answers = read_answers(sent, response)
+        stale = False
+        for answer in answers:
+            if answer.error is not None and answer.error.refreshes_metadata:
+                stale = True
+        if stale:
+            self._take_hints(sent, response)
+        for answer in answers:
+            if answer.error is None:
+                self._resolver.acknowledged(
+                    answer.batch, sent.node_id, answer.base_offset, answer.log_append_time_ms, now
+                )
+            else:
+                self._resolver.refused(
+                    answer.batch,
+                    sent.node_id,
+                    answer.error,
+                    now,
+                    log_start_offset=answer.log_start_offset,
+                    tells_leaders=sent.tells_leaders,
+                    record_errors=answer.record_errors,
+                )
+
+    def _take_hints(self, sent: SentBatches, response: ProduceResponse) -> None:
+        hints = read_hints(sent, response)
+        if not hints:
+            self._metadata.request_update()
+            return
+        self._hinted = [(hint.topic, hint.partition) for hint in hints]
+        try:
+            self._metadata.offer_hints(hints)
+        finally:
+            self._hinted = None
+
+    def _explain(self, node_id: int) -> str:
+        """What keeps batches from a node, for the message of one that expires."""
+        error = self._brokers.last_error(node_id)
+        return f"broker {node_id} cannot be reached: {error}" if error is not None else ""
+
+    # --- the producer id ----------------------------------------------------------------------------------------------
+
+    async def keep_identity(self) -> None:
+        """Get a producer id at the start and whenever another one is needed, until cancelled."""
+        identity = self.accumulator.identity
+        assert identity is not None
+        backoff = Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
+        failures = 0
+        while True:
+            if identity.producer_id >= 0:
+                failures = 0
+                await self._identity_wanted.wait()
+                continue
+            error = await self._get_producer_id()
+            if error is None:
+                continue
+            failures += 1
+            if not error.retriable:
+                self._resolver.abort(partial(_no_producer_id, error), time.monotonic())
+                await self._identity_wanted.wait()
+            await anyio.sleep(backoff.delay_s(failures))
+
+    async def _get_producer_id(self) -> KafkaError | None:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_INT32_MAX)
+        try:
+            response = await self._ask_any(request)
+        except KafkaError as error:
+            return error
+        if response.error_code:
+            kind = error_for_code(response.error_code)
+            _log.warning("no producer id: %s", kind().message)
+            return kind(f"InitProducerId: {kind().message}")
+        self.accumulator.on_producer_id(response.producer_id, response.producer_epoch, time.monotonic())
+        return None
+
+
+def _no_producer_id(error: KafkaError, fate: str) -> KafkaError:
+    return type(error)(f"no producer id could be had, so the records were {fate}: {error.message}")

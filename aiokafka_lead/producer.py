@@ -1,0 +1,358 @@
+"""The producer: records into Kafka topics."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self
+
+import anyio
+
+from ._core.delivery import Delivery, DeliveryBatch
+from ._core.producer_metrics import ProducerMetrics
+from ._core.producer_record import ANY_PARTITION, check_headers, check_partition, check_timestamp, check_topic, to_bytes
+from ._io.loop import Waiter
+from ._io.record_intake import PreparedRecord, RecordIntake
+from ._io.sender import Sender
+from .client import Client
+from .config import ProducerConfig, ProducerOptions, Serializer
+from .errors import (
+    BufferFull,
+    ClientClosedError,
+    ConfigError,
+    KafkaError,
+    RequestTimedOutError,
+    WrongEventLoopError,
+)
+from .types import Header, RecordMetadata
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar, Unpack
+
+    K = TypeVar("K", default=bytes)
+    V = TypeVar("V", default=bytes)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+
+__all__ = ["Delivery", "DeliveryBatch", "Producer", "ProducerMetrics"]
+
+_CLOSING_SHARE = 0.1
+"""The part of ``stop``'s time that is kept for closing connections, at most half a second."""
+
+
+class Producer(Generic[K, V]):
+    """Writes records to topics.
+
+        async with Producer("localhost:9092") as producer:
+            delivery = await producer.send("events", b"value", key=b"key")
+            metadata = await delivery
+
+    Records are batched by partition and sent by a background task; idempotence is on, so that they are written once and
+    in order whatever happens to brokers and connections. Options are those of `ProducerOptions`. Keys and values are
+    bytes, or whatever ``key_serializer`` and ``value_serializer`` turn into bytes; None is never serialized.
+
+    Belongs to the event loop that it was started on; any number of tasks may use it there. All times are in
+    milliseconds.
+    """
+
+    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ProducerOptions]) -> None:
+        """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
+        self._config = ProducerConfig.from_options(bootstrap_servers, options)
+        self._client = Client(self._config)
+        self._sender = Sender(self._config, self._client.brokers, self._client.metadata, self._client.request_any)
+        self._accumulator = self._sender.accumulator
+        self._check: Callable[[], None] = self._client.check
+        """Raises unless the producer can be used here and now."""
+        self._stopped: Waiter[None] | None = None
+        """Made by the first `stop`, done when that has ended."""
+        config = self._config
+        self._intake = RecordIntake(config, self._sender, self._client.metadata, self._check_now)
+        self._direct = config.partitioner is None and config.key_serializer is None and config.value_serializer is None
+        """Whether records can be appended as they come."""
+
+    # --- its life ----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Connect to the cluster.
+
+        Raises `KafkaConnectionError` that names each bootstrap server and why it could not be used, within
+        ``request_timeout_ms``; authentication's and TLS's own errors as such.
+        """
+        await self._client.start()
+        self._client.on_fatal(self._on_fatal)
+        self._sender.start()
+        self._client.spawn(self._sender.run, name="kafka producer")
+        if self._accumulator.identity is not None:
+            self._client.spawn(self._sender.keep_identity, name="kafka producer id")
+
+    async def stop(self, timeout_ms: float | None = None) -> None:
+        """Send what is pending and close every connection, within ``timeout_ms`` whatever the brokers do.
+
+        Records that are not acknowledged by then fail with `ClientClosedError`. Without a timeout they have their
+        ``delivery_timeout_ms``. May be called again. A cancelled stop gives up what is pending, and closes.
+        """
+        if self._stopped is not None:
+            await self._wait_stopped(timeout_ms)
+            return
+        try:
+            self._client.check()
+            usable = True
+        except WrongEventLoopError:
+            raise
+        except KafkaError:
+            usable = False
+        self._stopped = Waiter()
+        self._check = _refuse
+        try:
+            if usable:
+                await self._drain(timeout_ms)
+        finally:
+            self._sender.abort(_stopped_before)
+            with anyio.CancelScope(shield=True):
+                await self._client.stop(None if timeout_ms is None else max(100.0, timeout_ms * _CLOSING_SHARE))
+            self._stopped.set_result(None)
+
+    async def _wait_stopped(self, timeout_ms: float | None) -> None:
+        assert self._stopped is not None
+        try:
+            await self._stopped.wait(None if timeout_ms is None else timeout_ms / 1000)
+        except TimeoutError:
+            return
+
+    async def _drain(self, timeout_ms: float | None) -> None:
+        timeout_s = None
+        if timeout_ms is not None:
+            timeout_s = (timeout_ms - min(500.0, timeout_ms * _CLOSING_SHARE)) / 1000
+        try:
+            await self._sender.flush(timeout_s)
+        except TimeoutError:
+            return
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def _on_fatal(self, error: BaseException) -> None:
+        self._sender.abort(lambda fate: _failed_with(error, fate))
+
+    # --- records -----------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        topic: str,
+        value: V | None = None,
+        key: K | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] | None = None,
+    ) -> Delivery:
+        """Take a record; returns as soon as it is in a batch, with something to await its acknowledgement on.
+
+        Waits for metadata and for room in ``buffer_memory``, together at most ``max_block_ms``; then raises
+        `BufferFull`, or the error that kept the topic unknown. A call that is cancelled or raises has not taken the
+        record. ``partition`` None lets the key choose, or the partitioner; ``timestamp_ms`` None is now. Raises
+        `MessageTooLargeError` for a record beyond ``max_request_size``, and `ConfigError` (a ValueError) or
+        `ConfigTypeError` (a TypeError) for arguments that cannot be right.
+        """
+        delivery = self._append_at_once(topic, value, key, partition, timestamp_ms, headers)
+        if delivery is None:
+            record = self._prepare(topic, value, key, partition, timestamp_ms, headers)
+            delivery = await self._intake.put_when_possible(record)
+        return delivery
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: V | None = None,
+        key: K | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] | None = None,
+    ) -> RecordMetadata:
+        """`send` a record, and wait until it is acknowledged. Raises what it failed with."""
+        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: V | None = None,
+        key: K | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] | None = None,
+    ) -> Delivery:
+        """`send` without waiting: raises `BufferFull` where that would wait for room in ``buffer_memory``.
+
+        A loop of nothing but these calls keeps the producer from sending; await something now and then.
+        """
+        delivery = self._append_at_once(topic, value, key, partition, timestamp_ms, headers)
+        if delivery is None:
+            delivery = self._intake.put(self._prepare(topic, value, key, partition, timestamp_ms, headers))
+        if delivery is None:
+            raise BufferFull
+        return delivery
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Iterable[V | None],
+        keys: Iterable[K | None] | None = None,
+        partition: int | None = None,
+        headers: Sequence[Header] | Sequence[Sequence[Header] | None] | None = None,
+        timestamps_ms: Iterable[int] | None = None,
+    ) -> DeliveryBatch:
+        """Take many records; returns as soon as all are in batches, with something to await one outcome each on.
+
+        ``keys`` and ``timestamps_ms`` have one entry for each value; ``headers`` too, or is the headers of all. A
+        record that is too large fails alone: its outcome is the error. Where there is no room within ``max_block_ms``,
+        the outcome of the rest is `BufferFull`. Wrong arguments raise before any record is taken. A call that is
+        cancelled may have taken some of the first ones.
+        """
+        self._check()
+        contents = list(values)
+        topic = check_topic(topic)
+        target = check_partition(partition)
+        now_ms = int(time.time() * 1000)
+        if self._direct and keys is None and headers is None and timestamps_ms is None:
+            plain = _all_bytes(contents)
+            return await self._intake.put_values(topic, now_ms, plain, target)
+        count = len(contents)
+        every_key = _one_for_each("keys", keys, count)
+        every_headers = _headers_for_each(headers, count)
+        times = [now_ms] * count if timestamps_ms is None else _one_for_each("timestamps_ms", timestamps_ms, count)
+        records = [
+            self._prepare(topic, value, key, partition, time_ms, some)
+            for value, key, time_ms, some in zip(contents, every_key, times, every_headers, strict=True)
+        ]
+        return await self._intake.put_all(records, count)
+
+    async def flush(self, timeout_ms: float | None = None) -> None:
+        """Send everything that was taken so far without lingering, and wait until it is acknowledged or failed.
+
+        Raises `RequestTimedOutError` after ``timeout_ms``; without one, every record has its ``delivery_timeout_ms``.
+        Does not raise what records failed with: their deliveries do.
+        """
+        self._check()
+        try:
+            await self._sender.flush(None if timeout_ms is None else timeout_ms / 1000)
+        except TimeoutError:
+            raise RequestTimedOutError(
+                f"flush: {self._accumulator.pending} batches are not acknowledged after {timeout_ms:g} ms"
+            ) from None
+        if self._client.fatal is not None:
+            self._check()
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """The topic's partitions; waits for metadata at most ``max_block_ms``."""
+        self._check()
+        known = await self._client.metadata.topic(check_topic(topic), self._config.max_block_ms)
+        return set(range(len(known.partitions)))
+
+    def metrics(self) -> ProducerMetrics:
+        """What this producer did so far, counted. Cheap, and possible at any time."""
+        return self._sender.metrics()
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _check_now(self) -> None:
+        self._check()
+
+    def _append_at_once(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Sequence[Header] | None,
+    ) -> Delivery | None:
+        """The hot path: into a batch that is open, with arguments that need no care. None leaves it to the others."""
+        self._check()
+        if not self._direct:
+            return None
+        buffer = self._accumulator.topics.get(topic)
+        if buffer is None or not (key is None or type(key) is bytes) or not (value is None or type(value) is bytes):
+            return None
+        if partition is None:
+            partition = ANY_PARTITION
+        elif type(partition) is not int or partition < 0:
+            return None
+        if timestamp_ms is None:
+            timestamp_ms = int(time.time() * 1000)
+        elif type(timestamp_ms) is not int:
+            return None
+        return buffer.append(timestamp_ms, key, value, partition, check_headers(headers) if headers else ())
+
+    def _prepare(
+        self,
+        topic: str,
+        value: V | None,
+        key: K | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Sequence[Header] | None,
+    ) -> PreparedRecord:
+        """Check and serialize a record."""
+        config = self._config
+        return PreparedRecord(
+            check_topic(topic),
+            int(time.time() * 1000) if timestamp_ms is None else check_timestamp(timestamp_ms),
+            _serialize("key", key, config.key_serializer),
+            _serialize("value", value, config.value_serializer),
+            check_partition(partition),
+            check_headers(headers),
+        )
+
+
+def _serialize(what: str, content: Any, serializer: Serializer | None) -> bytes | None:
+    if serializer is not None and content is not None:
+        content = serializer(content)
+    return to_bytes(what, content)
+
+
+def _all_bytes(contents: list[Any]) -> list[bytes | None]:
+    """The values, if they are fit to be sent as they are, else what can be made of them."""
+    if {bytes, type(None)}.issuperset(map(type, contents)):
+        return contents
+    return [to_bytes("value", content) for content in contents]
+
+
+def _one_for_each(name: str, given: Iterable[Any] | None, count: int) -> list[Any]:
+    if given is None:
+        return [None] * count
+    entries = list(given)
+    if len(entries) != count:
+        raise ConfigError(f"{name} must have one entry for each of the {count} values, not {len(entries)}")
+    return entries
+
+
+def _headers_for_each(headers: Any, count: int) -> list[Any]:
+    """One entry for each value: the same headers for all where they were given once."""
+    if headers is None or (headers and isinstance(headers[0], tuple) and headers[0] and isinstance(headers[0][0], str)):
+        return [headers] * count
+    return _one_for_each("headers", headers, count)
+
+
+def _refuse() -> None:
+    raise ClientClosedError
+
+
+def _stopped_before(fate: str) -> KafkaError:
+    return ClientClosedError(f"the producer was stopped before the broker acknowledged; the records were {fate}")
+
+
+def _failed_with(error: BaseException, fate: str) -> KafkaError:
+    failure = copy.copy(error) if isinstance(error, KafkaError) else KafkaError(str(error))
+    failure.__cause__ = error.__cause__
+    failure.add_note(f"the records were {fate}")
+    return failure

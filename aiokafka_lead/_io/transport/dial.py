@@ -16,7 +16,7 @@ import anyio
 
 from .errors import connect_error
 
-__all__ = ["dial", "tune"]
+__all__ = ["dial", "race", "tune"]
 
 ATTEMPT_DELAY_S = 0.25
 """How long an address has for itself until the next one is tried beside it (RFC 8305, section 5)."""
@@ -30,7 +30,7 @@ async def dial(host: str, port: int) -> socket.socket:
         addresses = _numeric(host, port) or await _resolve(host, port)
     except (OSError, UnicodeError) as error:
         raise connect_error([error]) from error
-    return await _race(_interleave(addresses))
+    return await race(_interleave(addresses))
 
 
 def _numeric(host: str, port: int) -> list[AddressInfo]:
@@ -47,7 +47,8 @@ async def _resolve(host: str, port: int) -> list[AddressInfo]:
     return [(info[0], info[4]) for info in infos]
 
 
-async def _race(addresses: Sequence[AddressInfo]) -> socket.socket:
+async def race(addresses: Sequence[AddressInfo]) -> socket.socket:
+    """A socket connected to the first address that accepts, each of them getting a head start over the next."""
     winner: list[socket.socket] = []
     errors: list[BaseException] = []
 

@@ -42,14 +42,14 @@ class Done:
 class EmbeddedCluster:
     """A Kafka cluster for tests, demos and benchmarks. Use it as an asynchronous context manager.
 
-    ``brokers`` is how many there are, with the ids 1, 2, ...; or their ids. ``ports`` are theirs in this order (free ones
-    by default), ``racks`` likewise. Clients are told ``advertised_host``, by default ``host``.
+    ``brokers`` is how many there are, with the ids 1, 2, ...; or their ids. ``ports`` are theirs in this order, by
+    default free ones; ``racks`` likewise. Clients are told ``advertised_host``, by default ``host``.
 
     Broker options: ``auto_create_topics`` with ``num_partitions`` and ``default_replication_factor`` (default: 3, or
     the number of brokers when there are fewer); ``sasl_users`` (user to password) demands SASL, with PLAIN and
     SCRAM; ``ssl_context`` makes the listeners TLS; ``max_versions`` caps APIs (name, number or request class to
-    version, -1 takes the API away), to play older brokers; ``features`` are the finalized ones; ``groups`` the options of
-    consumer groups. ``failover_delay_ms`` is how long a killed broker is taken for alive: its leaders move after that.
+    version, -1 takes the API away), to play older brokers; ``features`` are the finalized ones; ``groups`` the options
+    of consumer groups. ``failover_delay_ms`` is how long a killed broker is taken for alive: then its leaders move.
 
     ``requests`` logs what arrives, the last ``request_log_size`` of it; ``faults`` makes things go wrong.
 
@@ -197,6 +197,17 @@ class EmbeddedCluster:
     def freeze_metadata(self, answers: int, *, broker: int | None = None) -> None:
         """The next ``answers`` Metadata answers, of one broker or of all, tell how things are now."""
         self._engine.stale_metadata.append(StaleMetadata(self._state.freeze(), broker, answers))
+
+    async def wait_for_requests(
+        self,
+        api: str | int | type[Request[Any]] | None = None,
+        *,
+        broker: int | None = None,
+        count: int = 1,
+        timeout_s: float = 10,
+    ) -> None:
+        """Wait until ``count`` requests of an API came to a broker, or to any. Raises TimeoutError."""
+        await self.requests.wait_for(api, broker=broker, count=count, timeout_s=timeout_s)
 
     # --- topics ------------------------------------------------------------------------------------------------------
 

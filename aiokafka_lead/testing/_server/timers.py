@@ -39,8 +39,8 @@ class Timers:
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
-        # Set when something earlier than what the task sleeps for was added.
-        self._earlier = anyio.Event()
+        # Set when something earlier than what the task sleeps for was added; None before the task runs.
+        self._earlier: anyio.Event | None = None
         self._sleeps_until = float("-inf")
 
     def now(self) -> float:
@@ -49,7 +49,7 @@ class Timers:
     def call_at(self, when: float, call: Callable[[], None]) -> Timer:
         timer = Timer(call)
         heapq.heappush(self._heap, (when, next(self._order), timer))
-        if when < self._sleeps_until:
+        if self._earlier is not None and when < self._sleeps_until:
             self._earlier.set()
         return timer
 
@@ -59,10 +59,10 @@ class Timers:
     async def run(self) -> None:
         """Serve the timers until cancelled."""
         while True:
-            self._earlier = anyio.Event()
+            earlier = self._earlier = anyio.Event()
             self._sleeps_until = self._fire_due()
             with anyio.move_on_after(max(0.0, self._sleeps_until - self.now())):
-                await self._earlier.wait()
+                await earlier.wait()
 
     def _fire_due(self) -> float:
         """Fire what is due; returns when the next one is."""

@@ -1,0 +1,233 @@
+"""`ClusterThread`: an embedded cluster beside a test, in a thread of its own, for tests of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+from uuid import UUID
+
+import anyio.to_thread
+import sniffio
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from .._records import ConsumerRecord
+from .._wire import Request
+from .cluster import Done, EmbeddedCluster
+from .faults import Faults
+from .request_log import RequestLog
+
+__all__ = ["ClusterThread", "Doing"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Doing:
+    """Something that another thread does: await it on any event loop."""
+
+    def __init__(self, future: Future[None]) -> None:
+        self._future = future
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return anyio.to_thread.run_sync(self._future.result, abandon_on_cancel=True).__await__()
+
+
+class ClusterThread:
+    """An `EmbeddedCluster` that lives in its own thread: the same calls, from any thread, loop or plain function.
+
+    It does not care which event loop a test runs on, or whether there is one. What the cluster does at once is done
+    when a call returns. What takes time (stopping, killing and starting brokers) is to be awaited on an event loop, and
+    is done on return elsewhere.
+    """
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self._cluster = cluster
+        self._stack = ExitStack()
+        self._portal: BlockingPortal | None = None
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._portal = stack.enter_context(start_blocking_portal("asyncio"))
+            stack.enter_context(self._portal.wrap_async_context_manager(self._cluster))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, traceback)
+
+    def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a function in the cluster's thread."""
+        if self._portal is None:
+            raise RuntimeError("use ClusterThread as a context manager")
+        return self._portal.call(lambda: function(*args, **kwargs))
+
+    def _do(self, function: Callable[P, Awaitable[None]], *args: P.args, **kwargs: P.kwargs) -> Done | Doing:
+        """Run an asynchronous function in the cluster's thread: to the end, unless this is an event loop's thread."""
+        if self._portal is None:
+            raise RuntimeError("use ClusterThread as a context manager")
+
+        async def run() -> None:
+            await function(*args, **kwargs)
+
+        future = self._portal.start_task_soon(run)
+        try:
+            sniffio.current_async_library()
+        except sniffio.AsyncLibraryNotFoundError:
+            future.result()
+            return Done()
+        return Doing(future)
+
+    # --- what it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Every broker's address: ``"127.0.0.1:9092,127.0.0.1:9093"``."""
+        return self._cluster.bootstrap_servers
+
+    @property
+    def cluster_id(self) -> str:
+        return self._cluster.cluster_id
+
+    @property
+    def broker_ids(self) -> list[int]:
+        return self._cluster.broker_ids
+
+    @property
+    def requests(self) -> RequestLog:
+        """What arrived. To wait for requests use `wait_for_requests`."""
+        return self._cluster.requests
+
+    @property
+    def faults(self) -> Faults:
+        return self._cluster.faults
+
+    @property
+    def max_versions(self) -> dict[str | int | type[Request[Any]], int]:
+        return self._cluster.max_versions
+
+    @max_versions.setter
+    def max_versions(self, caps: Mapping[str | int | type[Request[Any]], int]) -> None:
+        self._cluster.max_versions = dict(caps)
+
+    @property
+    def protocol_errors(self) -> list[tuple[int, str, Exception]]:
+        return self._call(lambda: self._cluster.protocol_errors)
+
+    def address(self, broker: int) -> str:
+        return self._cluster.address(broker)
+
+    def is_running(self, broker: int) -> bool:
+        return self._cluster.is_running(broker)
+
+    def connection_count(self, broker: int) -> int:
+        return self._call(self._cluster.connection_count, broker)
+
+    def wait_for_requests(
+        self,
+        api: str | int | type[Request[Any]] | None = None,
+        *,
+        broker: int | None = None,
+        count: int = 1,
+        timeout_s: float = 10,
+    ) -> Done | Doing:
+        """As `EmbeddedCluster.wait_for_requests`."""
+        return self._do(self._cluster.wait_for_requests, api, broker=broker, count=count, timeout_s=timeout_s)
+
+    def freeze_metadata(self, answers: int, *, broker: int | None = None) -> None:
+        self._call(self._cluster.freeze_metadata, answers, broker=broker)
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str] | None = None,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+    ) -> Done:
+        return self._call(
+            self._cluster.create_topic, name, partitions, replication_factor, configs, assignments=assignments
+        )
+
+    def delete_topic(self, name: str) -> Done:
+        return self._call(self._cluster.delete_topic, name)
+
+    def add_partitions(self, name: str, count: int) -> Done:
+        return self._call(self._cluster.add_partitions, name, count)
+
+    def topic_names(self) -> list[str]:
+        return self._call(self._cluster.topic_names)
+
+    def topic_id(self, name: str) -> UUID:
+        return self._call(self._cluster.topic_id, name)
+
+    def partition_count(self, name: str) -> int:
+        return self._call(self._cluster.partition_count, name)
+
+    def records(self, topic: str, partition: int = 0) -> list[ConsumerRecord[bytes | None, bytes | None]]:
+        return self._call(self._cluster.records, topic, partition)
+
+    def end_offset(self, topic: str, partition: int = 0) -> int:
+        return self._call(self._cluster.end_offset, topic, partition)
+
+    def start_offset(self, topic: str, partition: int = 0) -> int:
+        return self._call(self._cluster.start_offset, topic, partition)
+
+    def delete_records(self, topic: str, partition: int, before: int) -> None:
+        self._call(self._cluster.delete_records, topic, partition, before)
+
+    def truncate(self, topic: str, partition: int, offset: int) -> None:
+        self._call(self._cluster.truncate, topic, partition, offset)
+
+    def forget_producers(self, topic: str, partition: int = 0) -> None:
+        self._call(self._cluster.forget_producers, topic, partition)
+
+    # --- leaders -----------------------------------------------------------------------------------------------------
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        return self._call(self._cluster.leader, topic, partition)
+
+    def leader_epoch(self, topic: str, partition: int = 0) -> int:
+        return self._call(self._cluster.leader_epoch, topic, partition)
+
+    def replicas(self, topic: str, partition: int = 0) -> list[int]:
+        return self._call(self._cluster.replicas, topic, partition)
+
+    def isr(self, topic: str, partition: int = 0) -> list[int]:
+        return self._call(self._cluster.isr, topic, partition)
+
+    def set_isr(self, topic: str, partition: int, isr: Sequence[int]) -> None:
+        self._call(self._cluster.set_isr, topic, partition, isr)
+
+    def move_leader(self, topic: str, partition: int = 0, to: int | None = None, *, gap_ms: float = 0) -> int:
+        return self._call(self._cluster.move_leader, topic, partition, to, gap_ms=gap_ms)
+
+    def move_all_leaders(self, topic: str | None = None) -> None:
+        self._call(self._cluster.move_all_leaders, topic)
+
+    def coordinator(self, group_id: str) -> int:
+        return self._call(self._cluster.coordinator, group_id)
+
+    def move_coordinator(self, group_id: str, to: int | None = None) -> int:
+        return self._call(self._cluster.move_coordinator, group_id, to)
+
+    # --- brokers -----------------------------------------------------------------------------------------------------
+
+    def stop_broker(self, broker: int, *, drain_ms: float = 0) -> Done | Doing:
+        return self._do(self._cluster.stop_broker, broker, drain_ms=drain_ms)
+
+    def kill_broker(self, broker: int, *, failover_delay_ms: float | None = None) -> Done | Doing:
+        return self._do(self._cluster.kill_broker, broker, failover_delay_ms=failover_delay_ms)
+
+    def start_broker(self, broker: int, *, port: int | None = None, host: str | None = None) -> Done | Doing:
+        return self._do(self._cluster.start_broker, broker, port=port, host=host)
+
+    def change_address(self, broker: int, *, port: int = 0, host: str | None = None) -> Done | Doing:
+        return self._do(self._cluster.change_address, broker, port=port, host=host)

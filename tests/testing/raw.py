@@ -1,0 +1,92 @@
+"""A client without opinions: sends requests in the version that a test wants, and returns the answers."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import anyio
+import anyio.abc
+
+from aiokafka_lead._records import BatchBuilder
+from aiokafka_lead._wire import Request, Response, decode_response, encode_request
+
+R = TypeVar("R", bound=Response)
+
+
+class RawClient:
+    """One connection."""
+
+    def __init__(self, stream: anyio.abc.SocketStream) -> None:
+        self.stream = stream
+        self._received = b""
+        self._ids = itertools.count(1)
+
+    async def send(self, request: Request[R], version: int | None = None) -> int:
+        """Send a request, in its latest version by default; returns its correlation id."""
+        correlation_id = next(self._ids)
+        version = request.MAX_VERSION if version is None else version
+        await self.stream.send(b"".join(encode_request(request, version, correlation_id, "raw")))
+        return correlation_id
+
+    async def receive_frame(self) -> bytes:
+        while True:
+            if len(self._received) >= 4:
+                (size,) = struct.unpack_from(">i", self._received)
+                if len(self._received) >= 4 + size:
+                    frame, self._received = self._received[4 : 4 + size], self._received[4 + size :]
+                    return frame
+            self._received += await self.stream.receive()
+
+    async def receive(self, response: type[R], version: int) -> tuple[int, R]:
+        with anyio.fail_after(20):
+            return decode_response(response, version, memoryview(await self.receive_frame()))
+
+    async def call(self, request: Request[R], version: int | None = None) -> R:
+        """Send a request and return its answer."""
+        version = request.MAX_VERSION if version is None else version
+        sent = await self.send(request, version)
+        received, response = await self.receive(request.RESPONSE, version)
+        assert received == sent
+        return response
+
+    async def is_closed(self) -> bool:
+        """Whether the broker ends the connection now."""
+        with anyio.fail_after(20):
+            try:
+                await self.stream.receive()
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                return True
+        return False
+
+
+@asynccontextmanager
+async def connected(address: str) -> AsyncIterator[RawClient]:
+    """A client that is connected to ``"host:port"``."""
+    host, _, port = address.rpartition(":")
+    async with await anyio.connect_tcp(host, int(port)) as stream:
+        yield RawClient(stream)
+
+
+def batch(
+    *values: bytes,
+    producer_id: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
+    timestamp_ms: int = 1_700_000_000_000,
+    transactional: bool = False,
+    compression: str = "none",
+    key: bytes | None = b"k",
+) -> bytes:
+    """A record batch as a producer sends it; timestamps rise by one from ``timestamp_ms``."""
+    builder = BatchBuilder(batch_size=1_000_000, compression=compression)
+    for index, value in enumerate(values):
+        builder.append(timestamp_ms + index, key, value)
+    return bytes(
+        builder.build(
+            producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=transactional
+        )
+    )

@@ -1,0 +1,164 @@
+"""Faults by rule."""
+
+from __future__ import annotations
+
+import time
+
+import anyio
+import pytest
+
+from aiokafka_lead import errors
+from aiokafka_lead._wire.messages.heartbeat import HeartbeatRequest
+from aiokafka_lead._wire.messages.metadata import MetadataRequest
+from aiokafka_lead._wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from aiokafka_lead.testing import HTTP_ANSWER, EmbeddedCluster
+
+from .raw import RawClient, batch, connected
+from .test_fetch import fetch_request, told, wanted
+from .test_produce import produce
+
+pytestmark = pytest.mark.anyio
+
+
+async def produce_two(client: RawClient, version: int = 12, **fields: bytes) -> list[int]:
+    """To partitions 0 and 1; returns their error codes."""
+    data = [PartitionProduceData(index=index, records=batch(b"a")) for index in (0, 1)]
+    request = ProduceRequest(acks=-1, topic_data=[TopicProduceData(name="t", partition_data=data)])
+    response = await client.call(request, version)
+    return [part.error_code for part in response.responses[0].partition_responses]
+
+
+async def test_an_error_for_each_partition_or_for_one() -> None:
+    async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
+        cluster.create_topic("t", 2)
+        rule = cluster.faults.add("Produce", error_code=errors.NotEnoughReplicasError, count=1)
+        assert await produce_two(client) == [19, 19]
+        assert await produce_two(client) == [0, 0]
+        assert rule.struck == 1
+        cluster.faults.add("Produce", topic="t", partition=1, error_code=7, skip=1)
+        assert [await produce_two(client) for _ in range(3)] == [[0, 0], [0, 7], [0, 7]]
+        cluster.faults.clear()
+        assert await produce_two(client) == [0, 0]
+        assert (cluster.end_offset("t", 0), cluster.end_offset("t", 1)) == (5, 3)
+
+
+async def test_an_error_after_the_request_took_effect() -> None:
+    async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
+        cluster.create_topic("t", 2)
+        cluster.faults.add("Produce", topic="t", partition=0, error_code=7, after=True, count=1)
+        assert await produce_two(client) == [7, 0]
+        assert (cluster.end_offset("t", 0), cluster.end_offset("t", 1)) == (1, 1)
+
+
+async def test_an_error_for_the_whole_request() -> None:
+    async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
+        cluster.create_topic("t")
+        cluster.faults.add("Fetch", error_code=errors.FetchSessionIdNotFoundError, whole=True, count=1)
+        assert (await client.call(fetch_request(wanted(0)), 12)).error_code == 70
+        assert told(await client.call(fetch_request(wanted(0)), 12))[0].error_code == 0
+        cluster.faults.add(HeartbeatRequest, error_code=errors.CoordinatorLoadInProgressError, count=1)
+        assert (await client.call(HeartbeatRequest(group_id="g"))).error_code == 14
+        cluster.faults.add("Metadata", error_code=errors.RebootstrapRequiredError, whole=True, count=1)
+        assert (await client.call(MetadataRequest(topics=None), 13)).error_code == 129
+
+
+async def test_a_delay_before_and_after() -> None:
+    async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
+        cluster.create_topic("t")
+        for after in (False, True):
+            cluster.faults.add("Produce", delay_ms=100, after=after, count=1)
+            began = time.monotonic()
+            assert (await produce(client, batch(b"a"))).error_code == 0
+            assert 0.09 < time.monotonic() - began < 5
+
+
+async def test_an_answer_that_never_comes() -> None:
+    async with EmbeddedCluster(brokers=1) as cluster:
+        cluster.create_topic("t")
+        rule = cluster.faults.add("Produce", drop=True, count=1)
+        async with connected(cluster.address(1)) as client, connected(cluster.address(1)) as other:
+            with anyio.move_on_after(0.1) as scope:
+                await produce(client, batch(b"a"))
+            assert scope.cancelled_caught
+            assert rule.spent
+            assert cluster.end_offset("t") == 0
+            assert (await produce(other, batch(b"a"))).error_code == 0
+        cluster.faults.add("Produce", drop=True, after=True, count=1)
+        async with connected(cluster.address(1)) as client:
+            with anyio.move_on_after(0.1):
+                await produce(client, batch(b"a"))
+            assert cluster.end_offset("t") == 2
+
+
+@pytest.mark.parametrize(("after", "stored"), [(False, 0), (True, 1)])
+async def test_a_connection_that_breaks(after: bool, stored: int) -> None:
+    async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
+        cluster.create_topic("t")
+        cluster.faults.add("Produce", disconnect=True, after=after, count=1)
+        with pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
+            await produce(client, batch(b"a"))
+        assert cluster.end_offset("t") == stored
+
+
+async def test_garbage_instead_of_an_answer() -> None:
+    async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
+        cluster.faults.add("Metadata", garbage=HTTP_ANSWER, count=1)
+        await client.send(MetadataRequest(topics=None), 12)
+        assert (await client.stream.receive()).startswith(b"HTTP/1.1")
+        cluster.faults.add("Metadata", garbage=lambda answer: answer[:-1] + b"\xff", after=True, count=1)
+        await client.send(MetadataRequest(topics=None), 12)
+        assert (await client.receive_frame())[-1] == 0xFF
+
+
+async def test_a_client_that_is_throttled_is_muted() -> None:
+    """KIP-219: the answer comes at once, the next request is served later."""
+    async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
+        cluster.faults.add("Metadata", throttle_time_ms=150, count=1)
+        began = time.monotonic()
+        assert (await client.call(MetadataRequest(topics=None), 12)).throttle_time_ms == 150
+        assert (await client.call(MetadataRequest(topics=None), 12)).throttle_time_ms == 0
+        assert 0.14 < time.monotonic() - began < 5
+
+
+async def test_rules_choose_their_requests() -> None:
+    async with EmbeddedCluster(brokers=2) as cluster:
+        cluster.create_topic("t", 2, assignments=[[1], [2]])
+        cluster.create_topic("u")
+        async with connected(cluster.address(1)) as one, connected(cluster.address(2)) as two:
+            rule = cluster.faults.add("Produce", broker=2, error_code=7)
+            assert (await produce(one, batch(b"a"))).error_code == 0
+            assert (await produce(two, batch(b"a"), partition=1)).error_code == 7
+            rule.remove()
+            assert (await produce(two, batch(b"a"), partition=1)).error_code == 0
+            cluster.faults.add(error_code=7, when=lambda record: record.version == 11)
+            assert (await produce(one, batch(b"a"), version=11)).error_code == 7
+            assert (await produce(one, batch(b"a"), version=12)).error_code == 0
+            cluster.faults.clear()
+            cluster.faults.add("Produce", topic="u", disconnect=True)
+            assert (await produce(one, batch(b"a"))).error_code == 0
+            with pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
+                await produce(one, batch(b"a"), topic="u")
+        with pytest.raises(errors.ConfigError, match="no API named"):
+            cluster.faults.add("Produces")
+        with pytest.raises(errors.ConfigError, match="partition"):
+            cluster.faults.add("Produce", partition=1)
+
+
+async def test_requests_are_logged() -> None:
+    async with EmbeddedCluster(brokers=2) as cluster, connected(cluster.address(2)) as client:
+        cluster.create_topic("t", assignments=[[2]])
+        await client.call(MetadataRequest(topics=None), 9)
+        await produce(client, batch(b"a"))
+        first, second = cluster.requests
+        assert (first.broker, first.api, first.version, first.client_id) == (2, "Metadata", 9, "raw")
+        assert (second.api, second.request.topic_data[0].name) == ("Produce", "t")
+        assert second.request.topic_data[0].partition_data[0].records is None
+        assert second.answered is not None
+        assert first.time <= second.time <= second.answered
+        assert cluster.requests.select("Produce", broker=2) == [second]
+        assert cluster.requests.select(broker=1) == []
+        assert (cluster.requests.count(), cluster.requests.count("Produce", broker=2)) == (2, 1)
+        cluster.requests.clear()
+        assert len(cluster.requests) == 0
+        with pytest.raises(TimeoutError):
+            await cluster.wait_for_requests("Produce", timeout_s=0.01)

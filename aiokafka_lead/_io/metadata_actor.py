@@ -11,7 +11,7 @@ import copy
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .._core.backoff import Backoff
@@ -46,6 +46,9 @@ from .metadata_ask import Answer, ask, candidates, describe
 _log = logging.getLogger(__name__)
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
+
+TIMER_SLACK_S = 0.005
+"""A refresh that ends with the time for metadata shall end after it, however coarse timers are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +96,6 @@ class MetadataActor:
         """The node whose last answer left something open: others are asked first."""
         self._looked_up = False
         """Whether the last refresh was a lookup: then a full one has precedence, so that none starves the other."""
-        self._nobody_reachable = False
-        """The task waits for a node that can be asked."""
         self._closed: KafkaError | None = None
         brokers.add_listener(self._on_node)
 
@@ -217,7 +218,7 @@ class MetadataActor:
                 return
             if time.monotonic() >= deadline:
                 raise self._bootstrap_failed({outcome.answer.node_id: error})
-            await self._sleep_until(min(deadline, self._schedule.due_at()))
+            await self._wake.wait(max(0.0, min(deadline, self._schedule.due_at()) - time.monotonic()))
 
     async def run(self) -> None:
         """Refresh until cancelled. Raises `ClusterIdMismatchError`; every other error is tried again."""
@@ -257,28 +258,34 @@ class MetadataActor:
     async def _refresh(self, plan: _Plan) -> None:
         now = time.monotonic()
         self._policy.attempted(now)
-        nodes = candidates(self._brokers, list(self.snapshot.brokers), self._lagging)
-        cause = self._policy.judge(now, reachable=bool(nodes), bootstrapping=self._state.bootstrapping)
-        if cause is not None:
-            self._rebootstrap(cause)
-            return
-        if not nodes:
-            # Everybody is in backoff: until one may be tried again, or it is time to bootstrap anew.
-            retry_at = min(self._brokers.retry_at(node_id) for node_id in self.snapshot.brokers)
-            if not self._state.bootstrapping:
-                retry_at = min(retry_at, self._policy.allowed_at())
-            self._nobody_reachable = True
-            await self._sleep_until(min(retry_at, self._policy.times_out_at()))
-            self._nobody_reachable = False
-            return
         self._schedule.started(now, full=plan.full)
         self._looked_up = not plan.full
-        timeout_s = min(self._request_timeout_s, max(0.0, self._policy.times_out_at() - now))
-        outcome = await ask(self._brokers, nodes, self._request(plan), timeout_s)
-        if outcome.answer is None:
-            self._failed(outcome.errors)
-        else:
-            self._apply(plan, outcome.answer)
+        timeout_s = min(self._request_timeout_s, max(0.0, self._policy.times_out_at() - now) + TIMER_SLACK_S)
+        errors: dict[int, KafkaError] = {}
+        while nodes := self._candidates(errors):
+            # Whoever was in backoff may be out of it by the time that the others have failed.
+            outcome = await ask(self._brokers, nodes, self._request(plan), timeout_s)
+            if outcome.answer is not None:
+                self._apply(plan, outcome.answer)
+                return
+            errors.update(outcome.errors)
+        self._failed(errors)
+        # What has just refused a connection counts as unavailable, though its backoff may be over already.
+        cause = self._policy.judge(
+            time.monotonic(),
+            reachable=any(self._connected(node_id) for node_id in self.snapshot.brokers),
+            bootstrapping=self._state.bootstrapping,
+        )
+        if cause is not None:
+            self._rebootstrap(cause)
+
+    def _candidates(self, tried: Container[int]) -> list[int]:
+        """The nodes that can be asked now and have not been."""
+        nodes = [node_id for node_id in self.snapshot.brokers if node_id not in tried]
+        return candidates(self._brokers, nodes, self._lagging)
+
+    def _connected(self, node_id: int) -> bool:
+        return self._brokers.state(node_id) in (NodeState.READY, NodeState.CONNECTING)
 
     def _request(self, plan: _Plan) -> MetadataRequest:
         # Only lookups create topics: a refresh must not bring a deleted topic back.
@@ -317,15 +324,20 @@ class MetadataActor:
         return None
 
     def _count_failure(self, errors: Mapping[int, KafkaError]) -> None:
-        self._errors = errors
+        self._errors = errors or self._last_errors()
         self._state.counters.refresh_failures += 1
         self._schedule.failed(time.monotonic())
-        _log.debug("metadata refresh failed: %s", describe(errors, self.snapshot.brokers))
+        _log.debug("metadata refresh failed: %s", describe(self._errors, self.snapshot.brokers))
+
+    def _last_errors(self) -> dict[int, KafkaError]:
+        """Why nodes are in backoff."""
+        last = {node_id: self._brokers.last_error(node_id) for node_id in self.snapshot.brokers}
+        return {node_id: error for node_id, error in last.items() if error is not None}
 
     def _failed(self, errors: Mapping[int, KafkaError]) -> None:
         """Nobody has answered: try again later, but tell those who wait if that cannot help."""
         self._count_failure(errors)
-        final = _final_error(errors)
+        final = _final_error(self._errors)
         if final is not None:
             for waiter in self._lookups.values():
                 waiter.set_error(final)
@@ -346,17 +358,11 @@ class MetadataActor:
         self._publish()
         self.request_update()
 
-    async def _sleep_until(self, until: float) -> None:
-        """Wait for the time, or for a node that may be usable, whichever is first."""
-        await self._wake.wait(max(0.0, until - time.monotonic()))
-
     def _on_node(self, node_id: int) -> None:
         """A node became ready, was lost, could not be connected to, or has room again."""
         if self._brokers.state(node_id) is NodeState.BACKOFF:
             # Its partitions may be led by others soon.
             self.request_update()
-        elif self._nobody_reachable:
-            self._wake.set()
 
     # --- topics ------------------------------------------------------------------------------------------------------
 

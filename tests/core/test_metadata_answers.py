@@ -30,10 +30,8 @@ def test_starts_from_the_bootstrap_servers() -> None:
         -1: ("a", 1),
         -2: ("b", 2),
     }
-    assert state.bootstrapping
     feed(state, answer())
     assert set(state.snapshot.brokers) == {1, 2, 3}
-    assert not state.bootstrapping
     assert (state.snapshot.cluster_id, state.snapshot.controller_id) == ("cluster", 1)
 
 

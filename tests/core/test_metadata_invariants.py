@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.metadata import Broker, ClusterSnapshot, MetadataState, RebootstrapCause
+from aiokafka_lead._core.metadata import Broker, ClusterSnapshot, LeaderHint, MetadataState, RebootstrapCause
 
 from .cluster_answers import ID_A, ID_B, answer, broker, hint, topic
 
@@ -120,18 +120,20 @@ def test_every_view_of_a_snapshot_is_the_same(moves: list[object]) -> None:
 
 
 @given(steps, st.lists(hints, min_size=1, max_size=5))
-def test_an_accepted_hint_leads_where_it_says_and_has_an_address(moves: list[object], offered: list[object]) -> None:
+def test_an_accepted_hint_leads_where_it_says_and_has_an_address(
+    moves: list[object], offered: list[LeaderHint]
+) -> None:
     state = MetadataState([("boot", 9092)])
     for number, move in enumerate(moves):
         step(state, move, float(number))
     for single in offered:
         received = state.counters.hints_received
-        [accepted] = state.apply_hints([single])  # type: ignore[list-item]
+        [accepted] = state.apply_hints([single])
         assert state.counters.hints_received == received + 1
         if accepted:
-            name, _, partition, leader_id, epoch, _, _ = single  # type: ignore[misc]
-            assert state.snapshot.leader(name, partition) == (leader_id, epoch)
-            assert isinstance(state.snapshot.brokers[leader_id], Broker)
+            where = state.snapshot.leader(single.topic, single.partition)
+            assert where == (single.leader_id, single.leader_epoch)
+            assert isinstance(state.snapshot.brokers[single.leader_id], Broker)
     counted = state.counters.snapshot()
     assert counted.hints_received == sum(
         getattr(counted, name) for name in counted.__slots__ if name.startswith(("hints_accepted", "hints_rejected"))

@@ -1,0 +1,56 @@
+"""A client on an embedded cluster, and how to wait for what its metadata will say."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+from aiokafka_lead._core.metadata import ClusterSnapshot, LeaderHint
+from aiokafka_lead.client import Client
+from aiokafka_lead.config import ClientConfig
+from aiokafka_lead.testing import EmbeddedCluster
+
+NOT_LEADER = 6
+
+
+def make_client(bootstrap_servers: str, **options: Any) -> Client:
+    """A client that has not been started, with short backoffs."""
+    defaults = {"request_timeout_ms": 5000, "retry_backoff_ms": 20, "reconnect_backoff_ms": 20}
+    return Client(ClientConfig.from_options(bootstrap_servers, {**defaults, **options}))
+
+
+@asynccontextmanager
+async def running(cluster: EmbeddedCluster | str, **options: Any) -> AsyncIterator[Client]:
+    """A started client; stopped at the end."""
+    client = make_client(cluster if isinstance(cluster, str) else cluster.bootstrap_servers, **options)
+    await client.start()
+    try:
+        yield client
+    finally:
+        with anyio.CancelScope(shield=True):
+            await client.stop()
+
+
+async def until(client: Client, met: Callable[[ClusterSnapshot], bool], timeout_s: float = 10) -> ClusterSnapshot:
+    """The first snapshot, from the present one on, for which this is true."""
+    with anyio.fail_after(timeout_s):
+        snapshot = client.metadata.snapshot
+        while not met(snapshot):
+            snapshot = await client.metadata.wait_newer(snapshot.generation, timeout_s * 1000)
+        return snapshot
+
+
+def true_hint(cluster: EmbeddedCluster, topic: str, partition: int = 0) -> LeaderHint:
+    """What the former leader of a partition would say."""
+    return LeaderHint(
+        topic,
+        cluster.topic_id(topic),
+        partition,
+        cluster.leader(topic, partition),
+        cluster.leader_epoch(topic, partition),
+        None,
+        NOT_LEADER,
+    )

@@ -1,0 +1,196 @@
+"""Bootstrapping anew: rules 24 to 30 of the leadership rules, against embedded brokers (KIP-899, KIP-1102)."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import anyio
+import pytest
+
+from aiokafka_lead._io.connection import Lane
+from aiokafka_lead._wire.messages.list_groups import ListGroupsRequest
+from aiokafka_lead.errors import ClusterIdMismatchError, KafkaConnectionError, KafkaError
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .metadata_support import make_client, running, until
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_rule_24_the_bootstrap_swap_of_kip_899() -> None:
+    """The bootstrap list names brokers 1 and 2, only 1 is up; then 1 goes and 2 comes."""
+    async with EmbeddedCluster(2) as cluster:
+        await cluster.stop_broker(2)
+        async with running(cluster, reconnect_backoff_ms=50) as client:
+            assert set(client.metadata.snapshot.brokers) == {1}
+            await cluster.stop_broker(1)
+            await cluster.start_broker(2)
+            began = time.monotonic()
+            await until(client, lambda snapshot: set(snapshot.brokers) == {2})
+            assert time.monotonic() - began < 3
+            assert client.metadata.metrics().rebootstraps_unavailable >= 1
+            assert (await client.brokers.get(2)).ready
+
+
+async def test_rule_24_strategy_none_stays_unavailable_until_its_broker_is_back() -> None:
+    async with EmbeddedCluster(2) as cluster:
+        await cluster.stop_broker(2)
+        async with running(cluster, metadata_recovery_strategy="none") as client:
+            await cluster.stop_broker(1)
+            await cluster.start_broker(2)
+            client.metadata.request_update()
+            with pytest.raises(KafkaError):
+                await client.metadata.topic("t", 1000)
+            assert set(client.metadata.snapshot.brokers) == {1}
+            await cluster.start_broker(1)
+            await until(client, lambda snapshot: set(snapshot.brokers) == {1, 2})
+            assert client.metadata.metrics().rebootstraps_unavailable == 0
+
+
+async def test_rule_24_one_of_several_brokers_down_is_no_reason() -> None:
+    async with EmbeddedCluster(2) as cluster, running(cluster) as client:
+        await client.brokers.get(1)
+        await cluster.stop_broker(1)
+        await until(client, lambda snapshot: set(snapshot.brokers) == {2})
+        assert client.metadata.metrics().rebootstraps_unavailable == 0
+
+
+async def test_rule_25_down_then_up_without_a_loop(caplog: pytest.LogCaptureFixture) -> None:
+    """While nobody is up, the client bootstraps anew once, then knocks at the bootstrap servers with backoff."""
+    async with EmbeddedCluster(1) as cluster, running(cluster) as client:
+        with caplog.at_level(logging.INFO, logger="aiokafka_lead"):
+            await client.brokers.get(1)
+            await cluster.stop_broker(1)
+            with pytest.raises(KafkaError):
+                await client.metadata.topic("t", 1000)
+            assert client.metadata.metrics().rebootstraps_unavailable == 1
+            await cluster.start_broker(1)
+            assert (await client.metadata.topic("t", 10_000)).name == "t"
+        lines = [record for record in caplog.records if "bootstrapping anew" in record.message]
+        assert len(lines) == client.metadata.metrics().rebootstraps_unavailable
+
+
+async def test_rule_25_all_brokers_at_new_addresses_but_the_bootstrap_server() -> None:
+    async with EmbeddedCluster(3) as cluster:
+        bootstrap = cluster.address(1)
+        async with running(bootstrap) as client:
+            await cluster.create_topic("t", 3, replication_factor=3)
+            await client.metadata.topic("t", 5000)
+            for broker in (1, 2, 3):
+                await cluster.stop_broker(broker)
+            for broker in (2, 3):
+                await cluster.start_broker(broker, port=0)
+            await cluster.start_broker(1)
+            snapshot = await until(
+                client,
+                lambda snapshot: all(
+                    node_id in snapshot.brokers
+                    and f"{snapshot.brokers[node_id].host}:{snapshot.brokers[node_id].port}" == cluster.address(node_id)
+                    for node_id in (1, 2, 3)
+                ),
+            )
+            assert snapshot.partition_count("t") == 3
+
+
+async def test_rule_26_no_metadata_for_too_long() -> None:
+    async with (
+        EmbeddedCluster(1) as cluster,
+        running(cluster, metadata_recovery_rebootstrap_trigger_ms=300, request_timeout_ms=5000) as client,
+    ):
+        await client.brokers.get(1)
+        fault = cluster.faults.add("Metadata", drop=True)
+        client.metadata.request_update()
+        began = time.monotonic()
+        await until(client, lambda snapshot: set(snapshot.brokers) == {-1})
+        assert 0.3 <= time.monotonic() - began < 3
+        fault.remove()
+        await until(client, lambda snapshot: set(snapshot.brokers) == {1})
+        assert client.metadata.metrics().rebootstraps_timed_out >= 1
+
+
+async def test_rule_26_and_27_a_broker_asks_for_a_rebootstrap() -> None:
+    """Error 129: every connection is closed, and what is in flight on it fails retriably."""
+    async with EmbeddedCluster(1) as cluster, running(cluster) as client:
+        coordinator = await client.brokers.get(1, Lane.COORDINATOR)
+        cluster.faults.add("ListGroups", drop=True)
+        failures: list[KafkaError] = []
+
+        async def in_flight() -> None:
+            try:
+                await coordinator.request(ListGroupsRequest())
+            except KafkaError as error:
+                failures.append(error)
+
+        async with anyio.create_task_group() as callers:
+            callers.start_soon(in_flight)
+            await cluster.requests.wait_for("ListGroups")
+            cluster.faults.add("Metadata", error_code=129, whole=True, count=1)
+            client.metadata.request_update()
+        assert [(error.retriable, isinstance(error, KafkaConnectionError)) for error in failures] == [(True, True)]
+        await until(client, lambda snapshot: set(snapshot.brokers) == {1})
+        assert client.metadata.metrics().rebootstraps_required == 1
+
+
+async def test_rule_26_under_none_error_129_is_a_failure_with_backoff() -> None:
+    async with EmbeddedCluster(1) as cluster, running(cluster, metadata_recovery_strategy="none") as client:
+        cluster.faults.add("Metadata", error_code=129, whole=True, count=3)
+        client.metadata.request_update()
+        refreshes = client.metadata.metrics().refreshes
+        await until(client, lambda _: client.metadata.metrics().refreshes > refreshes)
+        assert client.metadata.metrics().refresh_failures == 3
+        assert client.metadata.metrics().rebootstraps_required == 0
+
+
+async def test_rule_29_topics_stay_known_during_a_rebootstrap() -> None:
+    async with EmbeddedCluster(1) as cluster, running(cluster) as client:
+        await cluster.create_topic("t", 7)
+        await client.metadata.topic("t", 5000)
+        await client.brokers.get(1)
+        await cluster.stop_broker(1)
+        await until(client, lambda snapshot: set(snapshot.brokers) == {-1})
+        assert len((await client.metadata.topic("t", 0)).partitions) == 7
+
+
+async def replaced(old: EmbeddedCluster, new_id: str) -> EmbeddedCluster:
+    """Another cluster at the address of a stopped one."""
+    port = int(old.bootstrap_servers.rpartition(":")[2])
+    return EmbeddedCluster(1, ports=[port], cluster_id=new_id)
+
+
+async def test_rule_30_another_cluster_is_a_clear_error() -> None:
+    async with EmbeddedCluster(1, cluster_id="first") as cluster:
+        client = make_client(cluster.bootstrap_servers)
+        await client.start()
+        await client.brokers.get(1)
+        failed = anyio.Event()
+        client.on_fatal(lambda _: failed.set())
+    try:
+        async with await replaced(cluster, "second"):
+            with anyio.fail_after(10):
+                await failed.wait()
+            with pytest.raises(ClusterIdMismatchError, match=r"second.*first"):
+                client.check()
+            with pytest.raises(ClusterIdMismatchError):
+                await client.metadata.topic("t", 1000)
+    finally:
+        await client.stop()
+
+
+@pytest.mark.parametrize("policy", ["warn", "adopt"])
+async def test_rule_30_another_cluster_is_adopted(policy: str) -> None:
+    async with EmbeddedCluster(1, cluster_id="first") as cluster:
+        await cluster.create_topic("t", 2)
+        client = make_client(cluster.bootstrap_servers, cluster_id_mismatch=policy)
+        await client.start()
+        client.metadata.add_topics(["t"])
+        await until(client, lambda snapshot: snapshot.partition_count("t") == 2)
+    try:
+        async with await replaced(cluster, "second") as second:
+            await second.create_topic("t", 3)
+            await until(client, lambda snapshot: snapshot.cluster_id == "second")
+            snapshot = await until(client, lambda snapshot: snapshot.partition_count("t") == 3)
+            assert snapshot.topics["t"].topic_id == second.topic_id("t")
+            client.check()
+    finally:
+        await client.stop()

@@ -121,11 +121,13 @@ async def test_an_unknown_api_ends_the_connection() -> None:
 
 
 async def test_a_version_above_the_cap_ends_the_connection() -> None:
-    async with EmbeddedCluster(brokers=1, max_versions={"Metadata": 9}) as cluster:
-        async with connected(cluster.address(1)) as client:
-            assert (await client.call(MetadataRequest(topics=None), 9)).brokers
-            await client.send(MetadataRequest(topics=None), 10)
-            assert await client.is_closed()
+    async with (
+        EmbeddedCluster(brokers=1, max_versions={"Metadata": 9}) as cluster,
+        connected(cluster.address(1)) as client,
+    ):
+        assert (await client.call(MetadataRequest(topics=None), 9)).brokers
+        await client.send(MetadataRequest(topics=None), 10)
+        assert await client.is_closed()
 
 
 async def test_garbage_ends_the_connection() -> None:

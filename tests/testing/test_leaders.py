@@ -73,8 +73,8 @@ async def test_by_default_the_next_replica_in_sync_leads() -> None:
         cluster.set_isr("t", 0, [1, 2])
         assert cluster.move_leader("t") == 1
         assert cluster.leader_epoch("t") == 5
+        cluster.create_topic("one", assignments=[[1]])
         with pytest.raises(errors.InvalidReplicaAssignmentError):
-            cluster.create_topic("one", assignments=[[1]])
             cluster.move_leader("one", 0, to=2)
 
 

@@ -7,7 +7,7 @@ import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import trustme
@@ -122,7 +122,7 @@ async def serve(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIte
                 return
 
     tcp = await anyio.create_tcp_listener(local_host=HOST)
-    port = cast(int, tcp.extra(SocketAttribute.local_port))
+    port = tcp.extra(SocketAttribute.local_port)
     async with tcp, anyio.create_task_group() as group:
         if tls is None:
             group.start_soon(tcp.serve, handle)

@@ -322,12 +322,14 @@ async def test_the_backoff_survives_a_rebootstrap() -> None:
 async def test_everything_ends_at_once_with_every_broker_out_of_reach(by: str) -> None:
     async with serve(answer_nothing) as port, full_backlog() as hole:
         config = ClientConfig.from_options(f"{HOST}:{port}", {})
-        async with anyio.create_task_group() as group:
-            brokers = Brokers(config, group)
+        outcome = Outcome()
+        group = anyio.create_task_group()
+        brokers = Brokers(config, group)
+        started = time.monotonic()
+        async with group:
             silent, refusing = Broker(1, HOST, port), Broker(3, HOST, free_port())
             brokers.set_nodes({1: silent, 2: Broker(2, HOST, hole), 3: refusing})
             connection = await brokers.get(1)
-            outcome = Outcome()
             connection.submit(heartbeat(), outcome.on_done)
             brokers.ready(2)
             with pytest.raises(KafkaConnectionError):

@@ -107,7 +107,7 @@ async def test_large_requests_arrive_whole() -> None:
         connection.submit(request, Outcome().on_done, version=9)
         got = (await arrived.wait(10)).request
     assert isinstance(got, ProduceRequest)
-    assert [bytes(topic.partition_data[0].records or b"") for topic in got.topic_data] == parts  # type: ignore[arg-type]
+    assert [bytes(topic.partition_data[0].records or b"") for topic in got.topic_data] == parts
 
 
 @pytest.mark.parametrize("cut", [0, 2, 4, 7])
@@ -471,10 +471,13 @@ async def test_a_callback_that_raises_ends_the_client_and_not_silently() -> None
     async def handler(peer: Peer) -> None:
         await peer.serve_heartbeats()
 
-    with pytest.raises(BaseExceptionGroup) as caught:
+    async def use() -> None:
         async with connected(handler) as connection:
             connection.submit(heartbeat(), on_done)
             await anyio.sleep_forever()
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await use()
     assert caught.value.subgroup(Bug) is not None
 
 

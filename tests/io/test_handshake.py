@@ -209,11 +209,13 @@ async def test_a_certificate_that_is_not_accepted_is_not_retriable(problem: str)
     certificates = Certificates()
     names = ("elsewhere.example",) if problem == "other name" else ("127.0.0.1",)
     context = certificates.client(trusting=problem != "unknown authority")
-    async with serve(serve_all, tls=certificates.server(*names)) as port:
-        async with client(port, security_protocol="SSL", ssl_context=context) as brokers:
-            with pytest.raises(SslAuthenticationError, match="certificate is not accepted") as caught:
-                await brokers.get(1)
-            assert not caught.value.retriable
+    async with (
+        serve(serve_all, tls=certificates.server(*names)) as port,
+        client(port, security_protocol="SSL", ssl_context=context) as brokers,
+    ):
+        with pytest.raises(SslAuthenticationError, match="certificate is not accepted") as caught:
+            await brokers.get(1)
+        assert not caught.value.retriable
 
 
 async def test_a_client_certificate_is_sent_and_its_lack_is_told() -> None:

@@ -75,6 +75,11 @@ async def open_to(kind: Kind, port: int, handler: Collector, tls: ssl.SSLContext
     )
 
 
+def is_paused(transport: Transport) -> bool:
+    """Asked by a call, for a type checker takes an attribute for what it was a line ago."""
+    return transport.paused
+
+
 async def echo(peer: Peer) -> None:
     while True:
         await peer.send(await peer.stream.receive())
@@ -120,11 +125,10 @@ def test_the_peers_end_is_told_once(backend: str, use_uvloop: bool, kind: Kind, 
         server, context = (certificates.server(), certificates.client()) if tls else (None, None)
         async with serve(handler, tls=server) as port:
             collector = Collector()
-            async with anyio.create_task_group() as group:
-                transport = await open_to(kind, port, collector, context)
-                group.start_soon(transport.run)
-                transport.write([b"hello"])
-                error = await collector.error.wait(20)
+            transport = await open_to(kind, port, collector, context)
+            transport.write([b"hello"])
+            await transport.run()
+            error = collector.error.result()
             assert type(error) is KafkaConnectionError
             assert "clos" in str(error) or "reset" in str(error)
             transport.write([b"into the void"])
@@ -173,14 +177,14 @@ def test_a_slow_peer_pauses_and_resumes(backend: str, use_uvloop: bool, kind: Ki
                 transport = await open_to(kind, port, collector, context)
                 group.start_soon(transport.run)
                 written = 0
-                while not transport.paused:
+                while not is_paused(transport):
                     transport.write([bytes(1_000_000)])
                     written += 1_000_000
                     assert written < 100_000_000
                 go.set()
                 with anyio.fail_after(20):
                     await collector.writable.wait()
-                    while total < written or transport.paused:
+                    while total < written or is_paused(transport):
                         await checkpoint()
                 transport.close()
 
@@ -197,14 +201,13 @@ def test_closing_with_bytes_unsent_ends_at_once(backend: str, use_uvloop: bool, 
 
         async with serve(handler) as port:
             collector = Collector()
-            async with anyio.create_task_group() as group:
-                transport = await open_to(kind, port, collector)
-                group.start_soon(transport.run)
-                while not transport.paused:
-                    transport.write([bytes(1_000_000)])
-                started = time.monotonic()
-                transport.close()
-            assert time.monotonic() - started < 5
+            transport = await open_to(kind, port, collector)
+            with anyio.fail_after(10):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(transport.run)
+                    while not is_paused(transport):
+                        transport.write([bytes(1_000_000)])
+                    transport.close()
             assert not collector.error.done
 
     run(main, backend, use_uvloop)

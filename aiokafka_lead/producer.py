@@ -64,7 +64,8 @@ class Producer(Generic[K, V]):
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
         self._config = ProducerConfig.from_options(bootstrap_servers, options)
         self._client = Client(self._config)
-        self._sender = Sender(self._config, self._client.brokers, self._client.metadata, self._client.request_any)
+        client = self._client
+        self._sender = Sender(self._config, client.brokers, client.metadata, client.request_any, client.spawn)
         self._accumulator = self._sender.accumulator
         self._check: Callable[[], None] = self._client.check
         """Raises unless the producer can be used here and now."""
@@ -86,9 +87,6 @@ class Producer(Generic[K, V]):
         await self._client.start()
         self._client.on_fatal(self._on_fatal)
         self._sender.start()
-        self._client.spawn(self._sender.run, name="kafka producer")
-        if self._accumulator.identity is not None:
-            self._client.spawn(self._sender.keep_identity, name="kafka producer id")
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Send what is pending and close every connection, within ``timeout_ms`` whatever the brokers do.
@@ -193,11 +191,13 @@ class Producer(Generic[K, V]):
     ) -> Delivery:
         """`send` without waiting: raises `BufferFull` where that would wait for room in ``buffer_memory``.
 
+        Of a topic that is not known yet the record is held until it is, for ``max_block_ms`` at most; what `send` would
+        raise then, the delivery raises.
         A loop of nothing but these calls keeps the producer from sending; await something now and then.
         """
         delivery = self._append_at_once(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
-            delivery = self._intake.put(self._prepare(topic, value, key, partition, timestamp_ms, headers))
+            delivery = self._intake.put_or_hold(self._prepare(topic, value, key, partition, timestamp_ms, headers))
         if delivery is None:
             raise BufferFull
         return delivery

@@ -20,7 +20,7 @@ from .delivery import BatchOutcome, Delivery, Park
 from .expiry import Expiry
 from .idempotence import IdempotentSequencing, PlainSequencing, Sequencing
 from .metadata_types import ClusterSnapshot
-from .partitioner import NodeAvailability, StickyChooser
+from .partitioner import NodeAvailability, StickyChooser, call_partitioner
 from .producer_metrics import ProducerCounters
 from .retry import RetryPolicy, has_free_retry
 from .schedule import Schedule
@@ -72,6 +72,7 @@ class Accumulator:
         self._compression_level = config.compression_level
         self._max_request_size = config.max_request_size
         self._park = park
+        self._partitioner = config.partitioner
         self._cluster_id: str | None = None
         self._ordinal = 0
         self._incomplete: dict[int, int] = {}
@@ -112,14 +113,16 @@ class Accumulator:
         headers: Sequence[Header],
         *,
         now: float,
-        claim: MemoryClaim | None = None,
+        granted: bool = False,
+        ordinal: int | None = None,
     ) -> Delivery | None:
         """Put a record into a batch, opening one if need be; None when memory is short.
 
-        Then come back with a granted claim for `record_size` bytes, which stays the caller's to release.
+        Then come back when as many bytes as `record_size` have been ``granted``, which stay the caller's to release.
+        Batches that are opened have that ``ordinal``, or the next one.
         """
         size = self.record_size(key, value, headers)
-        if claim is None and (self.memory.waiting or self.memory.used + size > self.memory.limit):
+        if not granted and (self.memory.waiting or self.memory.used + size > self.memory.limit):
             return None
         while True:  # until a batch takes it: each turn closes one that does not
             queue = self._queue_for(topic, partition, key, now)
@@ -131,7 +134,7 @@ class Accumulator:
                     compression_level=self._compression_level,
                 )
                 index = builder.append(timestamp_ms, key, value, headers)
-                batch = self._open(queue, builder, now)
+                batch = self._open(queue, builder, self.next_ordinal() if ordinal is None else ordinal, now)
                 break
             index = batch.builder.append(timestamp_ms, key, value, headers)
             if index >= 0:
@@ -143,6 +146,12 @@ class Accumulator:
         if queue is topic.sticky:
             topic.sticky_bytes += added
         return Delivery(batch.outcome, index, timestamp_ms)
+
+    def chosen_partition(self, topic: TopicBuffer, key: bytes | None, partition: int) -> int:
+        """The partition that the application gave, or its own partitioner chose; -1 leaves it to the built-in one."""
+        if partition >= 0 or self._partitioner is None:
+            return partition
+        return call_partitioner(self._partitioner, key, topic, self.snapshot)
 
     def claim(self, size: int, on_grant: Callable[[], None], now: float) -> MemoryClaim:
         """Queue for memory. What lingers goes out, so that there will be some."""
@@ -166,12 +175,15 @@ class Accumulator:
             raise ConfigError(f"partition must be from 0 to {topic.count - 1} in topic {topic.name!r}, not {partition}")
         return topic.queue(partition)
 
-    def _open(self, queue: PartitionQueue, builder: BatchBuilder, now: float) -> ProducerBatch:
+    def next_ordinal(self) -> int:
+        """A number for new batches, which tells a flush what came before it."""
         self._ordinal += 1
+        return self._ordinal
+
+    def _open(self, queue: PartitionQueue, builder: BatchBuilder, ordinal: int, now: float) -> ProducerBatch:
         topic = queue.topic
-        batch = ProducerBatch(queue, builder, BatchOutcome(topic.name, queue.partition, self._park), self._ordinal, now)
-        self._incomplete[self._ordinal] = 1
-        self.pending += 1
+        batch = ProducerBatch(queue, builder, BatchOutcome(topic.name, queue.partition, self._park), ordinal, now)
+        self.started(ordinal)
         if not queue.batches:
             self._renew_leader(queue)
         queue.batches.append(batch)
@@ -294,19 +306,19 @@ class Accumulator:
         if ticket in self._flushes:
             self._flushes.remove(ticket)
 
-    def divided(self, batch: ProducerBatch, parts: int) -> None:
-        """A batch was replaced by as many others."""
-        self.pending += parts - 1
-        self._incomplete[batch.ordinal] += parts - 1
+    def started(self, ordinal: int, batches: int = 1) -> None:
+        """As many more batches are pending under an ordinal: parts of a split one, or a new one."""
+        self.pending += batches
+        self._incomplete[ordinal] = self._incomplete.get(ordinal, 0) + batches
 
-    def done(self, batch: ProducerBatch) -> None:
+    def finish(self, ordinal: int) -> None:
         """The outcome of a batch is known."""
         self.pending -= 1
-        left = self._incomplete[batch.ordinal] - 1
+        left = self._incomplete[ordinal] - 1
         if left:
-            self._incomplete[batch.ordinal] = left
+            self._incomplete[ordinal] = left
             return
-        del self._incomplete[batch.ordinal]
+        del self._incomplete[ordinal]
         if self._flushes:
             oldest = next(iter(self._incomplete), self._ordinal + 1)
             while self._flushes and self._flushes[0].ordinal < oldest:

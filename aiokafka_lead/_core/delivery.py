@@ -6,13 +6,14 @@ outcome and an index. Something to wait on is made only when a delivery is await
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..errors import IllegalStateError, KafkaError
 from ..types import RecordMetadata
 
-__all__ = ["BatchOutcome", "Delivery", "DeliveryBatch", "Park", "Wakeable"]
+__all__ = ["BatchOutcome", "Delivery", "DeliveryBatch", "Park", "Part", "Wakeable"]
 
 NO_OFFSET = -1
 """The broker told no offset: ``acks=0``, or a duplicate that it no longer remembers."""
@@ -59,8 +60,8 @@ class BatchOutcome:
         self.error: KafkaError | None = None
         self.record_errors: Mapping[int, KafkaError] | None = None
         """By index in the batch, where the broker told which records it found wrong (KIP-467)."""
-        self.parts: list[tuple[int, BatchOutcome]] | None = None
-        """After a split: the first index of each part, and its outcome, in order."""
+        self.parts: list[Part] | None = None
+        """Where the records are once they are divided, in order."""
         self.waiter: Wakeable | None = None
         """Made by ``park`` when somebody waits."""
 
@@ -81,8 +82,8 @@ class BatchOutcome:
         self.done = True
         self._wake()
 
-    def divide(self, parts: list[tuple[int, BatchOutcome]]) -> None:
-        """The batch was split: each part has an outcome of its own from now on."""
+    def divide(self, parts: list[Part]) -> None:
+        """The records went to other batches: each part has another outcome from now on."""
         self.parts = parts
         self._wake()
 
@@ -96,13 +97,9 @@ class BatchOutcome:
         """The undivided outcome that holds the record now, and the record's index there."""
         outcome = self
         while outcome.parts is not None:
-            first, part = outcome.parts[0]
-            for start, candidate in outcome.parts:
-                if start > index:
-                    break
-                first, part = start, candidate
-            outcome = part
-            index -= first
+            part = outcome.parts[bisect_right(outcome.parts, index, key=_first) - 1]
+            outcome = part.outcome
+            index += part.at - part.first
         return outcome, index
 
     def record(self, index: int, timestamp_ms: int) -> RecordMetadata | KafkaError:
@@ -118,6 +115,20 @@ class BatchOutcome:
     def records(self, first: int, timestamps_ms: Sequence[int]) -> list[RecordMetadata | KafkaError]:
         """What became of consecutive records, one for each timestamp. Only of a done outcome."""
         return [self.record(index, time_ms) for index, time_ms in enumerate(timestamps_ms, first)]
+
+
+class Part(NamedTuple):
+    """Consecutive records of a divided batch."""
+
+    first: int
+    """The index of the first one before."""
+    outcome: BatchOutcome
+    at: int
+    """The index of the first one now."""
+
+
+def _first(part: Part) -> int:
+    return part.first
 
 
 Park = Callable[[BatchOutcome], Awaitable[None]]
@@ -143,8 +154,8 @@ class Delivery:
 
     @property
     def partition(self) -> int:
-        """The partition that was chosen for the record."""
-        return self._outcome.partition
+        """The partition that was chosen for the record; -1 as long as its topic is not known."""
+        return self._locate().partition
 
     @property
     def timestamp_ms(self) -> int:
@@ -155,6 +166,11 @@ class Delivery:
     def done(self) -> bool:
         """Whether the record was acknowledged or failed."""
         return self._locate().done
+
+    @property
+    def place(self) -> tuple[BatchOutcome, int]:
+        """The record's batch and its index there, for the producer's own use."""
+        return self._locate(), self._index
 
     def result(self) -> RecordMetadata:
         """What awaiting gives, of a record that is done; raises `IllegalStateError` before."""
@@ -209,7 +225,8 @@ class DeliveryBatch:
 
     def add_delivery(self, delivery: Delivery) -> None:
         """The next record is this one."""
-        outcome, index, time_ms = delivery._outcome, delivery._index, delivery._timestamp_ms
+        outcome, index = delivery.place
+        time_ms = delivery.timestamp_ms
         if self._runs:
             last, first, count, times = self._runs[-1]
             if last is outcome and first + count == index and times == time_ms:

@@ -22,7 +22,7 @@ from ..errors import (
 )
 from .accumulator import Accumulator
 from .append import NO_SEQUENCE, PartitionQueue, ProducerBatch
-from .delivery import NO_OFFSET, BatchOutcome
+from .delivery import NO_OFFSET, BatchOutcome, Part
 from .idempotence import sequence_after
 from .metadata_types import NO_LEADER
 
@@ -139,7 +139,7 @@ class BatchResolver:
         self._counters.batches_acked += 1
         self._counters.records_acked += batch.builder.record_count
         batch.outcome.complete(base_offset, log_append_time_ms)
-        self._accumulator.done(batch)
+        self._accumulator.finish(batch.ordinal)
 
     def _requeue(
         self,
@@ -178,7 +178,7 @@ class BatchResolver:
         """Replace a batch that the broker found too large by several, which take over its sequences in order."""
         queue = batch.queue
         self._counters.batches_split += 1
-        parts: list[tuple[int, BatchOutcome]] = []
+        parts: list[Part] = []
         pieces: list[ProducerBatch] = []
         first = 0
         for builder in batch.builder.split(batch.builder.size_bytes // 2):
@@ -193,7 +193,7 @@ class BatchResolver:
                 piece.in_doubt = batch.in_doubt
                 piece.stranded = batch.stranded
                 piece.piece = True
-            parts.append((first, outcome))
+            parts.append(Part(first, outcome, 0))
             pieces.append(piece)
             first += builder.record_count
         _log.info(
@@ -205,7 +205,7 @@ class BatchResolver:
         memory = self._accumulator.memory
         memory.used += sum(piece.size_bytes for piece in pieces)
         memory.give(batch.size_bytes)
-        self._accumulator.divided(batch, len(pieces))
+        self._accumulator.started(batch.ordinal, len(pieces) - 1)
         batch.outcome.divide(parts)
 
     # --- the end of a batch -------------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ class BatchResolver:
             queue.open = None
         batch.sealed = True
         batch.outcome.fail(error, record_errors)
-        self._accumulator.done(batch)
+        self._accumulator.finish(batch.ordinal)
 
     def _remove(self, batch: ProducerBatch) -> None:
         queue = batch.queue

@@ -11,8 +11,6 @@ import anyio.lowlevel
 from .._core.append import TopicBuffer
 from .._core.buffer_memory import MemoryClaim
 from .._core.delivery import Delivery, DeliveryBatch
-from .._core.partitioner import call_partitioner
-from .._core.producer_record import ANY_PARTITION
 from ..config import ProducerConfig
 from ..errors import ConfigError, KafkaError, MessageTooLargeError, RequestTimedOutError
 from ..types import Header
@@ -48,21 +46,29 @@ class RecordIntake:
         self._partitioner = config.partitioner
         self._max_block_s = config.max_block_ms / 1000
 
-    def put(self, record: PreparedRecord, claim: MemoryClaim | None = None) -> Delivery | None:
-        """Take the record now; None when its topic is not known, or memory is short and there is no claim for it."""
+    def put(self, record: PreparedRecord, granted: bool = False) -> Delivery | None:
+        """Take the record now; None when its topic is not known, or memory is short and none has been granted."""
         accumulator = self._accumulator
         buffer = accumulator.topic(record.topic)
         if buffer is None:
             return None
         _, timestamp_ms, key, value, partition, headers = record
-        if partition == ANY_PARTITION and self._partitioner is not None:
-            partition = call_partitioner(self._partitioner, key, buffer, accumulator.snapshot)
+        partition = accumulator.chosen_partition(buffer, key, partition)
         delivery = None
-        if claim is None:
+        if not granted:
             delivery = buffer.append(timestamp_ms, key, value, partition, headers)
         if delivery is None:
             now = time.monotonic()
-            delivery = accumulator.append(buffer, timestamp_ms, key, value, partition, headers, now=now, claim=claim)
+            delivery = accumulator.append(
+                buffer, timestamp_ms, key, value, partition, headers, now=now, granted=granted
+            )
+        return delivery
+
+    def put_or_hold(self, record: PreparedRecord) -> Delivery | None:
+        """Take the record now, also if its topic is not known yet; None when memory is short."""
+        delivery = self.put(record)
+        if delivery is None and self._accumulator.topic(record.topic) is None:
+            return self._sender.hold(*record)
         return delivery
 
     async def put_when_possible(self, record: PreparedRecord) -> Delivery:
@@ -85,7 +91,7 @@ class RecordIntake:
                     buffer = self._accumulator.topic(record.topic)
                 if buffer is not None and record.partition >= buffer.count:
                     await self._look_for_partition(record, buffer, deadline)
-                delivery = self.put(record, claim)
+                delivery = self.put(record, granted=claim is not None)
                 if delivery is not None:
                     return delivery
                 if claim is None and buffer is not None:

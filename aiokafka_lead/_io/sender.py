@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import Any, Protocol
 
 import anyio.lowlevel
 
@@ -18,7 +19,9 @@ from .._core.accumulator import Accumulator
 from .._core.append import ProducerBatch
 from .._core.backoff import Backoff
 from .._core.buffer_memory import MemoryClaim
-from .._core.delivery import BatchOutcome
+from .._core.delivery import BatchOutcome, Delivery
+from .._core.held import HeldRecords
+from .._core.idempotence import IdempotentSequencing
 from .._core.metadata import ClusterSnapshot
 from .._core.produce import SentBatches, produce_request, produce_version, read_answers, read_hints
 from .._core.producer_metrics import ProducerMetrics
@@ -32,6 +35,7 @@ from ..errors import (
     WrongEventLoopError,
     error_for_code,
 )
+from ..types import Header
 from .brokers import Brokers, Connection, Lane, NodeState
 from .loop import Signal, Waiter, loop_token
 from .metadata_actor import MetadataActor
@@ -47,17 +51,27 @@ _REQUESTS_AT_A_TIME = 16
 AskAny = Callable[[InitProducerIdRequest], Awaitable[InitProducerIdResponse]]
 
 
+class Spawn(Protocol):
+    """Runs a task until the client stops; an error that escapes it is fatal for the client."""
+
+    def __call__(self, fn: Callable[..., Awaitable[object]], *args: Any, name: str) -> None: ...
+
+
 class Sender:
     """Owns the accumulator, and sends what is ready in it."""
 
-    def __init__(self, config: ProducerConfig, brokers: Brokers, metadata: MetadataActor, ask_any: AskAny) -> None:
-        """``ask_any`` sends a request to whichever broker has the least to do."""
+    def __init__(
+        self, config: ProducerConfig, brokers: Brokers, metadata: MetadataActor, ask_any: AskAny, spawn: Spawn
+    ) -> None:
+        """``ask_any`` sends a request to whichever broker has the least to do, ``spawn`` runs a supervised task."""
         self.accumulator = Accumulator(config, self._park, self._notify)
+        self._held = HeldRecords(self.accumulator, self._park)
         self._resolver = BatchResolver(self.accumulator, config.retries, self._explain)
         self._config = config
         self._brokers = brokers
         self._metadata = metadata
         self._ask_any = ask_any
+        self._spawn = spawn
         self._wake = Signal()
         self._identity_wanted = Signal()
         """Wakes the task that gets producer ids."""
@@ -72,13 +86,16 @@ class Sender:
     # --- its life -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Listen to connections and metadata. Then `run` and `keep_identity` are to be run as tasks."""
+        """Begin to send."""
         self._loop = loop_token()
         self._brokers.add_listener(self._on_node)
         self._metadata.add_listener(self._on_snapshot)
         self.accumulator.on_snapshot(self._metadata.snapshot, time.monotonic())
+        self._spawn(self._run, name="kafka producer")
+        if self.accumulator.identity is not None:
+            self._spawn(self._keep_identity, self.accumulator.identity, name="kafka producer id")
 
-    async def run(self) -> None:
+    async def _run(self) -> None:
         """Send until cancelled."""
         while True:
             more = self._work()
@@ -91,6 +108,7 @@ class Sender:
     def abort(self, make_error: Callable[[str], KafkaError]) -> None:
         """Give up every record that is pending; ``make_error`` takes a text that says what became of it."""
         self._resolver.abort(make_error, time.monotonic())
+        self._held.drop_all(make_error)
         blocked, self._blocked = self._blocked, set()
         for waiter in blocked:
             waiter.set_error(make_error("not taken"))
@@ -127,6 +145,29 @@ class Sender:
             self._blocked.discard(waiter)
         return claim
 
+    def hold(
+        self,
+        topic: str,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        partition: int,
+        headers: Sequence[Header],
+    ) -> Delivery | None:
+        """Take a record of a topic that is not known yet, and look the topic up; None when memory is short."""
+        first = topic not in self._held
+        delivery = self._held.hold(topic, timestamp_ms, key, value, partition, headers)
+        if first and delivery is not None:
+            self._spawn(self._look_up, topic, name="kafka producer topic")
+        return delivery
+
+    async def _look_up(self, topic: str) -> None:
+        try:
+            await self._metadata.topic(topic, self._config.max_block_ms)
+        except KafkaError as error:
+            failure = error
+            self._held.drop(topic, lambda fate: type(failure)(f"{failure.message}; the records were {fate}"))
+
     async def flush(self, timeout_s: float | None) -> None:
         """Until every record that is pending now is acknowledged or failed. Raises TimeoutError."""
         waiter: Waiter[None] = Waiter()
@@ -157,7 +198,9 @@ class Sender:
 
     def _on_snapshot(self, snapshot: ClusterSnapshot) -> None:
         if self._hinted is None:
-            self.accumulator.on_snapshot(snapshot, time.monotonic())
+            now = time.monotonic()
+            self.accumulator.on_snapshot(snapshot, now)
+            self._held.release(now)
         else:
             self.accumulator.on_hints(snapshot, self._hinted, time.monotonic())
 
@@ -286,10 +329,8 @@ class Sender:
 
     # --- the producer id ----------------------------------------------------------------------------------------------
 
-    async def keep_identity(self) -> None:
+    async def _keep_identity(self, identity: IdempotentSequencing) -> None:
         """Get a producer id at the start and whenever another one is needed, until cancelled."""
-        identity = self.accumulator.identity
-        assert identity is not None
         backoff = Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
         failures = 0
         while True:
@@ -314,7 +355,7 @@ class Sender:
             return error
         if response.error_code:
             kind = error_for_code(response.error_code)
-            _log.warning("no producer id: %s", kind().message)
+            _log.log(logging.DEBUG if kind.retriable else logging.WARNING, "no producer id: %s", kind().message)
             return kind(f"InitProducerId: {kind().message}")
         self.accumulator.on_producer_id(response.producer_id, response.producer_epoch, time.monotonic())
         return None

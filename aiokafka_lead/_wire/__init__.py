@@ -53,10 +53,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "ApiKey":
-        from .api_key import ApiKey
+    from . import api_key, server
 
-        return ApiKey
-    from . import server
-
-    return getattr(server, name)
+    value = globals()[name] = getattr(api_key if name == "ApiKey" else server, name)
+    return value

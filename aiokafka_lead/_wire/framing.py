@@ -55,7 +55,7 @@ def finish_frame(message: Message, version: int, head: bytearray) -> list[Buffer
     last = encode_into(message, version, chunks, head)
     if last or not chunks:
         chunks.append(last)
-    size = len(last) if last is head else sum([memoryview(chunk).nbytes for chunk in chunks])
+    size = len(last) if last is head else sum(map(len, chunks))
     _INT32.pack_into(head, 0, size - 4)
     return chunks
 

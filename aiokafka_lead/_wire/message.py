@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 from uuid import UUID
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
+"""A contiguous run of bytes; a memoryview's items must be bytes too."""
 Records: TypeAlias = "Buffer | Sequence[Buffer] | None"
 """Record batches to send: one buffer, or several that follow each other. Decoded they are a slice of the frame."""
 

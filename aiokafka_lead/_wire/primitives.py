@@ -38,6 +38,10 @@ def malformed(position: int, what: str) -> NoReturn:
 
 def uvarint(value: int) -> bytes:
     """An unsigned varint: seven bits a byte, the least significant first."""
+    if value < 1 << 14:
+        return bytes((value & 127 | 128, value >> 7)) if value > 127 else bytes((value,))
+    if value < 1 << 21:
+        return bytes((value & 127 | 128, value >> 7 & 127 | 128, value >> 14))
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
@@ -208,10 +212,10 @@ def put_records(chunks: list[Buffer], out: bytearray, records: Records, flexible
         return out
     if isinstance(records, (bytes, bytearray, memoryview)):
         parts: Sequence[Buffer] = (cast("Buffer", records),)
-        size = memoryview(records).nbytes
+        size = len(records)
     else:
         parts = records
-        size = sum([memoryview(part).nbytes for part in parts])
+        size = sum(map(len, parts))
     out += compact_sizes[size] if flexible else size.to_bytes(4, "big", signed=True)
     if size < COPY_BELOW_BYTES:
         for part in parts:

@@ -14,7 +14,6 @@ from uuid import UUID
 
 from ..errors import ClusterIdMismatchError, KafkaConnectionError, raise_for_code
 from .metadata_epochs import LeaderEpochs
-from .metadata_hints import HINT_ERRORS
 from .metadata_merge import TopicMerger
 from .metadata_metrics import HintOutcome, MetadataCounters, MetadataMetrics, RebootstrapCause
 from .metadata_types import (
@@ -47,6 +46,9 @@ __all__ = [
     "RebootstrapCause",
     "TopicMetadata",
 ]
+
+HINT_ERRORS = frozenset({6, 74})
+"""NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the only errors whose answers carry a leader (KIP-951)."""
 
 HintPolicy = Literal["trust", "known_nodes", "off"]
 ClusterIdPolicy = Literal["fail", "warn", "adopt"]

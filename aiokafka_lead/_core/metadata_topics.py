@@ -89,15 +89,20 @@ class TopicsInUse:
         self.look_up(name, now)
         self._lookups[name].waiters += 1
 
-    def leave(self, name: str) -> None:
-        """A call waits no longer; a topic that does not exist and that nobody else wants is not asked for again."""
+    def leave(self, name: str) -> int:
+        """A call waits no longer; returns how many still do.
+
+        A topic that does not exist and that nobody else wants is not asked for again.
+        """
         lookup = self._lookups.get(name)
-        if lookup is not None:
-            lookup.waiters -= 1
-            if lookup.waiters == 0 and name not in self._kept:
-                del self._lookups[name]
-                self._expires.pop(name, None)
-                self._used.discard(name)
+        if lookup is None:
+            return 0
+        lookup.waiters -= 1
+        if lookup.waiters == 0 and name not in self._kept:
+            del self._lookups[name]
+            self._expires.pop(name, None)
+            self._used.discard(name)
+        return lookup.waiters
 
     def found(self, name: str) -> None:
         """The topic is known now."""

@@ -36,16 +36,14 @@ from ..errors import (
     RebootstrapError,
     RebootstrapRequiredError,
     RequestTimedOutError,
-    error_for_code,
 )
 from .brokers import Brokers
 from .connection import Lane
 from .loop import Signal, Waiter
 from .metadata_ask import Answer, ask, candidates, describe
+from .topic_lookups import TopicLookups, not_known
 
 _log = logging.getLogger(__name__)
-
-UNKNOWN_TOPIC_OR_PARTITION = 3
 
 TIMER_SLACK_S = 0.005
 """A refresh that ends with the time for metadata shall end after it, however coarse timers are."""
@@ -87,8 +85,7 @@ class MetadataActor:
         self._wake = Signal()
         self._newer: Waiter[ClusterSnapshot] = Waiter()
         """Done at the next snapshot."""
-        self._lookups: dict[str, Waiter[TopicMetadata]] = {}
-        """Calls that wait for a topic, by its name."""
+        self._lookups = TopicLookups(self._topics, self._wake.set)
         self._listeners: list[Callable[[ClusterSnapshot], None]] = []
         self._errors: Mapping[int, KafkaError] = {}
         """Why the last refresh that failed got no answer, by node id."""
@@ -144,18 +141,11 @@ class MetadataActor:
         self._topics.use(name)
         if self.snapshot.partition_count(name):
             return self.snapshot.topics[name]
-        waiter = self._lookups.get(name)
-        if waiter is None:
-            waiter = self._lookups[name] = Waiter()
-        self._topics.wait(name, time.monotonic())
-        self._wake.set()
-        lookups = self._topics.lookups(name)
-        try:
-            return await waiter.wait(timeout_ms / 1000)
-        except TimeoutError:
-            raise self._not_found(name, timeout_ms, self._topics.lookups(name) - lookups) from None
-        finally:
-            self._topics.leave(name)
+
+        def explain(name: str, lookups: int) -> KafkaError:
+            return not_known(name, lookups, self.snapshot, timeout_ms, self._reasons())
+
+        return await self._lookups.wait(name, timeout_ms, explain)
 
     async def wait_newer(self, generation: int, timeout_ms: float) -> ClusterSnapshot:
         """A snapshot of a later generation than this one; raises `RequestTimedOutError`."""
@@ -236,9 +226,7 @@ class MetadataActor:
         if self._closed is None:
             self._closed = error
             self._newer.set_error(error)
-            for waiter in self._lookups.values():
-                waiter.set_error(error)
-            self._lookups.clear()
+            self._lookups.fail(error)
 
     def _check(self) -> None:
         if self._closed is not None:
@@ -320,7 +308,8 @@ class MetadataActor:
         self._policy.answered(by_bootstrap_server=answer.node_id < 0)
         self._schedule.succeeded(now, changed=applied.changed, settled=applied.settled, full=plan.full)
         self._publish()
-        self._settle_lookups(self._topics.names() if plan.topics is None else plan.topics, now)
+        names = self._topics.names() if plan.topics is None else plan.topics
+        self._lookups.settle(names, self.snapshot, now)
         return None
 
     def _count_failure(self, errors: Mapping[int, KafkaError]) -> None:
@@ -339,9 +328,7 @@ class MetadataActor:
         self._count_failure(errors)
         final = _final_error(self._errors)
         if final is not None:
-            for waiter in self._lookups.values():
-                waiter.set_error(final)
-            self._lookups.clear()
+            self._lookups.fail(final)
 
     def _rebootstrap(self, cause: RebootstrapCause) -> None:
         now = time.monotonic()
@@ -368,35 +355,7 @@ class MetadataActor:
 
     def _look_up_unknown(self, name: str) -> None:
         if not self.snapshot.partition_count(name):
-            self._topics.look_up(name, time.monotonic())
-            self._wake.set()
-
-    def _settle_lookups(self, names: Iterable[str], now: float) -> None:
-        """Tell those who wait for these topics what an answer has said about them."""
-        for name in names:
-            entry = self.snapshot.topics.get(name)
-            if entry is not None and entry.partitions:
-                self._topics.found(name)
-                waiter = self._lookups.pop(name, None)
-                if waiter is not None:
-                    waiter.set_result(entry)
-                continue
-            waiter = self._lookups.get(name)
-            error = None if entry is None else error_for_code(entry.error_code)
-            if error is not None and entry is not None and entry.error_code and not error.retriable:
-                self._topics.found(name)
-                if waiter is not None:
-                    del self._lookups[name]
-                    waiter.set_error(error(f"topic {name!r}: {error().message}"))
-            elif name in self._topics:
-                self._topics.missed(name, now)
-
-    def _not_found(self, name: str, timeout_ms: float, lookups: int) -> KafkaError:
-        entry = self.snapshot.topics.get(name)
-        if lookups == 0 or self._errors:
-            return RequestTimedOutError(f"no metadata of topic {name!r} within {timeout_ms:g} ms{self._reasons()}")
-        error = error_for_code(UNKNOWN_TOPIC_OR_PARTITION if entry is None else entry.error_code)
-        return error(f"topic {name!r}: {error().message} (asked {lookups} times within {timeout_ms:g} ms)")
+            self._lookups.want(name)
 
     def _forget(self, names: Sequence[str]) -> None:
         if names and not self._topics.everything:

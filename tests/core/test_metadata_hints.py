@@ -7,17 +7,6 @@ from uuid import UUID
 import pytest
 
 from aiokafka_lead._core.metadata import Broker, MetadataState
-from aiokafka_lead._core.metadata_hints import fetch_hints, produce_hints
-from aiokafka_lead._wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from aiokafka_lead._wire.messages.fetch import LeaderIdAndEpoch as FetchLeader
-from aiokafka_lead._wire.messages.fetch import NodeEndpoint as FetchEndpoint
-from aiokafka_lead._wire.messages.produce import (
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionProduceResponse,
-    ProduceResponse,
-    TopicProduceResponse,
-)
 
 from .cluster_answers import FENCED, ID_A, ID_B, NOT_LEADER, answer, broker, feed, hint, knowing, leaders, topic
 
@@ -45,55 +34,6 @@ def test_rule_1_leader_or_epoch_missing(leader_id: int, epoch: int) -> None:
     assert state.apply_hints([hint(leader_id, epoch, endpoint=broker(2))]) == [False]
     assert state.snapshot is before
     assert state.counters.snapshot().hints_rejected_incomplete == 1
-
-
-def test_rule_1_produce_answers_below_version_10_have_no_hints() -> None:
-    response = ProduceResponse(
-        responses=[
-            TopicProduceResponse(
-                name="t",
-                partition_responses=[
-                    PartitionProduceResponse(index=0, error_code=0),
-                    PartitionProduceResponse(
-                        index=3,
-                        error_code=NOT_LEADER,
-                        current_leader=LeaderIdAndEpoch(leader_id=2, leader_epoch=6),
-                    ),
-                ],
-            )
-        ],
-        node_endpoints=[NodeEndpoint(node_id=2, host="h", port=9, rack="r")],
-    )
-    assert produce_hints(response, 9, {"t": ID_A}) == []
-    assert produce_hints(response, 10, {"t": ID_A}) == [
-        hint(2, 6, partition=3, endpoint=Broker(2, "h", 9, "r"), error_code=NOT_LEADER)
-    ]
-
-
-def test_rule_1_produce_answers_name_topics_by_id_from_version_13() -> None:
-    moved = PartitionProduceResponse(index=0, error_code=NOT_LEADER)
-    response = ProduceResponse(responses=[TopicProduceResponse(name="", topic_id=ID_A, partition_responses=[moved])])
-    assert produce_hints(response, 13, {"t": ID_A}) == [hint(-1, -1)]
-
-
-def test_rule_1_fetch_answers_below_version_16_have_no_hints() -> None:
-    response = FetchResponse(
-        responses=[
-            FetchableTopicResponse(
-                topic_id=ID_A,
-                partitions=[
-                    PartitionData(
-                        partition_index=1, error_code=FENCED, current_leader=FetchLeader(leader_id=3, leader_epoch=8)
-                    )
-                ],
-            )
-        ],
-        node_endpoints=[FetchEndpoint(node_id=3, host="h", port=9)],
-    )
-    assert fetch_hints(response, 15, {ID_A: "t"}) == []
-    assert fetch_hints(response, 16, {ID_A: "t"}) == [
-        hint(3, 8, partition=1, endpoint=Broker(3, "h", 9), error_code=FENCED)
-    ]
 
 
 @pytest.mark.parametrize("epoch", [4, 5])

@@ -1,4 +1,7 @@
-"""One batch of a partition's log, whatever its message format."""
+"""One batch of a partition's log, whatever its message format.
+
+Compiled through ``batch.pxd`` where a compiler is, and runs as it is elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,19 @@ from ..types import TimestampType
 from .columns import Columns
 from .compression import decompress
 from .decoder import index_records, read_records
-from .layout import CODEC_MASK, CODEC_NAMES, CONTROL_BIT, DEFAULT_MAX_DECOMPRESSED_BYTES, TRANSACTIONAL_BIT, ControlType
+from .layout import CODEC_MASK, CODEC_NAMES, CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTIONAL_BIT, ControlType, Header
 from .record import ConsumerRecord
 
 __all__ = ["BatchView"]
+
+_CODEC_MASK = CODEC_MASK
+_LOG_APPEND_TIME_BIT = LOG_APPEND_TIME_BIT
+_TRANSACTIONAL_BIT = TRANSACTIONAL_BIT
+_CONTROL_BIT = CONTROL_BIT
+_CREATE_TIME = TimestampType.CREATE_TIME
+_LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
+_NO_TIMESTAMP = TimestampType.NO_TIMESTAMP
+_INT64_MAX = 2**63 - 1
 
 
 class BatchView:
@@ -20,47 +32,47 @@ class BatchView:
     """
 
     def __init__(
-        self,
-        payload: bytes | memoryview,
-        *,
-        base_offset: int,
-        last_offset_delta: int,
-        base_timestamp_ms: int,
-        max_timestamp_ms: int,
-        record_count: int,
-        size_bytes: int,
-        attributes: int,
-        timestamp_type: TimestampType,
-        leader_epoch: int = -1,
-        producer_id: int = -1,
-        producer_epoch: int = -1,
-        base_sequence: int = -1,
-        magic: int = 2,
-        compressed: bool = False,
-        max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+        self, header: Header, payload: bytes | memoryview, size_bytes: int, max_decompressed_bytes: int
     ) -> None:
-        self.base_offset = base_offset
-        self.last_offset = base_offset + last_offset_delta
+        (
+            self.base_offset,
+            _,
+            self.leader_epoch,
+            self.magic,
+            _,
+            attributes,
+            last_offset_delta,
+            self.base_timestamp_ms,
+            self.max_timestamp_ms,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        ) = header
+        if self.base_offset < 0 or last_offset_delta < 0 or self.base_offset > _INT64_MAX - 1 - last_offset_delta:
+            raise CorruptRecordError(f"a batch has impossible offsets: {self.base_offset}, {last_offset_delta} more")
+        if self.record_count < 0 or self.record_count > last_offset_delta + 1:
+            raise CorruptRecordError(f"the batch at {self.base_offset} announces {self.record_count} records")
+        codec = attributes & _CODEC_MASK
+        if codec > 4:
+            raise CorruptRecordError(f"the batch at {self.base_offset} has the unknown compression codec {codec}")
+        self.last_offset = self.base_offset + last_offset_delta
         """The last offset that this batch takes, whether or not compaction left a record there."""
         self.next_offset = self.last_offset + 1
-        self.base_timestamp_ms = base_timestamp_ms
-        self.max_timestamp_ms = max_timestamp_ms
-        self.timestamp_type = timestamp_type
-        self.record_count = record_count
+        self.is_transactional = attributes & _TRANSACTIONAL_BIT != 0
+        self.is_control = attributes & _CONTROL_BIT != 0
+        self.compression = CODEC_NAMES[codec]
+        if self.magic == 0:
+            self.timestamp_type = _NO_TIMESTAMP
+        elif attributes & _LOG_APPEND_TIME_BIT:
+            self.timestamp_type = _LOG_APPEND_TIME
+        else:
+            self.timestamp_type = _CREATE_TIME
         self.size_bytes = size_bytes
         """As it was received, header included."""
-        self.leader_epoch = leader_epoch
-        """-1 where the broker told none."""
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.base_sequence = base_sequence
-        self.is_transactional = attributes & TRANSACTIONAL_BIT != 0
-        self.is_control = attributes & CONTROL_BIT != 0
-        self.compression = CODEC_NAMES[attributes & CODEC_MASK]
-        self.magic = magic
         self._payload = payload
-        self._compressed = compressed
-        """The payload is still to be decompressed."""
+        # Older formats are decompressed when they are read into this one.
+        self._compressed = codec != 0 and self.magic == 2
         self._max_decompressed_bytes = max_decompressed_bytes
 
     def load(self) -> bytes | memoryview:
@@ -73,6 +85,11 @@ class BatchView:
             self._compressed = False
         return self._payload
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether reading records has nothing to decompress."""
+        return not self._compressed
+
     def records(
         self, topic: str, partition: int, from_offset: int = 0
     ) -> list[ConsumerRecord[bytes | None, bytes | None]]:
@@ -80,10 +97,10 @@ class BatchView:
         return read_records(
             self.load(),
             self.record_count,
-            self.last_offset - self.base_offset,
             self.base_offset,
+            self.last_offset - self.base_offset,
             self.base_timestamp_ms,
-            self.max_timestamp_ms if self.timestamp_type is TimestampType.LOG_APPEND_TIME else None,
+            self.max_timestamp_ms if self.timestamp_type is _LOG_APPEND_TIME else None,
             topic,
             partition,
             self.timestamp_type,
@@ -97,10 +114,10 @@ class BatchView:
             index_records(
                 self.load(),
                 self.record_count,
-                self.last_offset - self.base_offset,
                 self.base_offset,
+                self.last_offset - self.base_offset,
                 self.base_timestamp_ms,
-                self.max_timestamp_ms if self.timestamp_type is TimestampType.LOG_APPEND_TIME else None,
+                self.max_timestamp_ms if self.timestamp_type is _LOG_APPEND_TIME else None,
                 from_offset,
             )
         )

@@ -1,4 +1,7 @@
-"""A batch's records by column."""
+"""A batch's records by column.
+
+Compiled through ``columns.pxd`` where a compiler is, and runs as it is elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,6 @@ __all__ = ["Columns"]
 class Columns:
     """Offsets, times, keys, values and headers of a batch's records; each list is made when it is asked for."""
 
-    __slots__ = ("_headers", "_keys", "_offsets", "_timestamps_ms", "_values", "index")
-
     def __init__(self, index: RecordIndex) -> None:
         self.index = index
         self._offsets: list[int] | None = None
@@ -22,7 +23,7 @@ class Columns:
         self._headers: list[Headers] | None = None
 
     def __len__(self) -> int:
-        return len(self.index)
+        return len(self.index.offsets)
 
     @property
     def offsets(self) -> list[int]:
@@ -35,21 +36,21 @@ class Columns:
     def timestamps_ms(self) -> list[int]:
         """Each record's timestamp, -1 for none."""
         if self._timestamps_ms is None:
-            self._timestamps_ms = self.index.timestamps.tolist()
+            self._timestamps_ms = self.index.timestamps_ms.tolist()
         return self._timestamps_ms
 
     @property
     def keys(self) -> list[bytes | None]:
         """Each record's key."""
         if self._keys is None:
-            self._keys = self.index.contents(0)
+            self._keys = self.index.keys()
         return self._keys
 
     @property
     def values(self) -> list[bytes | None]:
         """Each record's value."""
         if self._values is None:
-            self._values = self.index.contents(1)
+            self._values = self.index.values()
         return self._values
 
     @property

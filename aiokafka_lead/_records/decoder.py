@@ -6,295 +6,345 @@ Hot: this module is compiled through ``decoder.pxd`` where a compiler is, and ru
 from __future__ import annotations
 
 from array import array
+from typing import Any, NoReturn
 
 from ..errors import CorruptRecordError
 from ..types import Header, Headers, TimestampType
 from . import raw
-from .layout import MIN_RECORD_SIZE
 from .record import ConsumerRecord
 
 __all__ = ["RecordIndex", "index_records", "read_records"]
 
+_INT32_MAX = 2**31 - 1
+_INT32_MIN = -(2**31)
 _INT64_MAX = 2**63 - 1
-_INT64_MIN = -(2**63)
+_INT64_MIN = -_INT64_MAX - 1
 
-# Where a record's parts stand in `RecordIndex.spans`.
-_SPAN = 5
+_MIN_RECORD_SIZE = 7
+"""A record with neither key nor value: seven varints and bytes of one byte each."""
+_SPAN = 6
+"""Numbers for each record in `RecordIndex.spans`."""
 
 
-class Cursor:
-    """A position in a batch's records; every read is checked against the end of what is being read."""
+def corrupt(what: str) -> NoReturn:
+    """Apart from the loops, which stay small enough to be inlined."""
+    raise CorruptRecordError(what)
 
-    def __init__(self, payload: bytes | memoryview) -> None:
-        self.owner = payload
-        """Keeps the memory alive that `data` points to."""
+
+class RecordReader:
+    """Goes from record to record of a batch; no read passes the end of the record that it belongs to."""
+
+    def __init__(
+        self,
+        payload: bytes | memoryview,
+        record_count: int,
+        base_offset: int,
+        last_offset_delta: int,
+        base_timestamp_ms: int,
+    ) -> None:
+        self.payload = payload
+        """Keeps the memory alive that `data` may point to."""
         self.data = raw.readable(payload)
+        self.size = len(payload)
+        # What the bytes there cannot hold is refused before anything is made for it.
+        if record_count < 0 or record_count > self.size // _MIN_RECORD_SIZE or self.size > _INT32_MAX:
+            raise CorruptRecordError(f"a batch with {self.size} bytes of records announces {record_count} records")
+        self.base_offset = base_offset
+        self.last_offset_delta = last_offset_delta
+        self.base_timestamp_ms = base_timestamp_ms
+        self.lowest_delta = _INT64_MIN - base_timestamp_ms if base_timestamp_ms < 0 else _INT64_MIN
+        """Deltas below this and above `highest_delta` would leave 64 bits."""
+        self.highest_delta = _INT64_MAX - base_timestamp_ms if base_timestamp_ms > 0 else _INT64_MAX
         self.at = 0
-        self.end = len(payload)
+        self.end = 0
+        """Where the current record ends."""
+        self.offset = 0
+        self.timestamp_ms = 0
+        self.key_at = 0
+        self.key_size = 0
+        """-1 for null, as `value_size`."""
+        self.value_at = 0
+        self.value_size = 0
 
-    def varint(self) -> int:
-        """The next zigzag varint of up to 32 bits."""
-        data = self.data
-        at = self.at
-        if at >= self.end:
-            raise CorruptRecordError("a record ends within a varint")
-        byte = data[at]
-        at += 1
-        zigzag = byte & 0x7F
-        shift = 7
-        while byte & 0x80:
-            if at >= self.end or shift > 28:
-                raise CorruptRecordError("a record has a varint that does not end")
-            byte = data[at]
-            at += 1
-            zigzag |= (byte & 0x7F) << shift
-            shift += 7
-        self.at = at
-        if zigzag > 0xFFFFFFFF:
-            raise CorruptRecordError("a record has a varint of more than 32 bits")
-        return (zigzag >> 1) ^ -(zigzag & 1)
-
-    def varlong(self) -> int:
-        """The next zigzag varint of up to 64 bits."""
-        data = self.data
-        at = self.at
-        if at >= self.end:
-            raise CorruptRecordError("a record ends within a varint")
-        byte = data[at]
-        at += 1
-        zigzag = byte & 0x7F
-        shift = 7
-        while byte & 0x80:
-            if at >= self.end or shift > 63:
-                raise CorruptRecordError("a record has a varint that does not end")
-            byte = data[at]
-            if shift == 63 and byte > 1:
-                raise CorruptRecordError("a record has a varint of more than 64 bits")
-            at += 1
-            zigzag |= (byte & 0x7F) << shift
-            shift += 7
-        self.at = at
-        return (zigzag >> 1) ^ -(zigzag & 1)
-
-    def length(self) -> int:
-        """The length of what follows, -1 for null; what follows is there."""
-        size = self.varint()
-        if size < -1 or size > self.end - self.at:
-            raise CorruptRecordError(f"a record has a field of {size} bytes where {self.end - self.at} are left")
-        return size
+    def enter(self) -> None:
+        """Read the next record up to its headers, which are to be read or skipped before the next call."""
+        self.end = self.size
+        size = self.length()
+        if size < 1:
+            corrupt("a record has no body")
+        self.end = self.at + size
+        self.at += 1
+        delta = self.varint(_INT64_MIN, _INT64_MAX)
+        if delta < self.lowest_delta or delta > self.highest_delta:
+            corrupt("a record's timestamp is out of range")
+        self.timestamp_ms = self.base_timestamp_ms + delta
+        delta = self.varint(_INT32_MIN, _INT32_MAX)
+        if delta < 0 or delta > self.last_offset_delta:
+            corrupt("a record's offset is outside its batch")
+        self.offset = self.base_offset + delta
+        size = self.length()
+        self.key_size = size
+        self.key_at = self.at
+        if size > 0:
+            self.at += size
+        size = self.length()
+        self.value_size = size
+        self.value_at = self.at
+        if size > 0:
+            self.at += size
 
     def headers(self) -> Headers:
-        """A record's headers, from their count on."""
-        count = self.varint()
+        """The current record's headers, from their count on."""
+        count = self.header_count()
         if count == 0:
             return ()
-        if count < 0 or count > self.end - self.at:
-            raise CorruptRecordError(f"a record has {count} headers where {self.end - self.at} bytes are left")
-        found: list[Header] = []
+        found = (self.header(),) if count == 1 else tuple([self.header() for _ in range(count)])
+        raw.untrack(found)
+        if self.at != self.end:
+            corrupt("a record is longer than its fields")
+        return found
+
+    def header(self) -> Header:
+        """The next header."""
         data = self.data
-        for _ in range(count):
-            size = self.length()
-            if size < 0:
-                raise CorruptRecordError("a record has a header without key")
+        at = self.header_key()
+        end = self.at
+        # As Java reads it: a key that is no UTF-8 does not make the whole batch unreadable.
+        key = data[at:end].decode("utf-8", "replace")
+        content = None
+        size = self.length()
+        if size >= 0:
             at = self.at
-            # As Java reads it: a key that is no UTF-8 does not make the whole batch unreadable.
-            key = data[at : at + size].decode("utf-8", "replace")
-            self.at = at + size
-            size = self.length()
-            at = self.at
-            if size < 0:
-                found.append((key, None))
-            else:
-                found.append((key, data[at : at + size]))
-                self.at = at + size
-        return tuple(found)
+            end = at + size
+            content = data[at:end]
+            self.at = end
+        header = (key, content)
+        raw.untrack(header)
+        return header
 
     def skip_headers(self) -> None:
-        """Check a record's headers, from their count on, and leave them."""
-        count = self.varint()
-        if count < 0 or count > self.end - self.at:
-            raise CorruptRecordError(f"a record has {count} headers where {self.end - self.at} bytes are left")
-        for _ in range(count):
-            size = self.length()
-            if size < 0:
-                raise CorruptRecordError("a record has a header without key")
-            self.at += size
+        """Check the current record's headers, from their count on, and leave them."""
+        count = self.header_count()
+        while count > 0:
+            self.header_key()
             size = self.length()
             if size > 0:
                 self.at += size
+            count -= 1
+        if self.at != self.end:
+            corrupt("a record is longer than its fields")
+
+    def header_count(self) -> int:
+        """How many headers follow; each takes two bytes at least. Without any the record ends here."""
+        count = self.varint(_INT32_MIN, _INT32_MAX)
+        if count < 0 or count > (self.end - self.at) // 2:
+            corrupt("a record's number of headers is impossible")
+        if count == 0 and self.at != self.end:
+            corrupt("a record is longer than its fields")
+        return count
+
+    def header_key(self) -> int:
+        """Pass a header's key; where it began."""
+        size = self.length()
+        if size < 0:
+            corrupt("a record has a header without key")
+        at = self.at
+        self.at = at + size
+        return at
+
+    def finish(self) -> None:
+        """Check that the batch ends here."""
+        if self.at != self.size:
+            corrupt("a batch is longer than its records")
+
+    def length(self) -> int:
+        """The length of what follows, -1 for null; what follows is there."""
+        size = self.varint(_INT32_MIN, _INT32_MAX)
+        if size < -1 or size > self.end - self.at:
+            corrupt("a record has a field that is longer than the record")
+        return size
+
+    def varint(self, lowest: int, highest: int) -> int:
+        """The next zigzag varint; most have one byte or two."""
+        at = self.at
+        if at < self.end:
+            zigzag = self.data[at]
+            if zigzag < 0x80:
+                self.at = at + 1
+                return (zigzag >> 1) ^ -(zigzag & 1)
+            if at + 1 < self.end:
+                more = self.data[at + 1]
+                if more < 0x80:
+                    self.at = at + 2
+                    zigzag = (zigzag & 0x7F) | (more << 7)
+                    return (zigzag >> 1) ^ -(zigzag & 1)
+        return self.long_varint(lowest, highest)
+
+    def long_varint(self, lowest: int, highest: int) -> int:
+        """The next zigzag varint of any length."""
+        data = self.data
+        at = self.at
+        end = self.end
+        zigzag = 0
+        shift = 0
+        while True:
+            if at >= end:
+                corrupt("a record ends within a varint")
+            bits = data[at]
+            at += 1
+            # The tenth byte has room for the 64th bit only.
+            if shift == 63 and bits > 1:
+                corrupt("a record has a number that is too large")
+            if bits < 0x80:
+                break
+            zigzag |= (bits & 0x7F) << shift
+            shift += 7
+        zigzag |= bits << shift
+        self.at = at
+        value = (zigzag >> 1) ^ -(zigzag & 1)
+        if value < lowest or value > highest:
+            corrupt("a record has a number that is too large")
+        return value
 
 
 def read_records(
     payload: bytes | memoryview,
     record_count: int,
-    last_offset_delta: int,
     base_offset: int,
-    base_timestamp: int,
-    append_time: int | None,
+    last_offset_delta: int,
+    base_timestamp_ms: int,
+    append_time_ms: int | None,
     topic: str,
     partition: int,
     timestamp_type: TimestampType,
     leader_epoch: int | None,
     from_offset: int,
 ) -> list[ConsumerRecord[bytes | None, bytes | None]]:
-    """The records from ``from_offset`` on; ``append_time`` is their timestamp where the broker set it."""
-    cursor = Cursor(payload)
-    check_count(record_count, last_offset_delta, cursor.end)
+    """The records from ``from_offset`` on; ``append_time_ms`` is their timestamp where the broker set it."""
+    reader = RecordReader(payload, record_count, base_offset, last_offset_delta, base_timestamp_ms)
+    stamped = append_time_ms is not None
+    stamp = append_time_ms if append_time_ms is not None else 0
     records: list[ConsumerRecord[bytes | None, bytes | None]] = []
-    data = cursor.data
-    size = cursor.end
-    low = _INT64_MIN - base_timestamp if base_timestamp < 0 else _INT64_MIN
-    high = _INT64_MAX - base_timestamp if base_timestamp > 0 else _INT64_MAX
+    data = reader.data
     for _ in range(record_count):
-        cursor.end = size
-        length = cursor.length()
-        cursor.end = cursor.at + length
-        if length < 1:
-            raise CorruptRecordError("a record has no body")
-        cursor.at += 1
-        delta = cursor.varlong()
-        if delta < low or delta > high:
-            raise CorruptRecordError("a record's timestamp is out of range")
-        timestamp = base_timestamp + delta if append_time is None else append_time
-        offset_delta = cursor.varint()
-        if offset_delta < 0 or offset_delta > last_offset_delta:
-            raise CorruptRecordError("a record's offset is outside its batch")
-        length = cursor.length()
-        at = cursor.at
-        if length < 0:
-            key = None
-        else:
-            key = data[at : at + length]
-            cursor.at = at + length
-        length = cursor.length()
-        at = cursor.at
-        if length < 0:
-            value = None
-        else:
-            value = data[at : at + length]
-            cursor.at = at + length
-        headers = cursor.headers()
-        if cursor.at != cursor.end:
-            raise CorruptRecordError("a record is longer than its fields")
-        if base_offset + offset_delta < from_offset:
+        reader.enter()
+        if reader.offset < from_offset:
+            reader.skip_headers()
             continue
-        records.append(
-            ConsumerRecord(
-                topic,
-                partition,
-                base_offset + offset_delta,
-                timestamp,
-                timestamp_type,
-                key,
-                value,
-                headers,
-                leader_epoch,
-            )
-        )
-    if cursor.at != size:
-        raise CorruptRecordError("a batch is longer than its records")
+        record: Any = ConsumerRecord.__new__(ConsumerRecord)
+        record.topic = topic
+        record.partition = partition
+        record.offset = reader.offset
+        record.timestamp_ms = stamp if stamped else reader.timestamp_ms
+        record.timestamp_type = timestamp_type
+        record.leader_epoch = leader_epoch
+        if reader.key_size < 0:
+            record.key = None
+        else:
+            at = reader.key_at
+            end = at + reader.key_size
+            record.key = data[at:end]
+        if reader.value_size < 0:
+            record.value = None
+        else:
+            at = reader.value_at
+            end = at + reader.value_size
+            record.value = data[at:end]
+        record.headers = reader.headers()
+        raw.untrack(record)
+        records.append(record)
+    reader.finish()
     return records
-
-
-def check_count(record_count: int, last_offset_delta: int, size: int) -> None:
-    """Refuse a count that the bytes there cannot hold, before anything is made for it."""
-    if record_count < 0 or record_count > size // MIN_RECORD_SIZE or record_count > last_offset_delta + 1:
-        raise CorruptRecordError(f"a batch of {size} bytes announces {record_count} records")
 
 
 class RecordIndex:
     """Where each record's parts stand in a batch's payload."""
 
     def __init__(
-        self, payload: bytes | memoryview, offsets: array[int], timestamps: array[int], spans: array[int]
+        self, payload: bytes | memoryview, offsets: array[int], timestamps_ms: array[int], spans: array[int]
     ) -> None:
         self.payload = payload
         self.offsets = offsets
-        self.timestamps = timestamps
+        self.timestamps_ms = timestamps_ms
         self.spans = spans
-        """For each record: position and length of its key, of its value (-1: null), position of its header count."""
+        """For each record: position and size of its key, of its value (-1: null), where its headers begin and end."""
 
-    def __len__(self) -> int:
-        return len(self.offsets)
+    def keys(self) -> list[bytes | None]:
+        """All records' keys."""
+        return self.contents(0)
 
-    def contents(self, part: int) -> list[bytes | None]:
-        """All keys (part 0) or values (part 1)."""
+    def values(self) -> list[bytes | None]:
+        """All records' values."""
+        return self.contents(2)
+
+    def contents(self, place: int) -> list[bytes | None]:
+        """What stands at one place of each record's span."""
         data = raw.readable(self.payload)
-        spans = self.spans
+        spans = raw.int32s(self.spans)
         found: list[bytes | None] = []
-        for i in range(len(self.offsets)):
-            at = spans[i * _SPAN + 2 * part]
-            length = spans[i * _SPAN + 2 * part + 1]
-            found.append(None if length < 0 else data[at : at + length])
+        for _ in range(len(self.offsets)):
+            size = spans[place + 1]
+            if size < 0:
+                found.append(None)
+            else:
+                at = spans[place]
+                end = at + size
+                found.append(data[at:end])
+            place += _SPAN
         return found
 
     def headers(self) -> list[Headers]:
         """All records' headers."""
-        cursor = Cursor(self.payload)
-        spans = self.spans
+        reader = RecordReader(self.payload, 0, 0, 0, 0)
+        spans = raw.int32s(self.spans)
         found: list[Headers] = []
-        for i in range(len(self.offsets)):
-            cursor.at = spans[i * _SPAN + 4]
-            found.append(cursor.headers())
+        place = 4
+        for _ in range(len(self.offsets)):
+            reader.at = spans[place]
+            reader.end = spans[place + 1]
+            found.append(reader.headers())
+            place += _SPAN
         return found
 
 
 def index_records(
     payload: bytes | memoryview,
     record_count: int,
-    last_offset_delta: int,
     base_offset: int,
-    base_timestamp: int,
-    append_time: int | None,
+    last_offset_delta: int,
+    base_timestamp_ms: int,
+    append_time_ms: int | None,
     from_offset: int,
 ) -> RecordIndex:
     """Check all records and find those from ``from_offset`` on, without making an object for any."""
-    cursor = Cursor(payload)
-    check_count(record_count, last_offset_delta, cursor.end)
-    size = cursor.end
-    low = _INT64_MIN - base_timestamp if base_timestamp < 0 else _INT64_MIN
-    high = _INT64_MAX - base_timestamp if base_timestamp > 0 else _INT64_MAX
-    offsets = array("q", bytes(8 * record_count))
-    timestamps = array("q", bytes(8 * record_count))
-    spans = array("i", bytes(4 * _SPAN * record_count))
+    reader = RecordReader(payload, record_count, base_offset, last_offset_delta, base_timestamp_ms)
+    stamped = append_time_ms is not None
+    stamp = append_time_ms if append_time_ms is not None else 0
+    offset_array = raw.new_int64s(record_count)
+    timestamp_array = raw.new_int64s(record_count)
+    span_array = raw.new_int32s(_SPAN * record_count)
+    offsets = raw.int64s(offset_array)
+    timestamps = raw.int64s(timestamp_array)
+    spans = raw.int32s(span_array)
     found = 0
+    place = 0
     for _ in range(record_count):
-        cursor.end = size
-        length = cursor.length()
-        cursor.end = cursor.at + length
-        if length < 1:
-            raise CorruptRecordError("a record has no body")
-        cursor.at += 1
-        delta = cursor.varlong()
-        if delta < low or delta > high:
-            raise CorruptRecordError("a record's timestamp is out of range")
-        offset_delta = cursor.varint()
-        if offset_delta < 0 or offset_delta > last_offset_delta:
-            raise CorruptRecordError("a record's offset is outside its batch")
-        key_length = cursor.length()
-        key_at = cursor.at
-        if key_length > 0:
-            cursor.at += key_length
-        value_length = cursor.length()
-        value_at = cursor.at
-        if value_length > 0:
-            cursor.at += value_length
-        headers_at = cursor.at
-        cursor.skip_headers()
-        if cursor.at != cursor.end:
-            raise CorruptRecordError("a record is longer than its fields")
-        if base_offset + offset_delta < from_offset:
+        reader.enter()
+        headers_at = reader.at
+        reader.skip_headers()
+        if reader.offset < from_offset:
             continue
-        offsets[found] = base_offset + offset_delta
-        timestamps[found] = base_timestamp + delta if append_time is None else append_time
-        at = found * _SPAN
-        spans[at] = key_at
-        spans[at + 1] = key_length
-        spans[at + 2] = value_at
-        spans[at + 3] = value_length
-        spans[at + 4] = headers_at
+        offsets[found] = reader.offset
+        timestamps[found] = stamp if stamped else reader.timestamp_ms
+        spans[place] = reader.key_at
+        spans[place + 1] = reader.key_size
+        spans[place + 2] = reader.value_at
+        spans[place + 3] = reader.value_size
+        spans[place + 4] = headers_at
+        spans[place + 5] = reader.end
         found += 1
-    if cursor.at != size:
-        raise CorruptRecordError("a batch is longer than its records")
-    del offsets[found:], timestamps[found:], spans[found * _SPAN :]
-    return RecordIndex(payload, offsets, timestamps, spans)
+        place += _SPAN
+    reader.finish()
+    if found < record_count:
+        del offset_array[found:], timestamp_array[found:], span_array[place:]
+    return RecordIndex(payload, offset_array, timestamp_array, span_array)

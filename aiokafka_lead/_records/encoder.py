@@ -8,23 +8,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import IllegalStateError
-from ..types import Header, TimestampType
+from ..types import Header, Headers, TimestampType
 from . import raw
 from .compression import compress, decompress
 from .decoder import read_records
-from .layout import CODEC_IDS, HEADER_SIZE, INT32_MAX, INT64_MAX, TRANSACTIONAL_BIT, write_header
+from .layout import CODEC_IDS, HEADER_SIZE, TRANSACTIONAL_BIT, write_header
 
-__all__ = ["BatchBuilder"]
+__all__ = ["BatchBuilder", "encode_record"]
 
-_FIRST_CAPACITY = 1024
+_FIRST_CAPACITY = 2048
+"""Bytes that a builder starts with; it doubles up to its batch size."""
 _MAX_RECORD_OVERHEAD = 21
 """Length 5, attributes 1, timestamp delta 10, offset delta 5."""
+_MAX_BATCH_BYTES = 2**31 - 1
+_INT64_MAX = 2**63 - 1
+_HEADER_SIZE = HEADER_SIZE
 
 
 def varint_size(value: int) -> int:
     """Bytes of a zigzag varint of up to 64 bits."""
     zigzag = (value << 1) ^ (value >> 63)
-    size = 1
+    if zigzag < 0x80:
+        return 1
+    if zigzag < 0x4000:
+        return 2
+    size = 3
+    zigzag >>= 14
     while zigzag >= 0x80:
         zigzag >>= 7
         size += 1
@@ -34,6 +43,9 @@ def varint_size(value: int) -> int:
 def write_varint(buffer: bytearray, at: int, value: int) -> int:
     """Write a zigzag varint; where it ends."""
     zigzag = (value << 1) ^ (value >> 63)
+    if zigzag < 0x80:
+        buffer[at] = zigzag
+        return at + 1
     while zigzag >= 0x80:
         buffer[at] = (zigzag & 0x7F) | 0x80
         zigzag >>= 7
@@ -42,47 +54,80 @@ def write_varint(buffer: bytearray, at: int, value: int) -> int:
     return at + 1
 
 
-def as_bytes(content: object, what: str) -> bytes:
-    """Bytes from any bytes-like object, so that nothing else is taken by mistake."""
-    if isinstance(content, bytes):
-        return content
-    if isinstance(content, (bytearray, memoryview)):
+def write_nullable(buffer: bytearray, at: int, content: bytes | None) -> int:
+    """Write bytes or null after their length; where they end."""
+    if content is None:
+        buffer[at] = 1
+        return at + 1
+    size = len(content)
+    at = write_varint(buffer, at, size)
+    raw.copy(buffer, at, content, size)
+    return at + size
+
+
+def nullable_size(content: bytes | None) -> int:
+    """Bytes of what `write_nullable` writes."""
+    if content is None:
+        return 1
+    size = len(content)
+    return varint_size(size) + size
+
+
+def exact_bytes(content: object, what: str) -> bytes:
+    """The bytes of any bytes-like object, and a clear error for all else."""
+    if isinstance(content, (bytes, bytearray, memoryview)):
         return bytes(content)
     raise TypeError(f"a record's {what} must be bytes or None, got {type(content).__name__}")
 
 
-def encode_headers(headers: Sequence[Header]) -> bytes:
-    """Headers as they stand at a record's end, without their count."""
-    encoded = bytearray()
+def exact_headers(headers: Sequence[Header]) -> Headers:
+    """Headers that nothing can change between measuring and writing them: tuples of str and bytes all through."""
+    exact = headers if type(headers) is tuple else tuple(headers)
+    for header in exact:
+        if type(header) is not tuple or len(header) != 2:
+            return converted_headers(exact)
+        name, content = header
+        if type(name) is not str or (content is not None and type(content) is not bytes):
+            return converted_headers(exact)
+    return exact
+
+
+def converted_headers(headers: Headers) -> Headers:
+    """The same of headers given in other types, and a clear error where they are none."""
+    found: list[Header] = []
     for name, content in headers:
         if not isinstance(name, str):
             raise TypeError(f"a header's key must be str, got {type(name).__name__}")
-        key = name.encode()
-        value = b"" if content is None else as_bytes(content, "header value")
-        at = len(encoded)
-        encoded.extend(
-            bytes(varint_size(len(key)) + len(key) + varint_size(-1 if content is None else len(value)) + len(value))
-        )
-        at = write_varint(encoded, at, len(key))
-        encoded[at : at + len(key)] = key
-        at = write_varint(encoded, at + len(key), -1 if content is None else len(value))
-        encoded[at : at + len(value)] = value
-    return bytes(encoded)
+        found.append((str(name), None if content is None else exact_bytes(content, "header value")))
+    return tuple(found)
+
+
+def headers_size(headers: Headers) -> int:
+    """Bytes of a record's headers with their count."""
+    size = varint_size(len(headers))
+    for name, content in headers:
+        length = raw.utf8_size(name)
+        size += varint_size(length) + length + nullable_size(content)
+    return size
+
+
+def write_headers(buffer: bytearray, at: int, headers: Headers) -> int:
+    """Write a record's headers with their count; where they end."""
+    at = write_varint(buffer, at, len(headers))
+    for name, content in headers:
+        length = raw.utf8_size(name)
+        at = write_varint(buffer, at, length)
+        raw.copy_utf8(buffer, at, name, length)
+        at = write_nullable(buffer, at + length, content)
+    return at
 
 
 def body_size(
-    offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, header_count: int, block: bytes
+    offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers: Headers | None
 ) -> int:
-    """Bytes of a record after its own length."""
-    key_size = -1 if key is None else len(key)
-    value_size = -1 if value is None else len(value)
-    size = 1 + varint_size(timestamp_delta) + varint_size(offset_delta) + varint_size(header_count) + len(block)
-    size += varint_size(key_size) + varint_size(value_size)
-    if key is not None:
-        size += key_size
-    if value is not None:
-        size += value_size
-    return size
+    """Bytes of a record after its own length; headers None are none."""
+    size = 1 + varint_size(timestamp_delta) + varint_size(offset_delta) + nullable_size(key) + nullable_size(value)
+    return size + (1 if headers is None else headers_size(headers))
 
 
 def write_record(
@@ -93,30 +138,19 @@ def write_record(
     timestamp_delta: int,
     key: bytes | None,
     value: bytes | None,
-    header_count: int,
-    block: bytes,
+    headers: Headers | None,
 ) -> None:
     """Write a record of ``body_size`` bytes, for which there is room."""
     at = write_varint(buffer, at, body)
     buffer[at] = 0
     at = write_varint(buffer, at + 1, timestamp_delta)
     at = write_varint(buffer, at, offset_delta)
-    if key is None:
-        at = write_varint(buffer, at, -1)
+    at = write_nullable(buffer, at, key)
+    at = write_nullable(buffer, at, value)
+    if headers is None:
+        buffer[at] = 0
     else:
-        size = len(key)
-        at = write_varint(buffer, at, size)
-        raw.copy(buffer, at, key, size)
-        at += size
-    if value is None:
-        at = write_varint(buffer, at, -1)
-    else:
-        size = len(value)
-        at = write_varint(buffer, at, size)
-        raw.copy(buffer, at, value, size)
-        at += size
-    at = write_varint(buffer, at, header_count)
-    raw.copy(buffer, at, block, len(block))
+        write_headers(buffer, at, headers)
 
 
 def encode_record(
@@ -127,10 +161,10 @@ def encode_record(
     headers: Sequence[Header] = (),
 ) -> bytearray:
     """One record as it stands in a batch, for batches that no `BatchBuilder` makes."""
-    block = encode_headers(headers)
-    body = body_size(offset_delta, timestamp_delta, key, value, len(headers), block)
+    exact = exact_headers(headers)
+    body = body_size(offset_delta, timestamp_delta, key, value, exact)
     record = bytearray(varint_size(body) + body)
-    write_record(record, 0, body, offset_delta, timestamp_delta, key, value, len(headers), block)
+    write_record(record, 0, body, offset_delta, timestamp_delta, key, value, exact)
     return record
 
 
@@ -143,16 +177,16 @@ class BatchBuilder:
     """
 
     def __init__(self, *, batch_size: int, compression: str = "none", compression_level: int | None = None) -> None:
-        self.batch_size = batch_size
+        self.batch_size = min(batch_size, _MAX_BATCH_BYTES)
         self.compression = compression
         self.compression_level = compression_level
         self.record_count = 0
-        self.size_bytes = HEADER_SIZE
+        self.size_bytes = _HEADER_SIZE
         """Bytes so far, header included, before compression."""
         self.base_timestamp_ms = -1
         self.max_timestamp_ms = -1
         self._codec = CODEC_IDS[compression]
-        self._capacity = max(HEADER_SIZE, min(batch_size, _FIRST_CAPACITY))
+        self._capacity = max(_HEADER_SIZE, min(batch_size, _FIRST_CAPACITY))
         self._buffer = bytearray(self._capacity)
         self._built: memoryview | None = None
         """The finished batch. A buffer that was given away never changes."""
@@ -162,61 +196,57 @@ class BatchBuilder:
     @staticmethod
     def estimated_size(key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
         """An upper bound of one record's bytes in a batch, the batch's own header (61 bytes) not counted."""
-        size = _MAX_RECORD_OVERHEAD + varint_size(len(headers))
-        size += varint_size(-1) if key is None else varint_size(len(key)) + len(key)
-        size += varint_size(-1) if value is None else varint_size(len(value)) + len(value)
-        if headers:
-            size += len(encode_headers(headers))
-        return size
+        size = _MAX_RECORD_OVERHEAD + nullable_size(key) + nullable_size(value)
+        return size + (headers_size(exact_headers(headers)) if headers else 1)
 
-    def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
+    def append(
+        self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] | None = None
+    ) -> int:
         """Add a record; its index in the batch, or -1 when it does not fit.
 
-        An empty builder takes one record of any size. ``timestamp_ms`` is not negative.
+        An empty builder takes one record of any size. ``timestamp_ms`` is not negative. Raises TypeError for what is
+        not bytes, IllegalStateError after `build`.
         """
-        if timestamp_ms < 0 or timestamp_ms > INT64_MAX:
-            raise ValueError(f"timestamp_ms must be from 0 to 2**63 - 1, got {timestamp_ms}")
-        if self._built is not None:
-            raise IllegalStateError("this batch has been built and takes no more records")
+        self._check(timestamp_ms)
         if key is not None and type(key) is not bytes:
-            key = as_bytes(key, "key")
+            key = exact_bytes(key, "key")
         if value is not None and type(value) is not bytes:
-            value = as_bytes(value, "value")
-        header_count = len(headers)
-        block = encode_headers(headers) if header_count else b""
-        return self._append(timestamp_ms, key, value, header_count, block)
+            value = exact_bytes(value, "value")
+        return self._append(timestamp_ms, key, value, exact_headers(headers) if headers else None)
 
     def append_values(self, timestamp_ms: int, values: Sequence[bytes | None], start: int) -> int:
-        """Add the records ``values[start:]`` that have neither key nor headers; how many of them fitted."""
-        if timestamp_ms < 0 or timestamp_ms > INT64_MAX:
-            raise ValueError(f"timestamp_ms must be from 0 to 2**63 - 1, got {timestamp_ms}")
-        if self._built is not None:
-            raise IllegalStateError("this batch has been built and takes no more records")
+        """Add the records ``values[start:]``, which have neither key nor headers; how many of them fitted."""
+        self._check(timestamp_ms)
         count = len(values)
         at = start
         while at < count:
             value = values[at]
             if value is not None and type(value) is not bytes:
-                value = as_bytes(value, "value")
-            if self._append(timestamp_ms, None, value, 0, b"") < 0:
+                value = exact_bytes(value, "value")
+            if self._append(timestamp_ms, None, value, None) < 0:
                 break
             at += 1
         return at - start
 
-    def _append(
-        self, timestamp_ms: int, key: bytes | None, value: bytes | None, header_count: int, block: bytes
-    ) -> int:
+    def _check(self, timestamp_ms: int) -> None:
+        if timestamp_ms < 0:
+            raise ValueError(f"timestamp_ms must not be negative, got {timestamp_ms}")
+        if timestamp_ms > _INT64_MAX:
+            raise OverflowError("timestamp_ms is more than 64 bits hold")
+        if self._built is not None:
+            raise IllegalStateError("this batch has been built and takes no more records")
+
+    def _append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers | None) -> int:
         index = self.record_count
         delta = timestamp_ms - self.base_timestamp_ms if index else 0
-        body = body_size(index, delta, key, value, header_count, block)
-        end = self.size_bytes + varint_size(body) + body
+        body = body_size(index, delta, key, value, headers)
+        at = self.size_bytes
+        end = at + varint_size(body) + body
         if end > self.batch_size and index:
             return -1
-        if end > INT32_MAX:
-            raise ValueError(f"a record of {body} bytes exceeds what a record batch can hold")
         if end > self._capacity:
             self._grow(end)
-        write_record(self._buffer, self.size_bytes, body, index, delta, key, value, header_count, block)
+        write_record(self._buffer, at, body, index, delta, key, value, headers)
         if index == 0:
             self.base_timestamp_ms = timestamp_ms
         if timestamp_ms > self.max_timestamp_ms:
@@ -226,8 +256,10 @@ class BatchBuilder:
         return index
 
     def _grow(self, needed: int) -> None:
-        capacity = max(needed, min(self._capacity * 2, self.batch_size))
-        self._buffer.extend(bytes(capacity - self._capacity))
+        if needed > _MAX_BATCH_BYTES:
+            raise ValueError(f"a record batch of {needed} bytes is more than the format can hold")
+        capacity = max(needed, min(2 * self._capacity, self.batch_size))
+        raw.resize(self._buffer, capacity)
         self._capacity = capacity
 
     def build(
@@ -275,13 +307,13 @@ class BatchBuilder:
         del batch[self.size_bytes :]
         if self._codec == 0:
             return batch
-        payload = compress(self.compression, memoryview(batch)[HEADER_SIZE:], self.compression_level)
-        if HEADER_SIZE + len(payload) > max(self.batch_size, len(batch)):
+        payload = compress(self.compression, memoryview(batch)[_HEADER_SIZE:], self.compression_level)
+        if _HEADER_SIZE + len(payload) > max(self.batch_size, len(batch)):
             # What does not compress may grow, but never beyond batch_size.
             self._codec = 0
             return batch
         self._buffer = bytearray()
-        return bytearray(HEADER_SIZE) + payload
+        return bytearray(_HEADER_SIZE) + payload
 
     def split(self, max_bytes: int) -> list[BatchBuilder]:
         """The same records in the same order in batches of at most ``max_bytes`` before compression.
@@ -290,14 +322,14 @@ class BatchBuilder:
         """
         if self._built is None:
             self._built = self.build()
-        payload: bytes | memoryview = self._built[HEADER_SIZE:]
+        payload: bytes | memoryview = self._built[_HEADER_SIZE:]
         if self._codec:
             payload = decompress(self.compression, payload, self.size_bytes)
         last = self.record_count - 1
         parts: list[BatchBuilder] = []
         part = self._sibling(max_bytes)
         for record in read_records(
-            payload, last + 1, last, 0, self.base_timestamp_ms, None, "", 0, TimestampType.CREATE_TIME, None, 0
+            payload, last + 1, 0, last, self.base_timestamp_ms, None, "", 0, TimestampType.CREATE_TIME, None, 0
         ):
             if part.append(record.timestamp_ms, record.key, record.value, record.headers) < 0:
                 parts.append(part)

@@ -17,6 +17,9 @@ __all__ = [
     "write_header",
 ]
 
+Header = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
+"""The fields of `HEADER` in its order."""
+
 HEADER = struct.Struct(">qiibIhiqqqhii")
 """base_offset, batch_length, leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
 producer_id, producer_epoch, base_sequence, record_count."""
@@ -43,8 +46,6 @@ CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 CODEC_IDS = {name: codec for codec, name in enumerate(CODEC_NAMES)}
 
-MIN_RECORD_SIZE = 7
-"""A record with neither key nor value: seven varints and bytes of one byte each."""
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1

@@ -11,12 +11,11 @@ import zlib
 from typing import NamedTuple
 
 from ..errors import CorruptRecordError
-from ..types import TimestampType
 from .batch import BatchView
 from .compression import decompress
 from .compression.lz4 import mend_header
 from .encoder import encode_record
-from .layout import CODEC_NAMES, INT32_MAX, INT64_MAX, LOG_APPEND_TIME_BIT, LOG_OVERHEAD
+from .layout import CODEC_NAMES, INT32_MAX, LOG_APPEND_TIME_BIT, LOG_OVERHEAD
 
 _V0 = struct.Struct(">qiIbB")
 """offset, size, crc, magic, attributes."""
@@ -40,16 +39,15 @@ def read_message(data: memoryview, check_crcs: bool, max_decompressed_bytes: int
     """One message, whole in ``data``; a compressed set of messages is decompressed at once."""
     outer = _parse(data, check_crcs)
     codec = outer.attributes & _CODEC_MASK
-    timestamp_type = _timestamp_type(outer)
     if codec == 0:
         messages = [outer]
     else:
         messages = _inner_messages(outer, codec, check_crcs, max_decompressed_bytes)
-        if timestamp_type is TimestampType.LOG_APPEND_TIME:
+        if outer.magic == 1 and outer.attributes & LOG_APPEND_TIME_BIT:
             messages = [message._replace(timestamp_ms=outer.timestamp_ms) for message in messages]
     base = messages[0].offset
     last = messages[-1].offset - base
-    if base < 0 or last > INT32_MAX or base > INT64_MAX - 1 - last:
+    if base < 0 or last > INT32_MAX:
         raise CorruptRecordError(f"a message set has impossible offsets: {base} and {last} more")
     payload = bytearray()
     delta = -1
@@ -59,26 +57,12 @@ def read_message(data: memoryview, check_crcs: bool, max_decompressed_bytes: int
         delta = message.offset - base
         value = None if message.value is None else bytes(message.value)
         payload += encode_record(delta, message.timestamp_ms, message.key, value)
-    return BatchView(
-        bytes(payload),
-        base_offset=base,
-        last_offset_delta=last,
-        base_timestamp_ms=0,
-        max_timestamp_ms=max(message.timestamp_ms for message in messages),
-        record_count=len(messages),
-        size_bytes=len(data),
-        attributes=codec,
-        timestamp_type=timestamp_type,
-        magic=outer.magic,
-    )
-
-
-def _timestamp_type(message: _Message) -> TimestampType:
-    if message.magic == 0:
-        return TimestampType.NO_TIMESTAMP
-    if message.attributes & LOG_APPEND_TIME_BIT:
-        return TimestampType.LOG_APPEND_TIME
-    return TimestampType.CREATE_TIME
+    timestamp_ms = max(message.timestamp_ms for message in messages)
+    header = (
+        base, len(data) - LOG_OVERHEAD, -1, outer.magic, 0, outer.attributes, last, 0, timestamp_ms,
+        -1, -1, -1, len(messages),
+    )  # fmt: skip
+    return BatchView(header, bytes(payload), len(data), max_decompressed_bytes)
 
 
 def _parse(data: memoryview, check_crcs: bool) -> _Message:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 __all__ = ["murmur2"]
 
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+_SIGN = 0x80000000
+_RANGE = 0x100000000
+
 
 def murmur2(key: bytes) -> int:
     """Java's ``Utils.murmur2``: 32 bits, signed. A key's partition is ``(murmur2(key) & 0x7fffffff) % partitions``."""
     data = key
     length = len(key)
-    h = (0x9747B28C ^ length) & 0xFFFFFFFF
+    h = (_SEED ^ length) & _MASK
     at = 0
     whole = length & ~3
     while at < whole:
         k = data[at] | (data[at + 1] << 8) | (data[at + 2] << 16) | (data[at + 3] << 24)
-        k = (k * 0x5BD1E995) & 0xFFFFFFFF
+        k = (k * _M) & _MASK
         k ^= k >> 24
-        k = (k * 0x5BD1E995) & 0xFFFFFFFF
-        h = ((h * 0x5BD1E995) & 0xFFFFFFFF) ^ k
+        k = (k * _M) & _MASK
+        h = ((h * _M) & _MASK) ^ k
         at += 4
     rest = length - whole
     if rest:
@@ -26,8 +32,8 @@ def murmur2(key: bytes) -> int:
         if rest >= 2:
             h ^= data[at + 1] << 8
         h ^= data[at]
-        h = (h * 0x5BD1E995) & 0xFFFFFFFF
+        h = (h * _M) & _MASK
     h ^= h >> 13
-    h = (h * 0x5BD1E995) & 0xFFFFFFFF
+    h = (h * _M) & _MASK
     h ^= h >> 15
-    return h - 0x100000000 if h >= 0x80000000 else h
+    return h - _RANGE if h >= _SIGN else h

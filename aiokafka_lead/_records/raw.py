@@ -6,6 +6,8 @@ means without a compiler. Positions and lengths are checked by the callers.
 
 from __future__ import annotations
 
+from array import array
+
 
 def readable(data: bytes | memoryview) -> bytes:
     """What the decoder indexes and slices; slices are bytes."""
@@ -15,3 +17,42 @@ def readable(data: bytes | memoryview) -> bytes:
 def copy(target: bytearray, at: int, source: bytes, length: int) -> None:
     """Write all ``length`` bytes of ``source`` at ``at``."""
     target[at : at + length] = source
+
+
+def resize(buffer: bytearray, size: int) -> None:
+    """Make ``buffer`` larger; compiled, what is new in it is not cleared."""
+    buffer.extend(bytes(size - len(buffer)))
+
+
+def utf8_size(text: str) -> int:
+    """How many bytes ``text`` takes in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def copy_utf8(target: bytearray, at: int, text: str, length: int) -> None:
+    """Write ``text`` in UTF-8, which takes ``length`` bytes, at ``at``."""
+    target[at : at + length] = text.encode()
+
+
+def int32s(items: array[int]) -> array[int]:
+    """The 32-bit numbers of an array of type "i"."""
+    return items
+
+
+def int64s(items: array[int]) -> array[int]:
+    """The 64-bit numbers of an array of type "q"."""
+    return items
+
+
+def new_int32s(count: int) -> array[int]:
+    """An array of type "i"; compiled, it is not cleared."""
+    return array("i", bytes(4 * count))
+
+
+def new_int64s(count: int) -> array[int]:
+    """An array of type "q"; compiled, it is not cleared."""
+    return array("q", bytes(8 * count))
+
+
+def untrack(record: object) -> None:
+    """Compiled, spares the garbage collector an object that holds nothing which could refer back to it."""

@@ -69,13 +69,16 @@ class ConsumerRecord:
             self.leader_epoch,
         )
 
+    def _equals(self, other):
+        return self._fields() == other._fields()
+
     def __reduce__(self):
         return ConsumerRecord, self._fields()
 
     def __eq__(self, other):
         if not isinstance(other, ConsumerRecord):
             return NotImplemented
-        return self._fields() == other._fields()
+        return self._equals(other)
 
     def __hash__(self):
         return hash((self.topic, self.partition, self.offset))

@@ -62,8 +62,8 @@ def build_batch(
 ) -> bytes:
     """A batch with any header; offsets may have gaps, as compaction leaves them.
 
-    With ``LOG_APPEND_TIME`` readers give every record the latest timestamp among them. ``last_offset_delta`` is the last
-    record's unless compaction took the records at the end.
+    With ``LOG_APPEND_TIME`` readers give every record the latest timestamp among them. ``last_offset_delta`` is the
+    last record's unless compaction took the records at the end.
     """
     payload = bytearray()
     count = 0
@@ -106,8 +106,8 @@ def assign_offsets(
 ) -> bytes:
     """A producer's batch (format 2, one, whole) as a broker stores it; its records stay as they are.
 
-    Offset and epoch are not under the checksum. ``log_append_time_ms`` is for topics whose ``message.timestamp.type`` is
-    ``LogAppendTime``: the batch's timestamp type and maximum change, and with them the checksum.
+    Offset and epoch are not under the checksum. ``log_append_time_ms`` is for topics whose ``message.timestamp.type``
+    is ``LogAppendTime``: the batch's timestamp type and maximum change, and with them the checksum.
     """
     if len(batch) < HEADER_SIZE or batch[MAGIC_AT] != 2:
         raise CorruptRecordError("not a record batch of message format 2")

@@ -1,0 +1,89 @@
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+
+from aiokafka_lead._records cimport raw
+
+cdef Py_ssize_t _FIRST_CAPACITY
+cdef Py_ssize_t _MAX_RECORD_OVERHEAD
+cdef Py_ssize_t _MAX_BATCH_BYTES
+cdef int64_t _INT64_MAX
+cdef Py_ssize_t _HEADER_SIZE
+
+
+@cython.locals(zigzag=uint64_t, size=Py_ssize_t)
+cdef inline Py_ssize_t varint_size(int64_t value) noexcept
+
+@cython.locals(zigzag=uint64_t)
+cdef inline Py_ssize_t write_varint(unsigned char *buffer, Py_ssize_t at, int64_t value) noexcept
+
+@cython.locals(size=Py_ssize_t)
+cdef inline Py_ssize_t write_nullable(unsigned char *buffer, Py_ssize_t at, bytes content) noexcept
+
+@cython.locals(size=Py_ssize_t)
+cdef inline Py_ssize_t nullable_size(bytes content) noexcept
+
+cdef bytes exact_bytes(object content, str what)
+
+@cython.locals(exact=tuple)
+cdef tuple exact_headers(object headers)
+
+cdef tuple converted_headers(tuple headers)
+
+@cython.locals(size=Py_ssize_t, length=Py_ssize_t, header=tuple)
+cdef Py_ssize_t headers_size(tuple headers) except -1
+
+@cython.locals(length=Py_ssize_t, header=tuple)
+cdef Py_ssize_t write_headers(unsigned char *buffer, Py_ssize_t at, tuple headers) except -1
+
+@cython.locals(size=Py_ssize_t)
+cdef inline Py_ssize_t body_size(
+    int64_t offset_delta, int64_t timestamp_delta, bytes key, bytes value, tuple headers
+) except -1
+
+cdef int write_record(
+    unsigned char *buffer,
+    Py_ssize_t at,
+    Py_ssize_t body,
+    int64_t offset_delta,
+    int64_t timestamp_delta,
+    bytes key,
+    bytes value,
+    tuple headers,
+) except -1
+
+@cython.locals(exact=tuple, body=Py_ssize_t, record=bytearray)
+cpdef bytearray encode_record(
+    int64_t offset_delta, int64_t timestamp_delta, bytes key, bytes value, object headers=*
+)
+
+
+@cython.final
+cdef class BatchBuilder:
+    cdef readonly Py_ssize_t batch_size
+    cdef readonly str compression
+    cdef readonly object compression_level
+    cdef readonly Py_ssize_t record_count
+    cdef readonly Py_ssize_t size_bytes
+    cdef readonly int64_t base_timestamp_ms
+    cdef readonly int64_t max_timestamp_ms
+    cdef int _codec
+    cdef Py_ssize_t _capacity
+    cdef bytearray _buffer
+    cdef object _built
+    cdef tuple _stamp
+
+    cpdef Py_ssize_t append(self, int64_t timestamp_ms, object key, object value, object headers=*) except -2
+
+    @cython.locals(count=Py_ssize_t, at=Py_ssize_t)
+    cpdef Py_ssize_t append_values(self, int64_t timestamp_ms, object values, Py_ssize_t start) except -2
+
+    cdef int _check(self, int64_t timestamp_ms) except -1
+
+    @cython.locals(index=Py_ssize_t, delta=int64_t, body=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t)
+    cdef Py_ssize_t _append(self, int64_t timestamp_ms, bytes key, bytes value, tuple headers) except -2
+
+    @cython.locals(capacity=Py_ssize_t)
+    cdef int _grow(self, Py_ssize_t needed) except -1
+
+    cdef bytearray _seal(self)
+    cdef BatchBuilder _sibling(self, Py_ssize_t batch_size)

@@ -1,0 +1,67 @@
+# Raw memory for the compiled modules; raw.py tells what each function means.
+
+from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.object cimport PyObject
+from cpython.array cimport array, clone
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
+
+
+cdef extern from "Python.h":
+    ctypedef struct Py_buffer:
+        void *buf
+
+    Py_buffer *PyMemoryView_GET_BUFFER(object view)
+    int PyByteArray_Resize(object buffer, Py_ssize_t size) except -1
+    void PyObject_GC_UnTrack(void *op)
+    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+
+
+cdef inline const unsigned char *readable(object data) except NULL:
+    if type(data) is bytes:
+        return <const unsigned char *> PyBytes_AS_STRING(data)
+    # A released memoryview raises here.
+    if type(data) is not memoryview or not data.c_contiguous or data.ndim != 1 or data.itemsize != 1:
+        raise TypeError("the codec reads bytes and flat memoryviews of bytes only")
+    return <const unsigned char *> PyMemoryView_GET_BUFFER(data).buf
+
+
+cdef inline void copy(unsigned char *target, Py_ssize_t at, bytes source, Py_ssize_t length) noexcept:
+    memcpy(target + at, <const void *> PyBytes_AS_STRING(source), length)
+
+
+cdef inline int resize(bytearray buffer, Py_ssize_t size) except -1:
+    return PyByteArray_Resize(buffer, size)
+
+
+cdef inline Py_ssize_t utf8_size(str text) except -1:
+    cdef Py_ssize_t size = 0
+    PyUnicode_AsUTF8AndSize(text, &size)
+    return size
+
+
+cdef inline int copy_utf8(unsigned char *target, Py_ssize_t at, str text, Py_ssize_t length) except -1:
+    cdef Py_ssize_t size = 0
+    cdef const char *source = PyUnicode_AsUTF8AndSize(text, &size)
+    memcpy(target + at, source, length)
+    return 0
+
+
+cdef inline int32_t *int32s(array items):
+    return <int32_t *> items.data.as_voidptr
+
+
+cdef inline int64_t *int64s(array items):
+    return <int64_t *> items.data.as_voidptr
+
+
+cdef inline array new_int32s(Py_ssize_t count):
+    return clone(<array> array("i"), count, False)
+
+
+cdef inline array new_int64s(Py_ssize_t count):
+    return clone(<array> array("q"), count, False)
+
+
+cdef inline void untrack(object record) noexcept:
+    PyObject_GC_UnTrack(<void *> record)

@@ -1,0 +1,19 @@
+cimport cython
+from libc.stdint cimport int32_t, int64_t
+
+
+@cython.final
+@cython.freelist(256)
+cdef class ConsumerRecord:
+    cdef readonly object topic
+    cdef readonly int32_t partition
+    cdef readonly int64_t offset
+    cdef readonly int64_t timestamp_ms
+    cdef readonly object timestamp_type
+    cdef readonly object key
+    cdef readonly object value
+    cdef readonly object headers
+    cdef readonly object leader_epoch
+
+    cdef tuple _fields(self)
+    cdef bint _equals(self, ConsumerRecord other) except -1

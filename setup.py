@@ -1,0 +1,51 @@
+"""Compiles the hot modules where Cython and a C compiler are; everywhere else they stay plain Python.
+
+Each of them is one ``.py`` with its C types in a sibling ``.pxd``. They are compiled all or none, because compiled
+modules take each other's C types. ``AIOKAFKA_LEAD_PURE=1`` leaves them as they are. In place, for developers:
+``python setup.py build_ext --inplace``; build again after a change, since Python prefers the compiled file.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+HOT_MODULES = sorted(path.with_suffix(".py") for path in Path("aiokafka_lead").rglob("*.pxd") if path.stem != "raw")
+DIRECTIVES = {
+    "language_level": "3",
+    "annotation_typing": False,
+    "binding": False,
+    "boundscheck": False,
+    "embedsignature": True,
+    "embedsignature.format": "clinic",
+    "wraparound": False,
+    "freethreading_compatible": True,
+}
+
+
+def hot_extensions() -> list[Extension]:
+    if os.environ.get("AIOKAFKA_LEAD_PURE") == "1":
+        return []
+    try:
+        from Cython.Build import cythonize
+    except ImportError:
+        return []
+    extensions = [Extension(".".join(path.with_suffix("").parts), [str(path)]) for path in HOT_MODULES]
+    return cythonize(extensions, build_dir="build/cython", compiler_directives=DIRECTIVES)
+
+
+class BuildOrStayPure(build_ext):
+    def run(self) -> None:
+        try:
+            super().run()
+        except Exception as error:  # whatever a missing or broken compiler raises
+            self.warn(f"the hot modules stay plain Python, which is slower: {error}")
+            for built in super().get_outputs():
+                Path(built).unlink(missing_ok=True)
+            self.extensions = []
+
+
+setup(ext_modules=hot_extensions(), cmdclass={"build_ext": BuildOrStayPure})

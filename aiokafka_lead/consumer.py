@@ -15,6 +15,7 @@ from ._core.subscription import SubscriptionKind
 from ._io.consumer_engine import ConsumerEngine
 from ._io.group_offsets import GroupOffsets
 from ._io.loop import in_trio
+from ._io.reader import Batches
 from ._records import ConsumerRecord
 from .client import Client
 from .config import ConsumerConfig, ConsumerOptions
@@ -293,7 +294,7 @@ class Consumer(Generic[K, V]):
         The position moves behind a batch when it is handed out.
         """
         self._client.check()
-        return self._engine.reader.batches()
+        return Batches(self._engine.reader)
 
     # --- committed offsets -------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Container
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import anyio.lowlevel
 
@@ -16,13 +16,13 @@ from ..errors import ClientClosedError, IllegalStateError, KafkaError
 from ..types import TopicPartition
 from .loop import Signal
 
-__all__ = ["Reader"]
+__all__ = ["Batches", "Reader"]
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-SLICE = 64
-"""Records that iteration hands out between two looks at the clock."""
+FEW, MANY = 16, 1024
+"""Records that iteration hands out between two looks at the clock: fewer for slow loop bodies."""
 
 FAIR_S = 0.005
 """Iteration over buffered records gives way to other tasks after this time."""
@@ -71,6 +71,7 @@ class Reader(Generic[K, V]):
         The loop body runs between two records without a switch of tasks; every few milliseconds others get a turn.
         """
         prefetch = self._prefetch
+        size = FEW
         while True:
             if self.stopped:
                 return
@@ -83,9 +84,12 @@ class Reader(Generic[K, V]):
                 except ClientClosedError:
                     return
                 continue
-            for record in islice(chunk.remaining, SLICE):
+            began_at = time.monotonic()
+            for record in islice(chunk.remaining, size):
                 yield record
-            if time.monotonic() > self._gave_way_at + FAIR_S:
+            now = time.monotonic()
+            size = min(MANY, size * 2) if now < began_at + FAIR_S / 4 else max(FEW, size // 2)
+            if now > self._gave_way_at + FAIR_S:
                 await self._give_way()
 
     async def next_record(self) -> ConsumerRecord[K, V] | None:
@@ -153,24 +157,22 @@ class Reader(Generic[K, V]):
                 break
         return taken
 
-    async def batches(self) -> AsyncIterator[RecordBatch[K, V]]:
-        """Every batch, one after the other."""
-        while True:
-            if self.stopped:
-                return
+    async def next_batch(self) -> RecordBatch[K, V] | None:
+        """The next batch, or None when the consumer was stopped meanwhile."""
+        while not self.stopped:
             self._check()
             if time.monotonic() > self._gave_way_at + FAIR_S:
                 await self._give_way()
                 continue
             self._prefetch.raise_report()
-            batch = self._prefetch.batch()
+            batch: RecordBatch[K, V] | None = self._prefetch.batch()
             if batch is not None:
-                yield batch
-                continue
+                return batch
             try:
                 await self._wait(None, None)
             except ClientClosedError:
-                return
+                break
+        return None
 
     # --- waiting -----------------------------------------------------------------------------------------------------
 
@@ -203,3 +205,19 @@ class Reader(Generic[K, V]):
         if self.stopped:
             raise ClientClosedError
         return True
+
+
+class Batches(Generic[K, V]):
+    """Iterates over a reader's batches; no generator, since trio warns of each that was not read to its end."""
+
+    def __init__(self, reader: Reader[K, V]) -> None:
+        self._reader = reader
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> RecordBatch[K, V]:
+        batch = await self._reader.next_batch()
+        if batch is None:
+            raise StopAsyncIteration
+        return batch

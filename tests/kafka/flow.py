@@ -120,6 +120,7 @@ class Follower:
     async def run(self) -> None:
         """Read for ever; AssertionError at a number that is not the next one of its partition."""
         async for record in self.consumer:
+            assert record.value is not None
             number, expected = int(record.value), self.next_number[record.partition]
             assert number == expected, f"partition {record.partition}: {number} where {expected} is due"
             self.next_number[record.partition] += 1

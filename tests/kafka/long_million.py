@@ -88,6 +88,7 @@ async def consume(kafka: KafkaCluster, options: argparse.Namespace, count: Count
         while count.consumed < options.records:
             for tp, records in (await consumer.getmany(timeout_ms=1000)).items():
                 for record in records:
+                    assert record.value is not None
                     count.take(tp.partition, _NUMBER.unpack_from(record.value)[0])
     return time.monotonic() - begin
 
@@ -142,7 +143,9 @@ async def run(kafka: KafkaCluster, options: argparse.Namespace) -> bool:
 
 def main() -> int:
     """Start the cluster, run, stop the cluster."""
-    parser = argparse.ArgumentParser(prog="python -m tests.kafka.long_million", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.kafka.long_million", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--kill", action="store_true", help="SIGKILL a leader halfway and start it again")
     parser.add_argument("--backend", choices=["asyncio", "trio", "uvloop"], default="asyncio")

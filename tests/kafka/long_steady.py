@@ -58,29 +58,32 @@ async def run(kafka: KafkaCluster, options: argparse.Namespace) -> bool:
     async with (
         Producer(kafka.bootstrap(), linger_ms=2) as producer,
         Consumer(bootstrap_servers=kafka.bootstrap(), auto_offset_reset="earliest") as consumer,
-        anyio.create_task_group() as tasks,
     ):
+        consumer.assign(partitions_of(_TOPIC, _PARTITIONS))
         flow = Flow(producer, _TOPIC, _PARTITIONS, options.per_second)
         follower = Follower(consumer, _PARTITIONS)
-        consumer.assign(partitions_of(_TOPIC, _PARTITIONS))
-        tasks.start_soon(follower.run)
-        async with anyio.create_task_group() as sending:
-            await sending.start(flow.run)
-            samples = await watch(flow, follower, options.minutes * 60)
-            flow.stop()
-        flow.assert_all_acknowledged()
-        await follower.caught_up(flow)
-        tasks.cancel_scope.cancel()
+        samples: list[float] = []
+        async with anyio.create_task_group() as reading:
+            reading.start_soon(follower.run)
+            async with anyio.create_task_group() as sending:
+                await sending.start(flow.run)
+                samples = await watch(flow, follower, options.minutes * 60)
+                flow.stop()
+            flow.assert_all_acknowledged()
+            await follower.caught_up(flow)
+            reading.cancel_scope.cancel()
     fifth = max(1, len(samples) // 5)
     before, after = statistics.median(samples[fifth : 2 * fifth]), statistics.median(samples[-fifth:])
     print(f"{flow.sent * _PARTITIONS:,} records sent, acknowledged and consumed once, in order")
     print(f"memory {before:.1f} MiB after the first fifth, {after:.1f} MiB in the last: {after - before:+.1f} MiB")
-    return after - before <= options.allow_mib
+    return after - before <= float(options.allow_mib)
 
 
 def main() -> int:
     """Start the cluster, run, stop the cluster."""
-    parser = argparse.ArgumentParser(prog="python -m tests.kafka.long_steady", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.kafka.long_steady", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--per-second", type=float, default=5000)
     parser.add_argument("--allow-mib", type=float, default=4)

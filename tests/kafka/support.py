@@ -11,7 +11,6 @@ import anyio
 import confluent_kafka
 
 from aiokafka_lead import Consumer, Producer, TopicPartition
-from aiokafka_lead.config import ConsumerOptions, ProducerOptions
 
 from .harness import KafkaCluster
 
@@ -29,15 +28,17 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
 
 def make_producer(kafka: KafkaCluster, **options: Any) -> Producer:
     """A producer with default options, but for what the release cannot do and for ``options``."""
-    defaults: ProducerOptions = {} if kafka.release.producer_ids else {"enable_idempotence": False}
-    return Producer(options.pop("bootstrap_servers", kafka.bootstrap()), **(defaults | options))  # type: ignore[typeddict-item]
+    servers = options.pop("bootstrap_servers", kafka.bootstrap())
+    if not kafka.release.producer_ids:
+        options.setdefault("enable_idempotence", False)
+    return Producer(servers, **options)
 
 
 def make_consumer(kafka: KafkaCluster, **options: Any) -> Consumer:
     """A consumer without a group that starts at the beginning."""
-    defaults: ConsumerOptions = {"auto_offset_reset": "earliest"}
     servers = options.pop("bootstrap_servers", kafka.bootstrap())
-    return Consumer(bootstrap_servers=servers, **(defaults | options))  # type: ignore[typeddict-item]
+    options.setdefault("auto_offset_reset", "earliest")
+    return Consumer(bootstrap_servers=servers, **options)
 
 
 def partitions_of(topic: str, count: int) -> list[TopicPartition]:

@@ -88,9 +88,9 @@ async def test_offsets_times_and_seeks(any_kafka: KafkaCluster, topic_name: Topi
         consumer.assign([tp])
         assert await consumer.beginning_offsets([tp]) == {tp: 0}
         assert await consumer.end_offsets([tp]) == {tp: 10}
-        found = await consumer.offsets_for_times({tp: 6500})
-        assert found[tp] is not None
-        assert (found[tp].offset, found[tp].timestamp_ms) == (7, 7000)
+        found = (await consumer.offsets_for_times({tp: 6500}))[tp]
+        assert found is not None
+        assert (found.offset, found.timestamp_ms) == (7, 7000)
         assert (await consumer.offsets_for_times({tp: 9001}))[tp] is None
         consumer.seek(tp, 8)
         assert [r.offset for r in await read(consumer, 2)] == [8, 9]

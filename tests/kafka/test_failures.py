@@ -25,25 +25,22 @@ async def _while_records_flow(
 ) -> Flow:
     """Run ``trouble`` while an idempotent producer writes and a consumer reads; check what is stored and was read."""
     await in_thread(kafka.create_topic, topic, partitions=_PARTITIONS, config={"min.insync.replicas": "2"})
-    async with (
-        make_producer(kafka, linger_ms=2, **options) as producer,
-        make_consumer(kafka) as consumer,
-        anyio.create_task_group() as tasks,
-    ):
-        flow = Flow(producer, topic, _PARTITIONS)
+    async with make_producer(kafka, linger_ms=2, **options) as producer, make_consumer(kafka) as consumer:
         consumer.assign(partitions_of(topic, _PARTITIONS))
+        flow = Flow(producer, topic, _PARTITIONS)
         follower = Follower(consumer, _PARTITIONS)
-        tasks.start_soon(follower.run)
-        async with anyio.create_task_group() as sending:
-            await sending.start(flow.run)
-            await flow.progress(500)
-            await trouble(flow)
-            await flow.progress(500)
-            flow.stop()
-        flow.assert_all_acknowledged()
-        await follower.caught_up(flow)
-        tasks.cancel_scope.cancel()
-    await flow.assert_stored_once_in_order(kafka)
+        async with anyio.create_task_group() as reading:
+            reading.start_soon(follower.run)
+            async with anyio.create_task_group() as sending:
+                await sending.start(flow.run)
+                await flow.progress(500)
+                await trouble(flow)
+                await flow.progress(500)
+                flow.stop()
+            flow.assert_all_acknowledged()
+            await follower.caught_up(flow)
+            reading.cancel_scope.cancel()
+        await flow.assert_stored_once_in_order(kafka)
     return flow
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import confluent_kafka
 import pytest
 
-from aiokafka_lead import Header
+from aiokafka_lead.types import Header
 
 from .harness import KafkaCluster
 from .support import confluent_read, in_thread, make_producer, read_topic
@@ -29,7 +29,7 @@ _RECORDS: list[Record] = [
     (b"empty value", b"", []),
     ("schl\u00fcssel".encode(), "\u65e5\u672c\u8a9e".encode(), [("\u00e9", "\u00fc".encode())]),
     (b"large", b"all work and no play " * 20_000, []),
-    *((b"%d" % (i % 7), b"record number %d" % i, [("i", b"%d" % i)]) for i in range(500)),
+    *[(b"%d" % (i % 7), b"record number %d" % i, [("i", b"%d" % i)]) for i in range(500)],
 ]
 _BINARY: list[Record] = [
     (bytes(range(256)), bytes(reversed(range(256))), [("raw", bytes(range(256))), ("null", None)]),
@@ -112,7 +112,7 @@ async def test_we_read_what_java_writes(kafka: KafkaCluster, topic_name: TopicNa
         (b"tombstone", None, [("h", b"v")]),
         (b"", b"", [("h", b"")]),
         (b"large", b"all work and no play " * 20_000, [("h", b"v")]),
-        *((b"%d" % i, "\u65e5\u672c\u8a9e %d".encode() % i, [("i", b"%d" % i)]) for i in range(500)),
+        *[(b"%d" % i, "\u65e5\u672c\u8a9e %d".encode() % i, [("i", b"%d" % i)]) for i in range(500)],
     ]
     properties = ["parse.headers=true", "parse.key=true", "null.marker=NULL"]
     await in_thread(
@@ -142,7 +142,7 @@ async def test_we_read_what_confluent_writes(kafka: KafkaCluster, topic_name: To
             {"bootstrap.servers": kafka.bootstrap(), "compression.type": codec, "linger.ms": 20, "log_level": 0}
         )
         for i, (key, value, headers) in enumerate(_RECORDS + _BINARY):
-            producer.produce(topic, value, key, headers=headers, timestamp=1_700_000_000_000 + i, partition=0)
+            producer.produce(topic, value, key, headers=[*headers], timestamp=1_700_000_000_000 + i, partition=0)
         assert producer.flush(30) == 0
 
     await in_thread(write)

@@ -272,7 +272,9 @@ class KafkaCluster:
     @staticmethod
     def _wait_for_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
         def led() -> bool:
-            known = admin.list_topics(topic, timeout=10).topics[topic].partitions
+            # Asked for by its name, a topic that this broker has not heard of yet would be created.
+            found = admin.list_topics(timeout=10).topics.get(topic)
+            known = {} if found is None else found.partitions
             return len(known) == partitions and all(p.leader >= 0 and len(p.isrs) > 0 for p in known.values())
 
         wait_until(led, f"every partition of {topic} has a leader", 30)

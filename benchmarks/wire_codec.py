@@ -11,10 +11,13 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter, process_time
+from typing import Any
 from uuid import UUID
 
-from aiokafka_lead._wire import Message, decode_response, encode_request, encode_response, request_class
+from aiokafka_lead._wire import Request, Response, decode_response, encode_request, encode_response, request_class
+from aiokafka_lead._wire.compiler import make_decoder, make_encoder
 from aiokafka_lead._wire.messages import fetch, metadata, produce
 
 TOPIC_IDS = [UUID(int=number + 1) for number in range(100)]
@@ -120,27 +123,31 @@ def best_ns(call: Callable[[], object], seconds: float) -> float:
     return best * 1e9
 
 
+def request_cost(request: Request[Any], partitions: int, seconds: float) -> None:
+    version = request.MAX_VERSION
+    encode = best_ns(partial(encode_request, request, version, 1, "bench"), seconds)
+    name = f"{type(request).__name__} v{version}, {partitions} partitions"
+    print(f"{name:45} encode {encode / partitions:7.0f} ns a partition")
+
+
+def response_cost(response: Response, partitions: int, seconds: float) -> None:
+    version = response.MAX_VERSION
+    frame = memoryview(b"".join(encode_response(response, version, 1))[4:])
+    encode = best_ns(partial(encode_response, response, version, 1), seconds)
+    decode = best_ns(partial(decode_response, type(response), version, frame), seconds)
+    name = f"{type(response).__name__} v{version}, {partitions} partitions"
+    print(
+        f"{name:45} encode {encode / partitions:7.0f}, decode {decode / partitions:7.0f} ns a partition"
+        f" ({decode / 1e6:.2f} ms the frame of {len(frame)} bytes)"
+    )
+
+
 def throughput(seconds: float) -> None:
-    for message, partitions in (
-        (metadata_response(), 9000),
-        (fetch_request(), 100),
-        (fetch_response(), 100),
-        (produce_request(), 100),
-        (produce_response(), 100),
-    ):
-        version = message.MAX_VERSION
-        name = f"{type(message).__name__} v{version}, {partitions} partitions"
-        if name.startswith(("FetchRequest", "ProduceRequest")):
-            encode = best_ns(lambda: encode_request(message, version, 1, "bench"), seconds)  # type: ignore[arg-type]
-            print(f"{name:45} encode {encode / partitions:7.0f} ns a partition")
-            continue
-        frame = memoryview(b"".join(encode_response(message, version, 1))[4:])  # type: ignore[type-var]
-        encode = best_ns(lambda: encode_response(message, version, 1), seconds)  # type: ignore[type-var]
-        decode = best_ns(lambda: decode_response(type(message), version, frame), seconds)  # type: ignore[type-var]
-        print(
-            f"{name:45} encode {encode / partitions:7.0f}, decode {decode / partitions:7.0f} ns a partition"
-            f" ({decode / 1e6:.2f} ms the frame of {len(frame)} bytes)"
-        )
+    response_cost(metadata_response(), 9000, seconds)
+    request_cost(fetch_request(), 100, seconds)
+    response_cost(fetch_response(), 100, seconds)
+    request_cost(produce_request(), 100, seconds)
+    response_cost(produce_response(), 100, seconds)
 
 
 FIRST_USES = [
@@ -154,8 +161,6 @@ def first_use(key: int) -> None:
     start = perf_counter()
     request = request_class(key)
     imported = perf_counter()
-    from aiokafka_lead._wire.compiler import make_decoder, make_encoder
-
     make_encoder(request, request.MAX_VERSION)
     encoder = perf_counter()
     make_decoder(request.RESPONSE, request.MAX_VERSION)

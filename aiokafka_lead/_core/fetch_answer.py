@@ -140,12 +140,8 @@ class AnswerReader:
         """Whether the partition has gone elsewhere since, by a seek or with a new topic of this name."""
         if state.fetch_offset != asked.fetch_offset:
             return True
-        topic = snapshot.topics.get(state.tp.topic)
-        return (
-            topic is not None
-            and NO_TOPIC_ID not in (topic.topic_id, asked.topic_id)
-            and topic.topic_id != asked.topic_id
-        )
+        topic_id = snapshot.topic_id(state.tp.topic)
+        return NO_TOPIC_ID not in (topic_id, asked.topic_id) and topic_id != asked.topic_id
 
     # --- without an error --------------------------------------------------------------------------------------------
 

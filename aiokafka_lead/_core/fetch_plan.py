@@ -262,10 +262,8 @@ class FetchPlanner:
 
     @staticmethod
     def _fetch_of(state: PartitionState, snapshot: ClusterSnapshot) -> PartitionFetch:
-        topic = snapshot.topics.get(state.tp.topic)
         leader_epoch = snapshot.leader(*state.tp)[1]
-        topic_id = NO_TOPIC_ID if topic is None else topic.topic_id
-        return PartitionFetch(topic_id, state.fetch_offset, state.fetch_epoch, leader_epoch)
+        return PartitionFetch(snapshot.topic_id(state.tp.topic), state.fetch_offset, state.fetch_epoch, leader_epoch)
 
     def _max_bytes(self, partitions: int) -> int | None:
         """What the next answer may hold, or None if there is no room for a useful one.

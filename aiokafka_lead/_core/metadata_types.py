@@ -6,7 +6,7 @@ old and the new snapshot (``old.topics["a"] is new.topics["a"]``), so that a lis
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 from uuid import UUID
@@ -147,6 +147,10 @@ class ClusterSnapshot:
         """The topic's id, or `NO_TOPIC_ID`."""
         found = self._topics.get(topic)
         return NO_TOPIC_ID if found is None else found.topic_id
+
+    def moved_since(self, old: ClusterSnapshot) -> Collection[tuple[str, int]] | None:
+        """The only partitions that may differ from an earlier snapshot, where that is known; else compare topics."""
+        return self._moved.keys() | old._moved.keys() if self._topics is old._topics else None
 
     def with_moved(
         self, moved: Mapping[tuple[str, int], PartitionMetadata], brokers: Mapping[int, Broker]

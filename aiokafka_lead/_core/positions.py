@@ -379,12 +379,19 @@ class Positions:
             for state in self:
                 state.touch()
             return
+        moved = new.moved_since(old)
+        if moved is not None:
+            for tp in moved:
+                found = self._states.get(TopicPartition(*tp))
+                if found is not None:
+                    found.touch()
+            return
         for topic, states in self.by_topic.items():
-            if old.topics.get(topic) is new.topics.get(topic):
-                continue
-            for state in states:
-                if old.partition(*state.tp) != new.partition(*state.tp):
-                    state.touch()
+            if old.topics.get(topic) is not new.topics.get(topic):
+                made_anew = old.topic_id(topic) != new.topic_id(topic)
+                for state in states:
+                    if made_anew or old.partition(*state.tp) != new.partition(*state.tp):
+                        state.touch()
 
     def paused(self) -> frozenset[TopicPartition]:
         """The partitions that are paused."""

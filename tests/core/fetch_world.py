@@ -1,0 +1,194 @@
+"""A consumer's policy without its I/O: plans are looked at, answers are written down, time is a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from aiokafka_lead._core.consumer_metrics import ConsumerCounters
+from aiokafka_lead._core.fetch_answer import AnswerOptions, AnswerReader, FetchOutcome
+from aiokafka_lead._core.fetch_plan import FetchLimits, FetchPlanner, PlannedFetch
+from aiokafka_lead._core.fetched import Deserializers, FetchedData
+from aiokafka_lead._core.metadata_types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
+from aiokafka_lead._core.positions import Backoffs, PartitionState, Positions
+from aiokafka_lead._core.prefetch import Prefetch
+from aiokafka_lead._core.reset_policy import EARLIEST, ResetPolicy
+from aiokafka_lead._records import StoredRecord, build_batch
+from aiokafka_lead._wire.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from aiokafka_lead.types import TopicPartition
+
+T0 = TopicPartition("t", 0)
+T1 = TopicPartition("t", 1)
+T2 = TopicPartition("t", 2)
+ID = UUID(int=7)
+MIB = 1024 * 1024
+VERSION = 17
+BACKOFF_S = 0.1
+
+
+def middle() -> float:
+    """A random number that leaves waits as they are."""
+    return 0.5
+
+
+def snapshot(
+    leaders: Sequence[tuple[int, int]] = ((1, 3), (1, 3), (1, 3)),
+    *,
+    brokers: Iterable[int] = (1, 2, 3),
+    topic_id: UUID = ID,
+    offline: Sequence[int] = (),
+    generation: int = 1,
+) -> ClusterSnapshot:
+    """Topic "t" with these leaders and epochs."""
+    partitions = tuple(
+        PartitionMetadata("t", index, leader, epoch, (1, 2, 3), (1, 2, 3), tuple(offline))
+        for index, (leader, epoch) in enumerate(leaders)
+    )
+    return ClusterSnapshot(
+        generation,
+        brokers={node_id: Broker(node_id, f"host{node_id}", 9092) for node_id in brokers},
+        topics={"t": TopicMetadata("t", topic_id, partitions=partitions)},
+        topic_names={topic_id: "t"},
+    )
+
+
+def batch(offset: int, values: Iterable[bytes] = (b"v",), *, epoch: int = 3, **header: object) -> bytes:
+    """A batch of records from this offset on."""
+    records = [StoredRecord(1000, value=value) for value in values]
+    return build_batch(records, base_offset=offset, leader_epoch=epoch, **header)  # type: ignore[arg-type]
+
+
+def batches(*parts: bytes) -> memoryview:
+    """A partition's records in an answer."""
+    return memoryview(b"".join(parts))
+
+
+def data(
+    partition: int,
+    records: memoryview | bytes | None = None,
+    *,
+    error: int = 0,
+    high_watermark: int = 100,
+    leader: tuple[int, int] = (-1, -1),
+    diverging: tuple[int, int] = (-1, -1),
+    preferred: int = -1,
+    aborted: Sequence[tuple[int, int]] = (),
+) -> PartitionData:
+    """A partition in an answer; ``leader`` and ``diverging`` are (id, epoch) and (epoch, end offset)."""
+    return PartitionData(
+        partition_index=partition,
+        error_code=error,
+        high_watermark=high_watermark,
+        last_stable_offset=high_watermark,
+        log_start_offset=0,
+        records=None if records is None else memoryview(records),
+        current_leader=LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1]),
+        diverging_epoch=EpochEndOffset(epoch=diverging[0], end_offset=diverging[1]),
+        preferred_read_replica=preferred,
+        aborted_transactions=[AbortedTransaction(producer_id=p, first_offset=o) for p, o in aborted],
+    )
+
+
+def response(
+    *partitions: PartitionData, session_id: int = 5, error: int = 0, endpoints: Iterable[int] = (), topic_id: UUID = ID
+) -> FetchResponse:
+    """An answer about topic "t"."""
+    return FetchResponse(
+        error_code=error,
+        session_id=session_id,
+        responses=[FetchableTopicResponse(topic_id=topic_id, partitions=list(partitions))] if partitions else [],
+        node_endpoints=[NodeEndpoint(node_id=n, host=f"host{n}", port=9092) for n in endpoints],
+    )
+
+
+class World:
+    """Positions, buffer, planner and answer reader, with topic "t" of three partitions led by broker 1."""
+
+    def __init__(
+        self,
+        *partitions: TopicPartition,
+        reset_policy: ResetPolicy | None = EARLIEST,
+        read_committed: bool = False,
+        limits: FetchLimits | None = None,
+        deserializers: Deserializers | None = None,
+        version: int = VERSION,
+    ) -> None:
+        self.now = 1000.0
+        self.version = version
+        self.snapshot = snapshot()
+        self.ready = 0
+        self.positions = Positions()
+        self.prefetch = Prefetch(deserializers or Deserializers(), self._on_ready)
+        self.planner = FetchPlanner(self.positions, self.prefetch, limits or FetchLimits(50 * MIB, MIB))
+        self.counters = ConsumerCounters()
+        self.backoffs = Backoffs.of(1000 * BACKOFF_S, 1000, middle)
+        self.answers = AnswerReader(
+            self.positions,
+            self.prefetch,
+            AnswerOptions(read_committed, True, reset_policy, 300.0),
+            self.backoffs,
+            self.counters,
+        )
+        self.positions.assign(partitions)
+        for tp in partitions:
+            self.state(tp).move(0)
+
+    def _on_ready(self) -> None:
+        self.ready += 1
+
+    def state(self, tp: TopicPartition = T0) -> PartitionState:
+        """An assigned partition."""
+        return self.positions.require(tp)
+
+    def learn(self, new: ClusterSnapshot) -> None:
+        """Metadata has changed."""
+        self.positions.touch_moved(self.snapshot, new)
+        self.snapshot = new
+
+    def plan(self) -> list[PlannedFetch]:
+        """What is sent now."""
+        self.planner.place(self.snapshot, self.now)
+        found = [
+            self.planner.plan(node_id, self.version, self.snapshot, self.now, beside=beside)
+            for node_id, beside in self.planner.waiting_nodes(self.now)
+        ]
+        return [planned for planned in found if planned is not None]
+
+    def plan_one(self) -> PlannedFetch:
+        """The only request that is sent now."""
+        (planned,) = self.plan()
+        return planned
+
+    def answer(self, planned: PlannedFetch, answered: FetchResponse) -> FetchOutcome:
+        """A broker's answer arrives."""
+        session = self.planner.answered(planned)
+        if session is not None and not session.answered(answered.error_code, answered.session_id):
+            return FetchOutcome()
+        return self.answers.read(planned, answered, self.snapshot, self.now)
+
+    def fetch(self, *partitions: PartitionData, **options: object) -> FetchOutcome:
+        """One round trip."""
+        return self.answer(self.plan_one(), response(*partitions, **options))  # type: ignore[arg-type]
+
+    def hold(self, state: PartitionState, *parts: bytes, aborted: Sequence[AbortedTransaction] | None = None) -> None:
+        """Put records into the buffer as if they had been fetched."""
+        self.prefetch.add(FetchedData(state, batches(*parts), aborted, check_crcs=True))
+
+    def read(self, limit: int | None = None, tp: TopicPartition | None = None) -> list[int]:
+        """The offsets that the application gets, from one partition's turn after the other."""
+        wanted = None if tp is None else {tp}
+        offsets: list[int] = []
+        while limit is None or len(offsets) < limit:
+            chunk = self.prefetch.chunk(wanted)
+            if chunk is None:
+                break
+            offsets += [record.offset for record in chunk.take(None if limit is None else limit - len(offsets))]
+        return offsets

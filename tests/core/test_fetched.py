@@ -1,0 +1,181 @@
+"""One partition's part of an answer: batches, cursors, aborted transactions, what cannot be read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from aiokafka_lead._core.aborted import AbortedFilter
+from aiokafka_lead._core.fetched import Deserializers
+from aiokafka_lead._core.positions import Position
+from aiokafka_lead._records import BatchView, ControlType, StoredRecord, build_batch, control_batch, read_batches
+from aiokafka_lead._wire.messages.fetch import AbortedTransaction
+from aiokafka_lead.errors import CorruptBatchError, CorruptRecordError, RecordDeserializationError
+
+from .fetch_world import T0, World, batch
+
+
+def marker(kind: ControlType, producer: int, offset: int) -> bytes:
+    return control_batch(
+        kind, base_offset=offset, timestamp_ms=1000, producer_id=producer, producer_epoch=0, leader_epoch=3
+    )
+
+
+def test_the_position_follows_what_was_taken() -> None:
+    world = World(T0)
+    state = world.state()
+    world.hold(state, batch(0, [b"a", b"b", b"c"]), batch(3, [b"d"]))
+    chunk = world.prefetch.chunk()
+    assert chunk is not None
+    assert state.position == Position(0, -1)
+    assert next(chunk.remaining).offset == 0
+    assert state.position == Position(1, 3)
+    assert [record.offset for record in chunk.take(None)] == [1, 2]
+    assert state.position == Position(3, 3)
+    assert world.read() == [3]
+    assert state.position == Position(4, 3)
+
+
+def test_records_before_the_position_are_left_out() -> None:
+    world = World(T0)
+    state = world.state()
+    state.move(2)
+    world.hold(state, batch(0, [b"a", b"b", b"c", b"d"]))
+    assert world.read() == [2, 3]
+
+
+def test_the_position_passes_over_what_compaction_took() -> None:
+    world = World(T0)
+    state = world.state()
+    tail = build_batch([StoredRecord(1, offset=6)], base_offset=5, leader_epoch=3, last_offset_delta=4)
+    world.hold(state, batch(0, []), batch(1, [], last_offset_delta=3), tail, batch(10, [], last_offset_delta=9))
+    assert world.read() == [6]
+    assert state.position == Position(20, 3)
+
+
+def test_a_batch_whose_rest_was_compacted_away_yields_nothing() -> None:
+    world = World(T0)
+    state = world.state()
+    state.move(7)
+    world.hold(state, build_batch([StoredRecord(1, offset=6)], base_offset=5, leader_epoch=3, last_offset_delta=4))
+    assert world.read() == []
+    assert state.position == Position(10, 3)
+
+
+def test_control_batches_are_passed_over() -> None:
+    world = World(T0)
+    world.hold(world.state(), batch(0), marker(ControlType.COMMIT, 1, 1))
+    assert world.read() == [0]
+    assert world.state().position == Position(2, 3)
+
+
+def views(*parts: bytes) -> list[BatchView]:
+    return list(read_batches(b"".join(parts)))
+
+
+def test_aborted_transactions_are_hidden_up_to_their_marker() -> None:
+    def by(producer: int, offset: int, *, transactional: bool = True) -> bytes:
+        return batch(offset, [b"x"], producer_id=producer, producer_epoch=0, transactional=transactional)
+
+    aborted = AbortedFilter(
+        [
+            AbortedTransaction(producer_id=7, first_offset=4),
+            AbortedTransaction(producer_id=5, first_offset=0),
+            AbortedTransaction(producer_id=5, first_offset=6),
+        ]
+    )
+    hidden = [
+        aborted.hides(view)
+        for view in views(
+            by(5, 0),  # aborted
+            by(6, 1),  # another producer's
+            by(5, 2, transactional=False),  # not in the transaction
+            marker(ControlType.ABORT, 5, 3),
+            by(7, 4),  # aborted
+            by(5, 5),  # committed: the next aborted one begins at 6
+            by(5, 6),  # aborted
+            marker(ControlType.COMMIT, 6, 7),
+            by(7, 8),  # aborted still
+            marker(ControlType.ABORT, 7, 9),
+            by(7, 10),
+        )
+    ]
+    assert hidden == [True, False, False, True, True, False, True, True, True, True, False]
+
+
+def test_read_committed_goes_on_behind_an_aborted_tail() -> None:
+    world = World(T0, read_committed=True)
+    aborted = [AbortedTransaction(producer_id=5, first_offset=1)]
+    world.hold(
+        world.state(),
+        batch(0),
+        batch(1, [b"x", b"y"], producer_id=5, producer_epoch=0, transactional=True),
+        marker(ControlType.ABORT, 5, 3),
+        aborted=aborted,
+    )
+    assert world.read() == [0]
+    assert world.state().position == Position(4, 3)
+
+
+def test_a_corrupt_batch_is_raised_after_the_records_before_it_and_again() -> None:
+    world = World(T0)
+    state = world.state()
+    broken = bytearray(batch(1))
+    broken[-1] ^= 0xFF
+    world.hold(state, batch(0), bytes(broken), batch(2))
+    assert world.read(1) == [0]
+    for _ in range(3):
+        with pytest.raises(CorruptBatchError, match="t-0 cannot be read at offset 1") as caught:
+            world.read()
+        assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("t", 0, 1)
+        assert isinstance(caught.value, CorruptRecordError)
+        assert not caught.value.retriable
+    assert state.position == Position(1, 3)
+
+
+def test_a_record_that_cannot_be_deserialized_is_raised_in_its_turn_and_again() -> None:
+    world = World(T0, deserializers=Deserializers(value=json.loads))
+    state = world.state()
+    world.hold(state, batch(0, [b"1", b"{", b"3"]), batch(3, [b"4"]))
+    chunk = world.prefetch.chunk()
+    assert chunk is not None
+    assert [record.value for record in chunk.take(None)] == [1]
+    assert state.position == Position(1, 3)
+    for _ in range(2):
+        with pytest.raises(RecordDeserializationError, match="value of the record at offset 1 of t-0") as caught:
+            world.prefetch.chunk()
+        assert caught.value.record.value == b"{"
+        assert caught.value.part == "value"
+        assert isinstance(caught.value.__cause__, json.JSONDecodeError)
+    world.prefetch.drop(state)
+    state.move(2)
+    world.hold(state, batch(0, [b"1", b"{", b"3"]), batch(3, [b"4"]))
+    assert world.read() == [2, 3]
+
+
+def test_a_deserializer_that_recovers_loses_nothing() -> None:
+    broken = True
+
+    def decode(content: bytes) -> str:
+        if broken and content == b"b":
+            raise ValueError("not now")
+        return content.decode()
+
+    world = World(T0, deserializers=Deserializers(value=decode))
+    world.hold(world.state(), batch(0, [b"a", b"b", b"c"]))
+    assert world.read(1) == [0]
+    with pytest.raises(RecordDeserializationError):
+        world.read()
+    broken = False
+    assert world.read() == [1, 2]
+
+
+def test_deserializers_leave_none_alone_and_say_which_part_failed() -> None:
+    (view,) = views(build_batch([StoredRecord(1, key=b"k", value=None), StoredRecord(1, key=None, value=b"v")]))
+    records, error = Deserializers(key=bytes.decode, value=bytes.decode).apply(view.records("t", 0))
+    assert error is None
+    assert [(record.key, record.value) for record in records] == [("k", None), (None, "v")]
+    _, error = Deserializers(key=int).apply(view.records("t", 0))
+    assert error is not None
+    assert error.part == "key"

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import pytest
+
+from aiokafka_lead._core.positions import Backoffs, FetchState, Position, Positions
+from aiokafka_lead._core.reset_policy import LATEST
+from aiokafka_lead.errors import IllegalStateError, KafkaError
+from aiokafka_lead.types import TopicPartition
+
+from .fetch_world import T0, T1, T2, middle, snapshot
+
+BACKOFFS = Backoffs.of(100, 1000, middle)
+
+
+def test_assigning_keeps_the_state_of_partitions_that_stay() -> None:
+    positions = Positions()
+    added, removed = positions.assign([T0, T1])
+    assert [state.tp for state in added] == [T0, T1]
+    assert removed == []
+    kept = positions.require(T0)
+    kept.move(5)
+    gone = positions.require(T1)
+    added, removed = positions.assign([T2, T0])
+    assert positions.require(T0) is kept
+    assert kept.position == Position(5)
+    assert ([state.tp for state in added], removed) == ([T2], [gone])
+    assert not positions.owns(gone)
+    assert positions.assigned == {T0, T2}
+    assert set(positions.by_topic["t"]) == set(positions)
+
+
+def test_a_partition_that_is_not_assigned_is_refused_by_name() -> None:
+    with pytest.raises(IllegalStateError, match="other-9"):
+        Positions().require(TopicPartition("other", 9))
+
+
+def test_touching_calls_once_until_looked_at() -> None:
+    positions = Positions()
+    calls: list[int] = []
+    positions.on_touch = lambda: calls.append(1)
+    positions.assign([T0, T1])
+    positions.require(T0).move(1)
+    assert len(calls) == 1
+    positions.touched.clear()
+    positions.require(T0).touch()
+    assert len(calls) == 2
+
+
+def test_moves_and_errors_settle() -> None:
+    positions = Positions()
+    positions.assign([T0])
+    calls: list[int] = []
+    positions.on_settle = lambda: calls.append(1)
+    state = positions.require(T0)
+    state.reset(LATEST)
+    assert calls == []
+    state.fail(KafkaError("no"))
+    assert len(calls) == 1
+    state.move(3)
+    assert len(calls) == 2
+    assert state.error is None
+
+
+def test_each_way_to_another_position_voids_what_was_asked_before() -> None:
+    positions = Positions()
+    positions.assign([T0])
+    state = positions.require(T0)
+    seen = [state.incarnation]
+    state.move(1)
+    seen.append(state.incarnation)
+    state.reset(LATEST)
+    seen.append(state.incarnation)
+    positions.assign([])
+    seen.append(state.incarnation)
+    assert seen == sorted(set(seen))
+
+
+def test_states() -> None:
+    positions = Positions()
+    positions.assign([T0])
+    state = positions.require(T0)
+    assert (state.state, state.position) == (FetchState.INITIALIZING, None)
+    state.reset(LATEST)
+    assert (state.state, state.position, state.reset_policy) == (FetchState.RESETTING, None, LATEST)
+    state.move(4, 2)
+    assert (state.state, state.position, state.fetch_epoch) == (FetchState.FETCHING, Position(4, 2), 2)
+    state.validate()
+    assert (state.state, state.position) == (FetchState.VALIDATING, Position(4, 2))
+    state.validated(7)
+    assert (state.state, state.validated_epoch) == (FetchState.FETCHING, 7)
+
+
+def test_failures_back_off_and_an_epoch_advance_is_one_free_retry() -> None:
+    """Rules 11 to 13: free once for each epoch; then a leader that lags is asked again soon, and less and less so."""
+    positions = Positions()
+    positions.assign([T0])
+    state = positions.require(T0)
+    state.move(0)
+    state.back_off(10.0, 3, BACKOFFS)
+    assert state.blocked_until(10.0, 3) == pytest.approx(10.1)
+    assert state.blocked_until(10.0, 4) is None
+    state.back_off(10.0, 4, BACKOFFS)
+    assert state.blocked_until(10.0, 4) == pytest.approx(10.01)
+    state.back_off(10.0, 4, BACKOFFS)
+    assert state.blocked_until(10.0, 4) == pytest.approx(10.02)
+    assert state.blocked_until(10.02, 4) is None
+    state.clear_failure()
+    state.back_off(20.0, 4, BACKOFFS)
+    assert state.blocked_until(20.0, 4) == pytest.approx(20.1)
+
+
+def test_a_leader_that_says_it_lags_is_asked_again_soon() -> None:
+    positions = Positions()
+    positions.assign([T0])
+    state = positions.require(T0)
+    for failures, wait in enumerate([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0]):
+        state.back_off(1.0, 3, BACKOFFS, lagging_leader=True)
+        assert state.blocked_until(1.0, 3) == pytest.approx(1.0 + wait), failures
+
+
+def test_only_moved_partitions_are_touched() -> None:
+    positions = Positions()
+    positions.assign([T0, T1, T2])
+    before = snapshot()
+    positions.touched.clear()
+    positions.touch_moved(before, snapshot([(1, 3), (2, 4), (1, 3)]))
+    assert [state.tp for state in positions.touched] == [T1]
+    positions.touched.clear()
+    moved = before.with_moved({("t", 2): before.topics["t"].partitions[2]._replace(leader_id=3)}, before.brokers)
+    positions.touch_moved(before, moved)
+    assert [state.tp for state in positions.touched] == [T2]
+    positions.touched.clear()
+    positions.touch_moved(before, snapshot(brokers=(1, 2)))
+    assert len(positions.touched) == 3
+
+
+def test_a_rewind_fetches_again_from_the_position() -> None:
+    positions = Positions()
+    positions.assign([T0])
+    state = positions.require(T0)
+    state.rewind()
+    assert state.position is None
+    state.move(5, 1)
+    state.received(90, 2)
+    state.rewind()
+    assert (state.fetch_offset, state.fetch_epoch) == (5, 1)

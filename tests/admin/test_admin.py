@@ -1,0 +1,305 @@
+"""The admin client against embedded brokers."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from aiokafka_lead.admin import (
+    AdminClient,
+    ConfigChange,
+    ConfigOperation,
+    ConfigResource,
+    ConfigResourceType,
+    ConfigSource,
+    ElectionType,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+)
+from aiokafka_lead.errors import (
+    ClientClosedError,
+    ConfigError,
+    InvalidPartitionsError,
+    KafkaConnectionError,
+    LeaderNotAvailableError,
+    NotControllerError,
+    NotLeaderOrFollowerError,
+    NotStartedError,
+    RequestTimedOutError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
+)
+from aiokafka_lead.testing import EmbeddedCluster
+from aiokafka_lead.types import TopicPartition
+
+pytestmark = pytest.mark.anyio
+
+
+def make_admin(cluster: EmbeddedCluster) -> AdminClient:
+    return AdminClient(
+        cluster.bootstrap_servers, retry_backoff_ms=10, default_api_timeout_ms=10_000, request_timeout_ms=5000
+    )
+
+
+# --- topics ----------------------------------------------------------------------------------------------------------
+
+
+async def test_create_list_describe_and_delete_topics() -> None:
+    async with EmbeddedCluster(3) as cluster, make_admin(cluster) as admin:
+        created = await admin.create_topics(
+            [
+                NewTopic("a", num_partitions=2, replication_factor=3, topic_configs={"retention.ms": "1000"}),
+                NewTopic("b", replica_assignments={0: [2, 1], 1: [3]}),
+            ]
+        )
+        assert [(t.name, t.num_partitions, t.replication_factor) for t in created.values()] == [
+            ("a", 2, 3),
+            ("b", 2, 2),
+        ]
+        assert created["a"].topic_id == cluster.topic_id("a")
+        listed = await admin.list_topics()
+        assert set(listed) == {"a", "b"}
+        assert listed["b"].topic_id == cluster.topic_id("b")
+        described = await admin.describe_topics(["b"])
+        assert [(p.partition, p.leader_id, p.replicas) for p in described["b"].partitions] == [
+            (0, 2, (2, 1)),
+            (1, 3, (3,)),
+        ]
+        assert set(await admin.describe_topics()) == {"a", "b"}
+        await admin.delete_topics(["a", "b"])
+        assert await admin.list_topics() == {}
+
+
+async def test_validate_only_creates_nothing() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        await admin.create_topics([NewTopic("t")], validate_only=True)
+        assert cluster.topic_names() == []
+
+
+async def test_the_first_failure_is_raised_and_names_all_that_failed() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        await admin.create_topics([NewTopic("a"), NewTopic("b")])
+        with pytest.raises(TopicAlreadyExistsError, match="'a'") as caught:
+            await admin.create_topics([NewTopic("a"), NewTopic("c"), NewTopic("b")])
+        assert caught.value.__notes__ == ["failed: a, b (1 others succeeded)"]
+        assert set(await admin.list_topics()) == {"a", "b", "c"}
+
+
+async def test_unknown_topics_are_not_created_and_fail_soon() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        began = time.monotonic()
+        with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):
+            await admin.describe_topics(["nowhere"])
+        with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):
+            await admin.delete_topics(["nowhere"])
+        with pytest.raises(UnknownTopicOrPartitionError, match="nowhere-0"):
+            await admin.list_offsets({TopicPartition("nowhere", 0): OffsetSpec.LATEST})
+        assert time.monotonic() - began < 5
+        assert cluster.topic_names() == []
+
+
+async def test_a_broker_that_has_not_heard_of_a_topic_yet_is_asked_again() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("new", 3)
+        cluster.faults.add("Metadata", topic="new", error_code=UnknownTopicOrPartitionError, count=2)
+        assert len((await admin.describe_topics(["new"]))["new"].partitions) == 3
+
+
+async def test_more_partitions() -> None:
+    async with EmbeddedCluster(3) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("a")
+        await cluster.create_topic("b")
+        await admin.create_partitions({"a": 4, "b": NewPartitions(2, [[3, 1, 2]])})
+        assert (cluster.partition_count("a"), cluster.partition_count("b")) == (4, 2)
+        assert cluster.leader("b", 1) == 3
+        with pytest.raises(InvalidPartitionsError):
+            await admin.create_partitions({"a": 2})
+
+
+async def test_describe_topic_partitions_by_pages() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("a", 5)
+        await cluster.create_topic("b", 2)
+        pages = [
+            (topic.name, [entry.partition for entry in topic.partitions])
+            async for topic in admin.describe_topic_partitions(["b", "a"], page_size=2)
+        ]
+        flat = [(name, partition) for name, partitions in pages for partition in partitions]
+        assert flat == [("a", partition) for partition in range(5)] + [("b", 0), ("b", 1)]
+        with pytest.raises(UnknownTopicOrPartitionError):
+            async for _ in admin.describe_topic_partitions(["nowhere"]):
+                pass
+
+
+async def test_brokers_before_topic_ids_delete_by_name() -> None:
+    async with EmbeddedCluster(1, max_versions={"DeleteTopics": 5}) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("t")
+        await admin.delete_topics(["t"])
+        assert cluster.topic_names() == []
+
+
+async def test_assignments_exclude_numbers() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        with pytest.raises(ConfigError, match="replica_assignments"):
+            await admin.create_topics([NewTopic("t", num_partitions=1, replica_assignments={0: [1]})])
+
+
+# --- partitions ------------------------------------------------------------------------------------------------------
+
+
+async def test_preferred_leaders() -> None:
+    async with EmbeddedCluster(3) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("t", assignments=[[1, 2, 3], [2, 3, 1]])
+        cluster.move_leader("t", 0)
+        first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+        assert await admin.elect_leaders([first, second]) == {first: True, second: False}
+        assert cluster.leader("t", 0) == 1
+        cluster.move_leader("t", 1)
+        await admin.elect_leaders(election_type=ElectionType.PREFERRED)
+        assert cluster.leader("t", 1) == 2
+        with pytest.raises(UnknownTopicOrPartitionError):
+            await admin.elect_leaders([TopicPartition("t", 7)])
+
+
+async def test_reassignments() -> None:
+    async with EmbeddedCluster(3) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("t", assignments=[[1]])
+        await admin.alter_partition_reassignments({TopicPartition("t", 0): [3, 2]})
+        assert cluster.replicas("t") == [3, 2]
+        assert await admin.list_partition_reassignments() == {}
+        assert await admin.list_partition_reassignments([TopicPartition("t", 0)]) == {}
+
+
+async def test_offsets_and_deleted_records() -> None:
+    async with EmbeddedCluster(3) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("t", 3, replication_factor=3)
+        partitions = [TopicPartition("t", number) for number in range(3)]
+        found = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+        assert [found[p] is not None and found[p].offset for p in partitions] == [0, 0, 0]  # type: ignore[union-attr]
+        # Each leader was asked for its own.
+        assert {record.broker for record in cluster.requests.select("ListOffsets")} == {1, 2, 3}
+        assert await admin.list_offsets({partitions[0]: 12345}) == {partitions[0]: None}
+        assert await admin.delete_records({partitions[0]: 0}) == {partitions[0]: 0}
+
+
+async def test_leaders_that_move_are_followed() -> None:
+    async with EmbeddedCluster(3) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("t", replication_factor=3)
+        where = TopicPartition("t", 0)
+        cluster.faults.add("ListOffsets", topic="t", error_code=NotLeaderOrFollowerError, count=2)
+        found = await admin.list_offsets({where: OffsetSpec.EARLIEST})
+        assert found[where] is not None
+        assert cluster.requests.count("ListOffsets") == 3
+
+
+async def test_a_partition_without_leader_times_out_with_a_reason() -> None:
+    async with EmbeddedCluster(2) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("t", assignments=[[2]])
+        await cluster.stop_broker(2)
+        with pytest.raises(RequestTimedOutError, match=r"within 300 ms.*no leader") as caught:
+            await admin.list_offsets({TopicPartition("t", 0): OffsetSpec.LATEST}, timeout_ms=300)
+        assert isinstance(caught.value.__cause__, LeaderNotAvailableError)
+
+
+# --- configurations and the cluster ----------------------------------------------------------------------------------
+
+
+async def test_configurations() -> None:
+    async with EmbeddedCluster(2) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("t", configs={"retention.ms": "1000"})
+        resource = ConfigResource(ConfigResourceType.TOPIC, "t")
+        configs = (await admin.describe_configs([resource]))[resource]
+        assert configs["retention.ms"].value == "1000"
+        assert configs["retention.ms"].source is ConfigSource.DYNAMIC_TOPIC_CONFIG
+        assert not configs["retention.ms"].is_default
+        await admin.incremental_alter_configs(
+            {
+                resource: [
+                    ConfigChange("cleanup.policy", "compact"),
+                    ConfigChange("retention.ms", None, ConfigOperation.DELETE),
+                ]
+            }
+        )
+        configs = (await admin.describe_configs([resource], names=["cleanup.policy", "retention.ms"]))[resource]
+        assert configs["cleanup.policy"].value == "compact"
+        assert "retention.ms" not in configs or configs["retention.ms"].is_default
+        with pytest.raises(UnknownTopicOrPartitionError):
+            await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, "nowhere")])
+
+
+async def test_the_cluster() -> None:
+    async with EmbeddedCluster(3, racks=["x", "y", None]) as cluster, make_admin(cluster) as admin:
+        described = await admin.describe_cluster()
+        assert described.cluster_id == cluster.cluster_id
+        assert [(b.node_id, f"{b.host}:{b.port}", b.rack) for b in described.brokers] == [
+            (1, cluster.address(1), "x"),
+            (2, cluster.address(2), "y"),
+            (3, cluster.address(3), None),
+        ]
+
+
+async def test_the_cluster_as_old_brokers_describe_it() -> None:
+    async with EmbeddedCluster(2, max_versions={"DescribeCluster": -1}) as cluster, make_admin(cluster) as admin:
+        described = await admin.describe_cluster()
+        assert (described.cluster_id, [b.node_id for b in described.brokers]) == (cluster.cluster_id, [1, 2])
+        with pytest.raises(UnsupportedVersionError):
+            await admin.describe_cluster(include_fenced_brokers=True)
+
+
+# --- trying again ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_controller_that_moved_is_found_again() -> None:
+    async with EmbeddedCluster(3) as cluster, make_admin(cluster) as admin:
+        cluster.faults.add("CreateTopics", error_code=NotControllerError, count=2)
+        await admin.create_topics([NewTopic("t")])
+        assert cluster.topic_names() == ["t"]
+        assert cluster.requests.count("CreateTopics") == 3
+
+
+async def test_a_lost_connection_is_tried_again() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        cluster.faults.add("DescribeConfigs", disconnect=True, count=2)
+        resource = ConfigResource(ConfigResourceType.TOPIC, "t")
+        await cluster.create_topic("t")
+        assert resource in await admin.describe_configs([resource])
+
+
+async def test_a_call_that_gets_no_answer_ends_in_time() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        cluster.faults.add("CreateTopics", drop=True)
+        began = time.monotonic()
+        with pytest.raises(RequestTimedOutError, match="within 400 ms"):
+            await admin.create_topics([NewTopic("t")], timeout_ms=400)
+        assert time.monotonic() - began < 3
+
+
+async def test_rule_31_the_admin_client_bootstraps_anew() -> None:
+    async with EmbeddedCluster(2) as cluster:
+        await cluster.stop_broker(2)
+        async with make_admin(cluster) as admin:
+            assert [b.node_id for b in (await admin.describe_cluster()).brokers] == [1]
+            await cluster.stop_broker(1)
+            await cluster.start_broker(2)
+            assert [b.node_id for b in (await admin.describe_cluster()).brokers] == [2]
+            assert admin.metrics().rebootstraps_unavailable >= 1
+
+
+# --- its life --------------------------------------------------------------------------------------------------------
+
+
+async def test_not_started_stopped_and_nobody_there() -> None:
+    async with EmbeddedCluster(1) as cluster:
+        admin = make_admin(cluster)
+        with pytest.raises(NotStartedError):
+            await admin.list_topics()
+        await admin.start()
+        await admin.stop()
+        with pytest.raises(ClientClosedError):
+            await admin.list_topics()
+        await cluster.stop_broker(1)
+        with pytest.raises(KafkaConnectionError, match=cluster.bootstrap_servers):
+            await make_admin(cluster).start()

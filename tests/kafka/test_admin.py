@@ -62,8 +62,9 @@ async def test_topics(any_kafka: KafkaCluster, topic_name: TopicName) -> None:
             await admin.create_topics([NewTopic(topic_name(), 1, brokers + 1)])
         found = await described(admin, topic, lambda found: len(found.partitions) == 2)
         assert {len(partition.replicas) for partition in found.partitions} == {brokers}
-        await admin.create_partitions({topic: 3})
-        await described(admin, topic, lambda found: len(found.partitions) == 3)
+        if any_kafka.release.producer_ids:  # the very first release with KRaft cannot do this
+            await admin.create_partitions({topic: 3})
+            await described(admin, topic, lambda found: len(found.partitions) == 3)
         assert topic in await admin.list_topics()
 
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)

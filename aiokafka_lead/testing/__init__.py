@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ._state.group_coordinator import GroupOptions
+    from ._state.members import GroupOptions
     from .cluster import EmbeddedCluster
     from .faults import HTTP_ANSWER, TLS_ALERT, Fault, Faults, Hint
     from .request_log import RequestLog, RequestRecord
@@ -37,7 +37,7 @@ __all__ = [
 _MODULES = {
     "ClusterThread": "thread",
     "EmbeddedCluster": "cluster",
-    "GroupOptions": "_state.group_coordinator",
+    "GroupOptions": "_state.members",
     "RequestLog": "request_log",
     "RequestRecord": "request_log",
 }

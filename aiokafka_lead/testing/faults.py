@@ -164,20 +164,18 @@ class Faults:
             throttle_time_ms=throttle_time_ms,
             hint=hint,
         )
-        self._rules.append(rule)
+        # One assignment: rules may come from another thread than the brokers'.
+        self._rules = [*(known for known in self._rules if not known.spent), rule]
         return rule
 
     def clear(self) -> None:
         """Remove every rule."""
         for rule in self._rules:
             rule.remove()
-        self._rules.clear()
+        self._rules = []
 
     def concerning(self, record: RequestRecord, request: Request[Any]) -> list[Fault]:
         """The rules for a request, in the order in which they were added."""
-        if not self._rules:
-            return []
-        self._rules = [rule for rule in self._rules if not rule.spent]
         return [rule for rule in self._rules if rule.concerns(record, request, self._name_of)]
 
 

@@ -83,7 +83,7 @@ class RequestLog:
         key = None if api is None else api_key_of(api)
         return [
             record
-            for record in self._records
+            for record in self
             if (key is None or record.api_key == key)
             and (broker is None or record.broker == broker)
             and (client_id is None or record.client_id == client_id)
@@ -95,7 +95,7 @@ class RequestLog:
         key = None if api is None else api_key_of(api)
         return sum(
             number
-            for (api_key, node_id), number in self._counts.items()
+            for (api_key, node_id), number in list(self._counts.items())
             if (key is None or api_key == key) and (broker is None or node_id == broker)
         )
 
@@ -126,6 +126,7 @@ class RequestLog:
         return len(self._records)
 
     def __iter__(self) -> Iterator[RequestRecord]:
+        # A copy, made in one step: the log may be read in another thread than it is written in.
         return iter(list(self._records))
 
 

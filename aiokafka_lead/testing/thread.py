@@ -15,7 +15,8 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from .._records import ConsumerRecord
 from .._wire import Request
-from .cluster import Done, EmbeddedCluster
+from .cluster import EmbeddedCluster
+from .controls import Done
 from .faults import Faults
 from .request_log import RequestLog
 
@@ -62,19 +63,21 @@ class ClusterThread:
 
     def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function in the cluster's thread."""
+        # In a tuple: a portal awaits whatever can be awaited, and `Done` is meant for the caller.
+        return self._running_portal().call(lambda: (function(*args, **kwargs),))[0]
+
+    def _running_portal(self) -> BlockingPortal:
         if self._portal is None:
             raise RuntimeError("use ClusterThread as a context manager")
-        return self._portal.call(lambda: function(*args, **kwargs))
+        return self._portal
 
     def _do(self, function: Callable[P, Awaitable[None]], *args: P.args, **kwargs: P.kwargs) -> Done | Doing:
         """Run an asynchronous function in the cluster's thread: to the end, unless this is an event loop's thread."""
-        if self._portal is None:
-            raise RuntimeError("use ClusterThread as a context manager")
 
         async def run() -> None:
             await function(*args, **kwargs)
 
-        future = self._portal.start_task_soon(run)
+        future = self._running_portal().start_task_soon(run)
         try:
             sniffio.current_async_library()
         except sniffio.AsyncLibraryNotFoundError:
@@ -88,6 +91,10 @@ class ClusterThread:
     def bootstrap_servers(self) -> str:
         """Every broker's address: ``"127.0.0.1:9092,127.0.0.1:9093"``."""
         return self._cluster.bootstrap_servers
+
+    @property
+    def bootstrap_address(self) -> str:
+        return self._cluster.bootstrap_address
 
     @property
     def cluster_id(self) -> str:
@@ -189,6 +196,20 @@ class ClusterThread:
     def forget_producers(self, topic: str, partition: int = 0) -> None:
         self._call(self._cluster.forget_producers, topic, partition)
 
+    def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
+        self._call(self._cluster.reassign, topic, partition, replicas)
+
+    @property
+    def hold_reassignments(self) -> bool:
+        return self._cluster.hold_reassignments
+
+    @hold_reassignments.setter
+    def hold_reassignments(self, hold: bool) -> None:
+        self._cluster.hold_reassignments = hold
+
+    def complete_reassignments(self) -> None:
+        self._call(self._cluster.complete_reassignments)
+
     # --- leaders -----------------------------------------------------------------------------------------------------
 
     def leader(self, topic: str, partition: int = 0) -> int:
@@ -219,6 +240,10 @@ class ClusterThread:
         return self._call(self._cluster.move_coordinator, group_id, to)
 
     # --- brokers -----------------------------------------------------------------------------------------------------
+
+    def add_broker(self, broker: int | None = None, *, rack: str | None = None, port: int = 0) -> int:
+        """As `EmbeddedCluster.add_broker`, but done on return."""
+        return self._running_portal().call(lambda: self._cluster.add_broker(broker, rack=rack, port=port))
 
     def stop_broker(self, broker: int, *, drain_ms: float = 0) -> Done | Doing:
         return self._do(self._cluster.stop_broker, broker, drain_ms=drain_ms)

@@ -12,7 +12,8 @@ from ..._wire.messages.describe_groups import (
 from ..._wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from ...errors import BrokerError, GroupIdNotFoundError
 from .._server.context import RequestContext
-from .._state.group import Group, GroupState
+from .._state.group import Group
+from .._state.members import GroupState
 from .coordinators import GROUP, check_coordinator
 
 _NOT_FOUND_FROM = 6

@@ -8,7 +8,7 @@ from ..._wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse,
 from ..._wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ...errors import BrokerError
 from .._server.context import Pending, RequestContext
-from .._state.group import JoinRequest, JoinResult, SyncResult
+from .._state.members import JoinRequest, JoinResult, SyncResult
 from .coordinators import GROUP, check_coordinator
 
 _REBALANCE_TIMEOUT_FROM = 1

@@ -111,7 +111,10 @@ def _append(
         raise CorruptRecordError("no records")
     now_ms = engine.now_ms()
     header = batches.validate(
-        data.records, max_bytes=configs.max_message_bytes, produce_version=context.api_version, now_ms=now_ms
+        data.records,
+        max_bytes=configs.max_message_bytes,
+        produce_version=context.api_version,
+        max_timestamp_ms=now_ms + configs.timestamp_after_max_ms,
     )
     if configs.compacted and (unkeyed := batches.without_key(data.records)):
         raise _UnkeyedRecordsError(unkeyed)

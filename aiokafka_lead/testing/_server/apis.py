@@ -29,18 +29,15 @@ class Apis:
         *,
         sasl: bool,
     ) -> None:
-        self._handlers = dict(handlers)
+        self.handlers = dict(handlers)
         self._finalized_features = finalized_features
         if not sasl:
-            del self._handlers[ApiKey.SASL_AUTHENTICATE]
+            del self.handlers[ApiKey.SASL_AUTHENTICATE]
         self.max_versions: dict[str | int | type[Request[Any]], int] = {}
-
-    def handler(self, api_key: int) -> Handler:
-        return self._handlers[api_key]
 
     def range(self, api_key: int) -> tuple[int, int]:
         """Lowest and highest version; the lowest is above the highest for an API that is not served."""
-        if api_key not in self._handlers:
+        if api_key not in self.handlers:
             return 0, -1
         request = request_class(api_key)
         cap = request.MAX_VERSION
@@ -51,12 +48,12 @@ class Apis:
 
     def accepts(self, api_key: int, version: int) -> bool:
         if not self.max_versions:
-            return api_key in self._handlers
+            return api_key in self.handlers
         low, high = self.range(api_key)
         return low <= version <= high
 
     def versions(self) -> Iterable[ApiVersion]:
-        for api_key in sorted(self._handlers):
+        for api_key in sorted(self.handlers):
             low, high = self.range(api_key)
             if low <= high:
                 low = _PRODUCE_MIN_ADVERTISED if api_key == ApiKey.PRODUCE else low

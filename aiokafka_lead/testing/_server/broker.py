@@ -37,14 +37,13 @@ class BrokerServer:
     @property
     def connections(self) -> list[ServerConnection]:
         """The connections that are open."""
-        self._connections = {connection for connection in self._connections if not connection.closed}
         return list(self._connections)
 
     async def start(self, port: int) -> int:
         """Listen; returns the port, which is another one only for 0."""
         max_bytes = self._engine.options.max_frame_bytes
         self._listener = await listen(
-            self._bind_host, port, self._ssl_context, self._connect, max_bytes, self._task_group
+            self._bind_host, port, self._ssl_context, self.connect, max_bytes, self._task_group
         )
         self.node.running = True
         return self._listener.port
@@ -61,12 +60,13 @@ class BrokerServer:
                 connection.abort()
             else:
                 connection.close()
-        self._connections.clear()
 
-    def _connect(self, transport: Transport, peer: str) -> ServerConnection:
-        connection = ServerConnection(self._engine, self.node, next(_CONNECTION_NUMBERS), transport, peer)
-        if self.node.running:
-            self._connections.add(connection)
-        else:
+    def connect(self, transport: Transport, peer: str) -> ServerConnection:
+        """Take a client's connection; it is reset at once when the broker does not run."""
+        connection = ServerConnection(
+            self._engine, self.node, next(_CONNECTION_NUMBERS), transport, peer, self._connections.discard
+        )
+        self._connections.add(connection)
+        if not self.node.running:
             connection.abort()
         return connection

@@ -15,7 +15,7 @@ from ..._wire import (
     decode_request,
     encode_response,
 )
-from ...errors import KafkaError, MalformedMessageError, UnsupportedVersionError
+from ...errors import MalformedMessageError, UnsupportedVersionError
 from ..faults import Fault, answers_for_parts, set_errors
 from ..request_log import RequestRecord
 from .context import CloseConnection, Pending, RequestContext
@@ -44,7 +44,15 @@ class ServerConnection:
     a fetch that waits for records holds back everything behind it.
     """
 
-    def __init__(self, engine: Engine, node: BrokerNode, number: int, transport: Transport, peer: str) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        node: BrokerNode,
+        number: int,
+        transport: Transport,
+        peer: str,
+        on_closed: Callable[[ServerConnection], None],
+    ) -> None:
         self.engine = engine
         self.node = node
         self.number = number
@@ -52,6 +60,7 @@ class ServerConnection:
         self.peer = peer
         self.authentication = Authentication(engine.options.sasl_users)
         self._transport = transport
+        self._on_closed = on_closed
         self._frames: deque[bytes | bytearray] = deque()
         self._queued_bytes = 0
         self._reading_paused = False
@@ -89,8 +98,11 @@ class ServerConnection:
         self._pump()
 
     def connection_lost(self) -> None:
-        """The socket is gone."""
+        """The socket is gone, or is about to be."""
+        if self._closed:
+            return
         self._closed = True
+        self._on_closed(self)
         self._frames.clear()
         if self._pending is not None:
             pending, self._pending = self._pending, None
@@ -129,6 +141,7 @@ class ServerConnection:
             self._transport.resume_reading()
 
     def _receive(self, frame: bytes | bytearray) -> None:
+        """Start on a request."""
         try:
             header = decode_request(frame)
         except UnsupportedRequestError as error:
@@ -170,6 +183,11 @@ class ServerConnection:
         """What a broker does with bytes that it cannot serve: it closes the connection."""
         self.engine.protocol_errors.append((self.node.node_id, self.peer, error))
         self.close()
+
+    def fail(self, error: Exception) -> None:
+        """This broker's own mistake: the cluster's block ends with it, the connection now."""
+        self.engine.failed(error)
+        self.abort()
 
     def wait_for(self, pending: Pending, on_done: Callable[[Response | None], None]) -> None:
         """The answer comes later; until then the connection is muted."""
@@ -260,9 +278,14 @@ class _Job:
                 answer = frame.request.RESPONSE()
             else:
                 parts = [rule for rule in self.rules if rule.by_partition] if self.rules else self.rules
-                answer = engine.handle(RequestContext(engine, connection, frame, parts), frame)
+                answer = engine.apis.handlers[frame.api_key](
+                    RequestContext(engine, connection, frame, parts), frame.request
+                )
         except CloseConnection:
             connection.close()
+            return
+        except Exception as error:
+            connection.fail(error)
             return
         if not isinstance(answer, Pending):
             self.finish(answer)
@@ -305,9 +328,8 @@ class _Job:
                 response.throttle_time_ms = self.throttle_ms
             try:
                 chunks = encode_response(response, self.frame.version, self.frame.correlation_id)
-            except KafkaError as error:
-                self.connection.engine.failed(error, self.frame)
-                self.connection.close()
+            except Exception as error:
+                self.connection.fail(error)
                 return
         for rule in self.garbage:
             made = rule.garbage

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ..._wire import RequestFrame, Response
 from .._state.coordinators import slot_of
-from .._state.group_coordinator import GroupCoordinator, GroupOptions
+from .._state.group_coordinator import GroupCoordinator
+from .._state.members import GroupOptions
 from .._state.transactions import TransactionCoordinator
 from ..faults import Faults
 from ..request_log import RequestLog
-from .context import CloseConnection, Handler, Pending, RequestContext
 from .timers import Timers
 
 if TYPE_CHECKING:
@@ -87,20 +86,9 @@ class Engine:
         """Wall-clock time, for timestamps."""
         return time.time_ns() // 1_000_000
 
-    def handle(self, context: RequestContext, frame: RequestFrame) -> Response | Pending | None:
-        """The answer to a request. A handler's own failure ends the connection, and later the cluster's block."""
-        handler: Handler = self.apis.handler(frame.api_key)
-        try:
-            return handler(context, frame.request)
-        except CloseConnection:
-            raise
-        except Exception as error:
-            self.failed(error, frame)
-            raise CloseConnection from error
-
-    def failed(self, error: Exception, frame: RequestFrame) -> None:
+    def failed(self, error: Exception) -> None:
         """This cluster itself made a mistake."""
-        _log.error("the embedded broker failed on %s %d", frame.request.NAME, frame.version, exc_info=error)
+        _log.error("an embedded broker failed", exc_info=error)
         self.failures.append(error)
 
     def move_coordinator(self, kind: int, key: str, to: int | None) -> int:

@@ -32,9 +32,6 @@ from ...errors import (
 _MAGIC = 2
 _ZSTD = CODEC_NAMES.index("zstd")
 
-MAX_TIMESTAMP_AHEAD_MS = 3_600_000
-"""How far in the future a record's timestamp may be (message.timestamp.after.max.ms)."""
-
 
 class BatchHeader(NamedTuple):
     """The fixed part of a record batch (message format 2, KIP-98)."""
@@ -80,7 +77,7 @@ class StoredBatch:
         self.size = len(data)
 
 
-def validate(records: memoryview, *, max_bytes: int, produce_version: int, now_ms: int) -> BatchHeader:
+def validate(records: memoryview, *, max_bytes: int, produce_version: int, max_timestamp_ms: int) -> BatchHeader:
     """Check a produce request's records as a broker does: one batch, whole, of format 2, with its CRC right.
 
     Raises what the broker would answer (Java: ``ProduceRequest.validateRecords``, ``LogValidator.validateBatch``).
@@ -116,7 +113,7 @@ def validate(records: memoryview, *, max_bytes: int, produce_version: int, now_m
         raise InvalidRecordError("producers must not write control batches")
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise InvalidRecordError(f"invalid sequence number {header.base_sequence} of producer {header.producer_id}")
-    if header.max_timestamp_ms > now_ms + MAX_TIMESTAMP_AHEAD_MS:
+    if header.max_timestamp_ms > max_timestamp_ms:
         raise InvalidTimestampError(f"the timestamp {header.max_timestamp_ms} is too far in the future")
     return header
 

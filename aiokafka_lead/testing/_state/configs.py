@@ -33,6 +33,7 @@ TOPIC_CONFIGS: dict[str, ConfigDefinition] = {
     # Acted on:
     "cleanup.policy": ConfigDefinition(ConfigType.LIST, "delete", ("delete", "compact")),
     "max.message.bytes": ConfigDefinition(ConfigType.INT, "1048588", minimum=0),
+    "message.timestamp.after.max.ms": ConfigDefinition(ConfigType.LONG, "3600000", minimum=0),
     "message.timestamp.type": ConfigDefinition(ConfigType.STRING, "CreateTime", ("CreateTime", "LogAppendTime")),
     "min.insync.replicas": ConfigDefinition(ConfigType.INT, "1", minimum=1),
     "retention.bytes": ConfigDefinition(ConfigType.LONG, "-1", minimum=-1),
@@ -46,7 +47,6 @@ TOPIC_CONFIGS: dict[str, ConfigDefinition] = {
     "flush.messages": ConfigDefinition(ConfigType.LONG, "9223372036854775807", minimum=1),
     "flush.ms": ConfigDefinition(ConfigType.LONG, "9223372036854775807", minimum=0),
     "max.compaction.lag.ms": ConfigDefinition(ConfigType.LONG, "9223372036854775807", minimum=1),
-    "message.timestamp.after.max.ms": ConfigDefinition(ConfigType.LONG, "3600000", minimum=0),
     "message.timestamp.before.max.ms": ConfigDefinition(ConfigType.LONG, "9223372036854775807", minimum=0),
     "min.cleanable.dirty.ratio": ConfigDefinition(ConfigType.DOUBLE, "0.5"),
     "min.compaction.lag.ms": ConfigDefinition(ConfigType.LONG, "0", minimum=0),
@@ -69,6 +69,7 @@ class TopicConfigs:
         "overrides",
         "retention_bytes",
         "segment_bytes",
+        "timestamp_after_max_ms",
     )
 
     def __init__(self, overrides: Mapping[str, str]) -> None:
@@ -79,6 +80,7 @@ class TopicConfigs:
         self.min_insync_replicas = int(self.get("min.insync.replicas"))
         self.retention_bytes = int(self.get("retention.bytes"))
         self.segment_bytes = int(self.get("segment.bytes"))
+        self.timestamp_after_max_ms = int(self.get("message.timestamp.after.max.ms"))
         self.log_append_time = self.get("message.timestamp.type") == "LogAppendTime"
         self.compacted = "compact" in split_list(self.get("cleanup.policy"))
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from enum import Enum
-from typing import NamedTuple
 from uuid import uuid4
 
 from ...errors import (
@@ -22,111 +20,8 @@ from ...errors import (
     RebalanceInProgressError,
     UnknownMemberIdError,
 )
-from .transactions import Clock, TimerHandle
-
-NO_GENERATION = -1
-
-
-class GroupState(Enum):
-    """With the names that DescribeGroups tells."""
-
-    EMPTY = "Empty"
-    PREPARING = "PreparingRebalance"
-    COMPLETING = "CompletingRebalance"
-    STABLE = "Stable"
-
-
-class MemberInfo(NamedTuple):
-    """A member as the leader is told of it."""
-
-    member_id: str
-    instance_id: str | None
-    metadata: bytes
-
-
-class JoinResult(NamedTuple):
-    """An answer to JoinGroup; ``error`` None for success."""
-
-    member_id: str
-    error: BrokerError | None = None
-    generation: int = NO_GENERATION
-    protocol_type: str | None = None
-    protocol: str | None = None
-    leader: str = ""
-    members: tuple[MemberInfo, ...] = ()
-    skip_assignment: bool = False
-
-
-class SyncResult(NamedTuple):
-    """An answer to SyncGroup; ``error`` None for success."""
-
-    error: BrokerError | None = None
-    protocol_type: str | None = None
-    protocol: str | None = None
-    assignment: bytes = b""
-
-
-class JoinRequest(NamedTuple):
-    """What a member says when it joins. ``known_id_required`` and ``may_skip`` follow from the request's version."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    protocol_type: str
-    protocols: tuple[tuple[str, bytes], ...]
-    # The member must come back with the id that it is given first (KIP-394).
-    known_id_required: bool
-    # It understands that its group goes on without a new assignment (KIP-814).
-    may_skip: bool
-
-
-class GroupOptions(NamedTuple):
-    """Broker options for consumer groups.
-
-    ``min_session_timeout_ms`` is 6000 at real brokers; here tests may be quicker. ``max_size`` None is no limit.
-    """
-
-    initial_rebalance_delay_ms: float = 0
-    min_session_timeout_ms: int = 1
-    max_session_timeout_ms: int = 1_800_000
-    max_size: int | None = None
-    offset_metadata_max_bytes: int = 4096
-
-
-class Member:
-    """One member. ``reply_join`` and ``reply_sync`` are set while it waits for an answer."""
-
-    __slots__ = ("assignment", "deadline", "member_id", "reply_join", "reply_sync", "request", "session_timer")
-
-    def __init__(self, member_id: str, request: JoinRequest) -> None:
-        self.member_id = member_id
-        # What it said when it joined last.
-        self.request = request
-        self.assignment = b""
-        self.reply_join: Callable[[JoinResult], None] | None = None
-        self.reply_sync: Callable[[SyncResult], None] | None = None
-        # When its session ends unless it is heard of, and the timer that looks then.
-        self.deadline = float("inf")
-        self.session_timer: TimerHandle | None = None
-
-    def metadata_for(self, protocol: str | None) -> bytes:
-        return next((metadata for name, metadata in self.request.protocols if name == protocol), b"")
-
-    def supports(self, protocol: str) -> bool:
-        return any(name == protocol for name, _ in self.request.protocols)
-
-    def answer_join(self, result: JoinResult) -> None:
-        reply, self.reply_join = self.reply_join, None
-        if reply is not None:
-            reply(result)
-
-    def answer_sync(self, result: SyncResult) -> None:
-        reply, self.reply_sync = self.reply_sync, None
-        if reply is not None:
-            reply(result)
+from .clock import Clock, TimerHandle
+from .members import GroupOptions, GroupState, JoinRequest, JoinResult, Member, MemberInfo, SyncResult
 
 
 class Group:

@@ -11,12 +11,11 @@ from ...errors import (
     NotCoordinatorError,
     UnknownMemberIdError,
 )
+from .clock import Clock
 from .coordinators import slot_of
-from .group import Group, GroupOptions, JoinRequest
+from .group import Group
+from .members import GroupOptions, JoinRequest
 from .offsets import Offsets
-from .transactions import Clock
-
-__all__ = ["GroupCoordinator", "GroupOptions"]
 
 
 class GroupCoordinator:

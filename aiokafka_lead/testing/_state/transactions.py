@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Protocol
 
 from ...errors import (
     BrokerError,
@@ -18,6 +17,7 @@ from ...errors import (
     InvalidTxnStateError,
     ProducerFencedError,
 )
+from .clock import Clock, TimerHandle
 from .topics import Partition
 
 _EPOCH_MAX = 2**15 - 2
@@ -25,17 +25,6 @@ _EPOCH_MAX = 2**15 - 2
 
 _TIMEOUT_MAX_MS = 900_000
 """transaction.max.timeout.ms"""
-
-
-class TimerHandle(Protocol):
-    def cancel(self) -> None: ...
-
-
-class Clock(Protocol):
-    """The time, and calls to come: how the state machine is told of both."""
-
-    def now(self) -> float: ...
-    def call_at(self, when: float, call: Callable[[], None]) -> TimerHandle: ...
 
 
 class TxnState(Enum):

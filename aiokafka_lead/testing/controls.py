@@ -1,0 +1,204 @@
+"""What can be done to a cluster from outside, while it runs or not: topics, leaders, faults."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from .._records import ConsumerRecord, read_batches
+from .._wire import Request
+from ..errors import ConfigError
+from ._server.engine import Engine, StaleMetadata
+from ._state.topics import Partition
+from .faults import Faults
+from .request_log import RequestLog
+
+__all__ = ["ClusterControls", "Done"]
+
+
+class Done:
+    """Something that is done already; may be awaited, need not be."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from ()
+
+
+class ClusterControls:
+    """The controls of an `EmbeddedCluster`. Each takes effect at once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._state = engine.state
+
+    # --- what arrives, and what goes wrong ---------------------------------------------------------------------------
+
+    @property
+    def requests(self) -> RequestLog:
+        return self._engine.requests
+
+    @property
+    def faults(self) -> Faults:
+        return self._engine.faults
+
+    @property
+    def max_versions(self) -> dict[str | int | type[Request[Any]], int]:
+        """Caps of APIs' versions; may be changed at any time, for connections to come."""
+        return self._engine.apis.max_versions
+
+    @max_versions.setter
+    def max_versions(self, caps: Mapping[str | int | type[Request[Any]], int]) -> None:
+        self._engine.apis.max_versions = dict(caps)
+
+    @property
+    def protocol_errors(self) -> list[tuple[int, str, Exception]]:
+        """(broker, client's address, what was wrong) of connections that were closed for what the client sent."""
+        return list(self._engine.protocol_errors)
+
+    def freeze_metadata(self, answers: int, *, broker: int | None = None) -> None:
+        """The next ``answers`` Metadata answers, of one broker or of all, tell how things are now."""
+        self._engine.stale_metadata.append(StaleMetadata(self._state.freeze(), broker, answers))
+
+    async def wait_for_requests(
+        self,
+        api: str | int | type[Request[Any]] | None = None,
+        *,
+        broker: int | None = None,
+        count: int = 1,
+        timeout_s: float = 10,
+    ) -> None:
+        """Wait until ``count`` requests of an API came to a broker, or to any. Raises TimeoutError."""
+        await self.requests.wait_for(api, broker=broker, count=count, timeout_s=timeout_s)
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str] | None = None,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+    ) -> Done:
+        """Create a topic; it is there when this returns. ``assignments``: each partition's brokers, the leader first.
+
+        Without them partition 0 is led by the first broker, 1 by the second, and so on.
+        """
+        factor = self._engine.options.replication_factor if replication_factor is None else replication_factor
+        self._state.create_topic(name, partitions, factor, configs or {}, assignments)
+        return Done()
+
+    def delete_topic(self, name: str) -> Done:
+        self._state.delete_topic(self._state.topic(name))
+        return Done()
+
+    def add_partitions(self, name: str, count: int) -> Done:
+        """Grow a topic to ``count`` partitions."""
+        self._state.add_partitions(self._state.topic(name), count, validate_only=False)
+        return Done()
+
+    def topic_names(self) -> list[str]:
+        return list(self._state.topics)
+
+    def topic_id(self, name: str) -> UUID:
+        return self._state.topic(name).topic_id
+
+    def partition_count(self, name: str) -> int:
+        return len(self._state.topic(name).partitions)
+
+    def records(self, topic: str, partition: int = 0) -> list[ConsumerRecord[bytes | None, bytes | None]]:
+        """What is stored in a partition, without control records; aborted transactions' records are among it."""
+        log = self._state.partition(topic, partition).log
+        return [
+            record
+            for batch in log.batches
+            for view in read_batches(batch.data)
+            if not view.is_control
+            for record in view.records(topic, partition, log.start_offset)
+        ]
+
+    def end_offset(self, topic: str, partition: int = 0) -> int:
+        """The offset that the partition's next record gets."""
+        return self._state.partition(topic, partition).log.end_offset
+
+    def start_offset(self, topic: str, partition: int = 0) -> int:
+        return self._state.partition(topic, partition).log.start_offset
+
+    def delete_records(self, topic: str, partition: int, before: int) -> None:
+        """Move a partition's log start."""
+        self._state.partition(topic, partition).log.delete_before(before)
+
+    def truncate(self, topic: str, partition: int, offset: int) -> None:
+        """Lose the records from ``offset`` on, as an unclean leader election does. The leader has a new epoch then."""
+        self._state.truncate(self._state.partition(topic, partition), offset)
+
+    def forget_producers(self, topic: str, partition: int = 0) -> None:
+        """Forget the idempotent producers of a partition, as if they had expired."""
+        self._state.partition(topic, partition).log.producers.entries.clear()
+
+    def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
+        """Move a partition to other brokers, the preferred leader first. Done at once, unless held."""
+        self._state.reassign(self._state.partition(topic, partition), replicas)
+
+    @property
+    def hold_reassignments(self) -> bool:
+        """Whether reassignments stay under way until `complete_reassignments`; False at first."""
+        return self._state.hold_reassignments
+
+    @hold_reassignments.setter
+    def hold_reassignments(self, hold: bool) -> None:
+        self._state.hold_reassignments = hold
+
+    def complete_reassignments(self) -> None:
+        """Finish the reassignments that are under way."""
+        for target in self._state.partitions():
+            if target.adding or target.removing:
+                self._state.complete_reassignment(target)
+
+    # --- leaders -----------------------------------------------------------------------------------------------------
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The leader's id, -1 for none."""
+        return self._state.partition(topic, partition).leader_id
+
+    def leader_epoch(self, topic: str, partition: int = 0) -> int:
+        return self._state.partition(topic, partition).leader_epoch
+
+    def replicas(self, topic: str, partition: int = 0) -> list[int]:
+        return list(self._state.partition(topic, partition).replicas)
+
+    def isr(self, topic: str, partition: int = 0) -> list[int]:
+        return list(self._state.partition(topic, partition).isr)
+
+    def set_isr(self, topic: str, partition: int, isr: Sequence[int]) -> None:
+        """Say which replicas are in sync; the leader must be one of them."""
+        target = self._state.partition(topic, partition)
+        if target.leader_id not in isr or not set(isr) <= set(target.replicas):
+            raise ConfigError(f"isr {list(isr)}: some of {target.replicas}, with the leader {target.leader_id}")
+        target.isr = list(isr)
+
+    def move_leader(self, topic: str, partition: int = 0, to: int | None = None, *, gap_ms: float = 0) -> int:
+        """Make another replica the leader, by default the next in sync; returns its id. The epoch rises by one.
+
+        For ``gap_ms`` nobody leads: the old leader has resigned and names the new one, which does not know yet and
+        names the old.
+        """
+        until = self._engine.timers.now() + gap_ms / 1000 if gap_ms > 0 else None
+        return self._state.move_leader(self._state.partition(topic, partition), to, until)
+
+    def move_all_leaders(self, topic: str | None = None) -> None:
+        """Move each partition's leader, of a topic or of all, to its next replica in sync."""
+        for target in self._partitions(topic):
+            self._state.move_leader(target)
+
+    def _partitions(self, topic: str | None) -> list[Partition]:
+        return list(self._state.partitions()) if topic is None else list(self._state.topic(topic).partitions)
+
+    def coordinator(self, group_id: str) -> int:
+        """The broker that coordinates a consumer group."""
+        return self._state.coordinators.of(0, group_id)
+
+    def move_coordinator(self, group_id: str, to: int | None = None) -> int:
+        """Give a group (and those that share its slot) to another broker, by default the next; returns its id."""
+        return self._engine.move_coordinator(0, group_id, to)

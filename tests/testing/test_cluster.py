@@ -1,0 +1,205 @@
+"""The embedded cluster's own life: it begins, ends at once, leaves nothing, and says what is wrong."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import anyio
+import pytest
+
+from aiokafka_lead import errors
+from aiokafka_lead._wire.messages.metadata import MetadataRequest
+from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
+from aiokafka_lead.testing._server.context import RequestContext
+
+from .raw import batch, connected
+from .test_fetch import fetch_request, wanted
+from .test_produce import produce
+
+pytestmark = pytest.mark.anyio
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts open files through /proc")
+async def test_it_ends_at_once_and_leaves_nothing_open() -> None:
+    async def once() -> float:
+        async with EmbeddedCluster(brokers=3, bootstrap_port=0) as cluster:
+            cluster.create_topic("t", 3)
+            await cluster.kill_broker(3)
+            async with connected(cluster.address(1)) as idle, connected(cluster.address(1)) as client:
+                await client.send(fetch_request(wanted(0), max_wait_ms=60_000), 12)
+                await cluster.wait_for_requests("Fetch")
+                cluster.faults.add("Metadata", delay_ms=60_000)
+                await idle.send(MetadataRequest(topics=None))
+                await cluster.wait_for_requests("Metadata")
+                began = time.monotonic()
+                # The clients are still connected when the cluster goes.
+                await cluster.__aexit__(None, None, None)
+                ended = time.monotonic()
+                for gone in (idle, client):
+                    with pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
+                        await gone.stream.receive()
+        return ended - began
+
+    await once()
+    before = open_files()
+    assert await once() < 1
+    assert open_files() == before
+
+
+async def test_the_block_s_error_comes_out_as_it_is() -> None:
+    with pytest.raises(KeyError):
+        async with EmbeddedCluster(brokers=1):
+            raise KeyError("mine")
+
+
+async def test_a_cancelled_block_ends() -> None:
+    with anyio.move_on_after(0.05) as scope:
+        async with EmbeddedCluster(brokers=2):
+            await anyio.sleep_forever()
+    assert scope.cancelled_caught
+
+
+async def test_a_mistake_of_the_cluster_itself_is_not_swallowed() -> None:
+    def fail(context: RequestContext, request: Any) -> None:
+        raise ZeroDivisionError
+
+    cluster = EmbeddedCluster(brokers=1)
+    await cluster.__aenter__()
+    cluster._engine.apis.handlers[MetadataRequest.API_KEY] = fail
+    async with connected(cluster.address(1)) as client:
+        await client.send(MetadataRequest(topics=None))
+        with pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
+            await client.stream.receive()
+    with pytest.raises(ExceptionGroup) as caught:
+        await cluster.__aexit__(None, None, None)
+    assert isinstance(caught.value.exceptions[0], ZeroDivisionError)
+
+
+async def test_a_port_that_is_taken_is_an_error_that_leaves_nothing() -> None:
+    async with EmbeddedCluster(brokers=1) as cluster:
+        port = int(cluster.address(1).rpartition(":")[2])
+        with pytest.raises(OSError):
+            async with EmbeddedCluster(brokers=2, ports=[0, port]):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"brokers": 0}, "brokers"),
+        ({"brokers": [1, 1]}, "brokers"),
+        ({"brokers": 2, "ports": [1]}, "ports"),
+        ({"brokers": 2, "racks": ["a"]}, "racks"),
+    ],
+)
+async def test_options_are_checked(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(errors.ConfigError, match=named):
+        EmbeddedCluster(**options)
+
+
+async def test_one_address_leads_to_whoever_runs() -> None:
+    async with EmbeddedCluster(brokers=2, bootstrap_port=0) as cluster:
+        for stopped in (None, 1):
+            if stopped is not None:
+                await cluster.stop_broker(stopped)
+            async with connected(cluster.bootstrap_address) as client:
+                assert (await client.call(MetadataRequest(topics=None))).brokers
+        await cluster.stop_broker(2)
+        async with connected(cluster.bootstrap_address) as client:
+            assert await client.is_closed()
+        await cluster.change_address(2)
+        await cluster.start_broker(2)
+        async with connected(cluster.bootstrap_address) as client:
+            assert [b.node_id for b in (await client.call(MetadataRequest(topics=None))).brokers] == [2]
+    async with EmbeddedCluster(brokers=1) as cluster:
+        with pytest.raises(errors.ConfigError, match="bootstrap_port"):
+            _ = cluster.bootstrap_address
+
+
+async def test_a_broker_is_replaced_by_another() -> None:
+    async with EmbeddedCluster(brokers=2) as cluster:
+        cluster.create_topic("t", assignments=[[1, 2]])
+        async with connected(cluster.address(1)) as client:
+            await produce(client, batch(b"a"))
+        assert await cluster.add_broker(rack="r") == 3
+        cluster.hold_reassignments = True
+        cluster.reassign("t", 0, [3, 2])
+        assert cluster.leader("t") == 1
+        assert cluster.replicas("t") == [3, 2, 1]
+        cluster.complete_reassignments()
+        assert (cluster.leader("t"), cluster.leader_epoch("t"), cluster.isr("t")) == (3, 1, [3, 2])
+        await cluster.stop_broker(1)
+        async with connected(cluster.address(3)) as client:
+            assert (await produce(client, batch(b"b"))).base_offset == 1
+            brokers = (await client.call(MetadataRequest(topics=None))).brokers
+            assert [(b.node_id, b.rack) for b in brokers] == [(2, None), (3, "r")]
+        with pytest.raises(errors.ConfigError):
+            await cluster.add_broker(3)
+
+
+async def test_connections_are_counted() -> None:
+    async with EmbeddedCluster(brokers=1) as cluster:
+        async with connected(cluster.address(1)) as client, connected(cluster.address(1)) as other:
+            for each in (client, other):
+                await each.call(MetadataRequest(topics=None))
+            assert cluster.connection_count(1) == 2
+        with anyio.fail_after(10):
+            while cluster.connection_count(1):
+                await anyio.lowlevel.checkpoint()
+
+
+async def test_a_client_that_does_not_read_stops_being_served() -> None:
+    """What waits for a client is bounded: a broker takes no more of its requests until it reads."""
+    async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
+        cluster.create_topic("t")
+        await produce(client, batch(*[b"x" * 1000] * 900))
+        with anyio.move_on_after(0.5):
+            for _ in range(100):
+                await client.send(fetch_request(wanted(0)), 12)
+        served = cluster.requests.count("Fetch")
+        assert served < 30
+        with anyio.fail_after(20):
+            for _ in range(served):
+                await client.receive_frame()
+        await cluster.wait_for_requests("Fetch", count=min(100, served + 1))
+
+
+async def test_a_thread_s_cluster_from_a_plain_function() -> None:
+    def use() -> None:
+        with ClusterThread(EmbeddedCluster(brokers=2)) as cluster:
+            cluster.create_topic("t", 2)
+            cluster.stop_broker(1)
+            assert [cluster.leader("t", p) for p in (0, 1)] == [2, 2]
+            cluster.start_broker(1)
+            cluster.kill_broker(2, failover_delay_ms=0)
+            assert cluster.leader("t") == 1
+            assert cluster.add_broker() == 3
+            with pytest.raises(TimeoutError):
+                cluster.wait_for_requests("Fetch", timeout_s=0.01)
+            with pytest.raises(errors.TopicAlreadyExistsError):
+                cluster.create_topic("t")
+        with pytest.raises(RuntimeError, match="context manager"):
+            ClusterThread(EmbeddedCluster()).create_topic("t")
+
+    await anyio.to_thread.run_sync(use)
+
+
+async def test_a_thread_s_cluster_from_an_event_loop() -> None:
+    with ClusterThread(EmbeddedCluster(brokers=2)) as cluster:
+        await cluster.create_topic("t", 2)
+        await cluster.stop_broker(1)
+        assert cluster.leader("t") == 2
+        await cluster.start_broker(1)
+        async with anyio.create_task_group() as tasks, connected(cluster.address(1)) as client:
+
+            async def wait() -> None:
+                await cluster.wait_for_requests("Metadata")
+
+            tasks.start_soon(wait)
+            await client.call(MetadataRequest(topics=None))

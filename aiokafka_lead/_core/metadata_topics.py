@@ -7,6 +7,9 @@ from collections.abc import Iterable
 
 from .backoff import Backoff
 
+LOOKUP_TICK_S = 0.02
+"""Lookups in vain are tried again at multiples of this, so that those of many topics share their requests."""
+
 
 class _Lookup:
     """A topic that is wanted and not known."""
@@ -112,7 +115,8 @@ class TopicsInUse:
         """The cluster did not know the topic, or not yet where it is: look again later."""
         lookup = self._lookups.setdefault(name, _Lookup(now))
         lookup.answers += 1
-        lookup.retry_at = now + self._backoff.delay_s(lookup.answers)
+        retry_at = now + self._backoff.delay_s(lookup.answers)
+        lookup.retry_at = math.ceil(retry_at / LOOKUP_TICK_S) * LOOKUP_TICK_S
 
     def due(self, now: float) -> list[str]:
         """Unknown topics to ask for now."""

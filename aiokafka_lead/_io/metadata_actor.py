@@ -45,8 +45,8 @@ from .topic_lookups import TopicLookups, not_known
 
 _log = logging.getLogger(__name__)
 
-TIMER_SLACK_S = 0.005
-"""A refresh that ends with the time for metadata shall end after it, however coarse timers are."""
+REFRESH_AT_LEAST_S = 1.0
+"""A refresh may take this long, however little of ``metadata_recovery_rebootstrap_trigger_ms`` is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,7 @@ class MetadataActor:
         lookup_backoff = Backoff(min(FIRST_SPACING_MS, config.retry_backoff_ms), config.retry_backoff_max_ms)
         self._request_timeout_s = config.request_timeout_ms / 1000
         self._create_topics = config.allow_auto_create_topics
+        self._cluster_change_level = logging.WARNING if config.cluster_id_mismatch == "warn" else logging.INFO
         self._brokers = brokers
         self._state = MetadataState(
             config.bootstrap_servers,
@@ -248,7 +249,7 @@ class MetadataActor:
         self._policy.attempted(now)
         self._schedule.started(now, full=plan.full)
         self._looked_up = not plan.full
-        timeout_s = min(self._request_timeout_s, max(0.0, self._policy.times_out_at() - now) + TIMER_SLACK_S)
+        timeout_s = min(self._request_timeout_s, max(self._policy.times_out_at() - now, REFRESH_AT_LEAST_S))
         errors: dict[int, KafkaError] = {}
         while nodes := self._candidates(errors):
             # Whoever was in backoff may be out of it by the time that the others have failed.
@@ -302,7 +303,12 @@ class MetadataActor:
             self._failed({answer.node_id: error})
             return error
         if applied.other_cluster is not None:
-            _log.warning("now at cluster %s, formerly at %s", answer.response.cluster_id, applied.other_cluster)
+            _log.log(
+                self._cluster_change_level,
+                "now at cluster %s, formerly at %s",
+                answer.response.cluster_id,
+                applied.other_cluster,
+            )
         self._errors = {}
         self._lagging = None if applied.settled else answer.node_id
         self._policy.answered(by_bootstrap_server=answer.node_id < 0)

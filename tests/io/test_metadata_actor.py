@@ -117,11 +117,11 @@ async def test_an_unknown_topic_is_not_asked_for_once_nobody_waits() -> None:
     async with EmbeddedCluster(1) as cluster, running(cluster, allow_auto_create_topics=False) as client:
         with pytest.raises(UnknownTopicOrPartitionError):
             await client.metadata.topic("nowhere", 100)
-        cluster.requests.clear()
-        client.metadata.request_update()
-        await cluster.requests.wait_for("Metadata")
-        [request] = cluster.requests.select("Metadata")
-        assert [topic.name for topic in request.request.topics] == []
+        for _ in range(2):  # the first may be a lookup that was under way
+            generation = client.metadata.snapshot.generation
+            client.metadata.request_update()
+            await client.metadata.wait_newer(generation, 5000)
+        assert cluster.requests.select("Metadata")[-1].request.topics == []
 
 
 async def test_topics_are_created_only_where_that_is_allowed() -> None:

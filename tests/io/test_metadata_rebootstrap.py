@@ -22,7 +22,7 @@ async def test_rule_24_the_bootstrap_swap_of_kip_899() -> None:
     """The bootstrap list names brokers 1 and 2, only 1 is up; then 1 goes and 2 comes."""
     async with EmbeddedCluster(2) as cluster:
         await cluster.stop_broker(2)
-        async with running(cluster, reconnect_backoff_ms=50) as client:
+        async with running(cluster, retry_backoff_ms=100, reconnect_backoff_ms=50) as client:  # the defaults
             assert set(client.metadata.snapshot.brokers) == {1}
             await cluster.stop_broker(1)
             await cluster.start_broker(2)
@@ -175,6 +175,22 @@ async def test_rule_30_another_cluster_is_a_clear_error() -> None:
                 await client.metadata.topic("t", 1000)
     finally:
         await client.stop()
+
+
+async def test_rule_30_a_single_address_that_now_belongs_to_another_cluster() -> None:
+    """A known broker's address answers for another cluster: the bootstrap servers decide, and know better."""
+    async with EmbeddedCluster(2, cluster_id="first") as cluster, running(cluster.address(1)) as client:
+        port = int(cluster.address(2).rpartition(":")[2])
+        await cluster.kill_broker(2, failover_delay_ms=60_000)
+        async with EmbeddedCluster(1, ports=[port], cluster_id="second") as other:
+            # Broker 1 still names broker 2; it is slow just now, so that the other one is asked as well.
+            cluster.faults.add("Metadata", broker=1, delay_ms=3000, count=1)
+            client.metadata.request_update()
+            await until(client, lambda _: client.metadata.metrics().rebootstraps_other_cluster == 1)
+            assert other.requests.count("Metadata") >= 1
+            await until(client, lambda snapshot: set(snapshot.brokers) == {1, 2})
+            assert client.metadata.snapshot.cluster_id == "first"
+            client.check()
 
 
 @pytest.mark.parametrize("policy", ["warn", "adopt"])

@@ -5,7 +5,56 @@ The names are those of Kafka's error codes; `aiokafka_lead.errors` exports them.
 
 from __future__ import annotations
 
-from ..errors import BrokerError, InvalidMetadataError, RetriableBrokerError
+from .base import BrokerError, InvalidMetadataError, RetriableBrokerError
+
+__all__ = [
+    "BrokerIdNotRegisteredError",
+    "ClusterAuthorizationFailedError",
+    "DelegationTokenAuthDisabledError",
+    "DelegationTokenAuthorizationFailedError",
+    "DelegationTokenExpiredError",
+    "DelegationTokenNotFoundError",
+    "DelegationTokenOwnerMismatchError",
+    "DelegationTokenRequestNotAllowedError",
+    "DuplicateBrokerRegistrationError",
+    "DuplicateResourceError",
+    "DuplicateVoterError",
+    "FeatureUpdateFailedError",
+    "GroupAuthorizationFailedError",
+    "IllegalSaslStateError",
+    "InconsistentClusterIdError",
+    "InconsistentVoterSetError",
+    "IneligibleReplicaError",
+    "InvalidConfigError",
+    "InvalidPrincipalTypeError",
+    "InvalidRegistrationError",
+    "InvalidRequestError",
+    "InvalidUpdateVersionError",
+    "InvalidVoterKeyError",
+    "MismatchedEndpointTypeError",
+    "NetworkError",
+    "NewLeaderElectedError",
+    "NotControllerError",
+    "OperationNotAttemptedError",
+    "PrincipalDeserializationFailureError",
+    "RebootstrapRequiredError",
+    "ResourceNotFoundError",
+    "SaslAuthenticationFailedError",
+    "SecurityDisabledError",
+    "StaleBrokerEpochError",
+    "StaleControllerEpochError",
+    "TelemetryTooLargeError",
+    "ThrottlingQuotaExceededError",
+    "TopicAuthorizationFailedError",
+    "TransactionalIdAuthorizationFailedError",
+    "UnacceptableCredentialError",
+    "UnknownControllerIdError",
+    "UnknownSubscriptionIdError",
+    "UnsupportedEndpointTypeError",
+    "UnsupportedSaslMechanismError",
+    "UnsupportedVersionError",
+    "VoterNotFoundError",
+]
 
 
 class StaleControllerEpochError(BrokerError):

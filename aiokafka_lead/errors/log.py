@@ -5,7 +5,54 @@ The names are those of Kafka's error codes; `aiokafka_lead.errors` exports them.
 
 from __future__ import annotations
 
-from ..errors import BrokerError, InvalidMetadataError, RetriableBrokerError
+from .base import BrokerError, InvalidMetadataError, RetriableBrokerError
+
+__all__ = [
+    "BrokerNotAvailableError",
+    "CorruptRecordError",
+    "ElectionNotNeededError",
+    "EligibleLeadersNotAvailableError",
+    "FencedLeaderEpochError",
+    "FetchSessionIdNotFoundError",
+    "FetchSessionTopicIdError",
+    "InconsistentTopicIdError",
+    "InvalidFetchSessionEpochError",
+    "InvalidFetchSizeError",
+    "InvalidPartitionsError",
+    "InvalidRecordError",
+    "InvalidReplicaAssignmentError",
+    "InvalidReplicationFactorError",
+    "InvalidRequiredAcksError",
+    "InvalidTimestampError",
+    "InvalidTopicError",
+    "KafkaStorageError",
+    "LeaderNotAvailableError",
+    "ListenerNotFoundError",
+    "LogDirNotFoundError",
+    "MessageTooLargeError",
+    "NoReassignmentInProgressError",
+    "NotEnoughReplicasAfterAppendError",
+    "NotEnoughReplicasError",
+    "NotLeaderOrFollowerError",
+    "OffsetMovedToTieredStorageError",
+    "OffsetNotAvailableError",
+    "OffsetOutOfRangeError",
+    "PolicyViolationError",
+    "PositionOutOfRangeError",
+    "PreferredLeaderNotAvailableError",
+    "ReassignmentInProgressError",
+    "RecordListTooLargeError",
+    "ReplicaNotAvailableError",
+    "RequestTimedOutError",
+    "SnapshotNotFoundError",
+    "TopicAlreadyExistsError",
+    "TopicDeletionDisabledError",
+    "UnknownLeaderEpochError",
+    "UnknownTopicIdError",
+    "UnknownTopicOrPartitionError",
+    "UnsupportedCompressionTypeError",
+    "UnsupportedForMessageFormatError",
+]
 
 
 class OffsetOutOfRangeError(BrokerError):

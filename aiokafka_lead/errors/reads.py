@@ -1,10 +1,19 @@
-"""What a consumer's reads raise about one place in one partition; `errors` re-exports them."""
+"""What a consumer's reads raise about one place in one partition."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .errors import CorruptRecordError, KafkaError, OffsetOutOfRangeError
+from .base import KafkaError
+from .log import CorruptRecordError, OffsetOutOfRangeError
+
+__all__ = [
+    "CorruptBatchError",
+    "FetchOffsetOutOfRangeError",
+    "LogTruncationError",
+    "PartitionReadError",
+    "RecordDeserializationError",
+]
 
 
 class PartitionReadError(KafkaError):

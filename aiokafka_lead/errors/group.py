@@ -5,7 +5,53 @@ The names are those of Kafka's error codes; `aiokafka_lead.errors` exports them.
 
 from __future__ import annotations
 
-from ..errors import BrokerError, RetriableBrokerError
+from .base import BrokerError, RetriableBrokerError
+
+__all__ = [
+    "ConcurrentTransactionsError",
+    "CoordinatorLoadInProgressError",
+    "CoordinatorNotAvailableError",
+    "DuplicateSequenceNumberError",
+    "FencedInstanceIdError",
+    "FencedMemberEpochError",
+    "FencedStateEpochError",
+    "GroupIdNotFoundError",
+    "GroupMaxSizeReachedError",
+    "GroupSubscribedToTopicError",
+    "IllegalGenerationError",
+    "InconsistentGroupProtocolError",
+    "InvalidCommitOffsetSizeError",
+    "InvalidGroupIdError",
+    "InvalidProducerEpochError",
+    "InvalidProducerIdMappingError",
+    "InvalidRecordStateError",
+    "InvalidRegularExpressionError",
+    "InvalidSessionTimeoutError",
+    "InvalidShareSessionEpochError",
+    "InvalidTransactionTimeoutError",
+    "InvalidTxnStateError",
+    "MemberIdRequiredError",
+    "NonEmptyGroupError",
+    "NotCoordinatorError",
+    "OffsetMetadataTooLargeError",
+    "OutOfOrderSequenceNumberError",
+    "ProducerFencedError",
+    "RebalanceInProgressError",
+    "ShareSessionLimitReachedError",
+    "ShareSessionNotFoundError",
+    "StaleMemberEpochError",
+    "StreamsInvalidTopologyEpochError",
+    "StreamsInvalidTopologyError",
+    "StreamsTopologyFencedError",
+    "TransactionAbortableError",
+    "TransactionCoordinatorFencedError",
+    "TransactionalIdNotFoundError",
+    "UnknownMemberIdError",
+    "UnknownProducerIdError",
+    "UnreleasedInstanceIdError",
+    "UnstableOffsetCommitError",
+    "UnsupportedAssignorError",
+]
 
 
 class OffsetMetadataTooLargeError(BrokerError):

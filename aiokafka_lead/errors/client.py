@@ -1,0 +1,110 @@
+"""What goes wrong on this side of the connection, or in it."""
+
+from __future__ import annotations
+
+from .base import KafkaError
+
+__all__ = [
+    "BackgroundTaskError",
+    "BufferFull",
+    "ClientClosedError",
+    "ClusterIdMismatchError",
+    "ConfigError",
+    "ConfigTypeError",
+    "DeliveryTimeoutError",
+    "EncodeError",
+    "FrameTooLargeError",
+    "IllegalStateError",
+    "KafkaConnectionError",
+    "MalformedMessageError",
+    "NoOffsetForPartitionError",
+    "NotKafkaError",
+    "NotStartedError",
+    "RebootstrapError",
+    "SslAuthenticationError",
+    "WrongEventLoopError",
+]
+
+# --- the caller's mistakes -------------------------------------------------------------------------------------------
+
+
+class ConfigError(KafkaError, ValueError):
+    """An option has a value that cannot be used; the message names the option."""
+
+
+class ConfigTypeError(KafkaError, TypeError):
+    """An option has a value of the wrong type, or is unknown; the message names the option."""
+
+
+class IllegalStateError(KafkaError, RuntimeError):
+    """The call does not fit the client's state."""
+
+
+class NotStartedError(IllegalStateError):
+    """The client has not been started: use ``async with``, or await ``start()`` first."""
+
+
+class ClientClosedError(IllegalStateError):
+    """The client has been stopped."""
+
+
+class WrongEventLoopError(IllegalStateError):
+    """The client belongs to another event loop: make one client per event loop."""
+
+
+class BackgroundTaskError(KafkaError):
+    """A background task of this client has ended with an unexpected error, which is the cause of this one."""
+
+
+class BufferFull(KafkaError):
+    """The producer's buffer_memory is used up."""
+
+    retriable = True
+
+
+class NoOffsetForPartitionError(KafkaError):
+    """A partition has no position and auto_offset_reset is "none"."""
+
+
+# --- connections -----------------------------------------------------------------------------------------------------
+
+
+class KafkaConnectionError(KafkaError):
+    """A broker could not be reached, or its connection was lost."""
+
+    retriable = True
+    refreshes_metadata = True
+
+
+class NotKafkaError(KafkaConnectionError):
+    """What answered at this address does not speak Kafka; the message says what it looks like."""
+
+
+class SslAuthenticationError(KafkaError):
+    """TLS was refused: a certificate is not accepted, or both sides share no version or cipher."""
+
+
+class MalformedMessageError(KafkaError):
+    """Bytes that are not a message of the Kafka protocol."""
+
+
+class FrameTooLargeError(MalformedMessageError):
+    """A frame announces more bytes than this client accepts."""
+
+
+class ClusterIdMismatchError(KafkaError):
+    """The bootstrap servers lead to another cluster than before (KIP-899)."""
+
+
+class RebootstrapError(KafkaConnectionError):
+    """The connection was closed because the client bootstraps anew (KIP-899, KIP-1102)."""
+
+
+class DeliveryTimeoutError(KafkaError):
+    """delivery_timeout_ms passed before the record was acknowledged."""
+
+    retriable = True
+
+
+class EncodeError(KafkaError, ValueError):
+    """A value does not fit its field of the Kafka protocol."""

@@ -35,7 +35,7 @@ from .fetch_plan import FIRST_VERSION_WITH_DIVERGING_EPOCH, PlannedFetch
 from .fetch_session import PartitionFetch
 from .fetched import FetchedData
 from .metadata_types import NO_TOPIC_ID, Broker, ClusterSnapshot, LeaderHint
-from .positions import Backoffs, FetchState, PartitionState, Positions
+from .positions import BEYOND_ANY_LOG, Backoffs, FetchState, PartitionState, Positions
 from .prefetch import Prefetch
 from .reset_policy import ResetPolicy
 
@@ -305,9 +305,14 @@ class AnswerReader:
         if not self._believe(state):
             return
         tp, offset = state.tp, state.fetch_offset
+        why = f"offset {offset} of {tp} is out of range"
+        if offset == BEYOND_ANY_LOG:
+            position = state.position
+            offset = -1 if position is None else position.offset
+            why = f"offset {offset} of {tp} is of a topic that was deleted and made anew"
         policy = self._options.reset_policy
         if policy is not None:
-            log.info("offset %d of %s is out of range: resetting to %s", offset, tp, policy.name)
+            log.info("%s: resetting to %s", why, policy.name)
             self._counters.resets += 1
             self._prefetch.drop(state)
             state.reset(policy)
@@ -316,7 +321,7 @@ class AnswerReader:
         self._prefetch.fail(
             state,
             FetchOffsetOutOfRangeError(
-                f'offset {offset} of {tp} is out of range{known}; auto_offset_reset is "none", so seek to go on',
+                f'{why}{known}; auto_offset_reset is "none", so seek to go on',
                 topic=tp.topic,
                 partition=tp.partition,
                 offset=offset,

@@ -19,17 +19,22 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from random import random
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
 
 from ..errors import IllegalStateError, KafkaError
 from ..types import TopicPartition
 from .backoff import Backoff
-from .metadata_types import ClusterSnapshot
+from .metadata_types import NO_TOPIC_ID, ClusterSnapshot
 from .reset_policy import ResetPolicy
 
 if TYPE_CHECKING:
     from .fetched import Chunk, FetchedData
 
-__all__ = ["Backoffs", "FetchState", "PartitionState", "Position", "Positions"]
+__all__ = ["BEYOND_ANY_LOG", "Backoffs", "FetchState", "PartitionState", "Position", "Positions"]
+
+
+BEYOND_ANY_LOG = 2**63 - 1
+"""An offset that no record has."""
 
 
 class FetchState(Enum):
@@ -214,6 +219,18 @@ class PartitionState:
             self.incarnation += 1
             self.received(*position)
 
+    def log_replaced(self) -> None:
+        """The topic was deleted and made anew: no offset or epoch of the old log means anything in the new one.
+
+        What is buffered is handed out still. The next fetch asks for what no log has, so that the broker finds it out
+        of range, and ``auto_offset_reset`` decides.
+        """
+        if self.state in (FetchState.FETCHING, FetchState.VALIDATING):
+            self.state = FetchState.FETCHING
+            self.incarnation += 1
+            self.looked_up = False
+            self.received(BEYOND_ANY_LOG, -1)
+
     def touch(self) -> None:
         """Have the fetcher look at this partition again."""
         self._touch(self)
@@ -312,6 +329,8 @@ class Positions:
         self._states: dict[TopicPartition, PartitionState] = {}
         self.by_topic: dict[str, list[PartitionState]] = {}
         """The same states; replaced at each change."""
+        self._topic_ids: dict[str, UUID] = {}
+        """The topics whose logs the positions are about, as far as known."""
         self.touched: dict[PartitionState, None] = {}
         """Partitions whose fetches may have to change; the planner takes them out. A dict, for its order."""
         self.on_touch: Callable[[], None] = _nothing
@@ -371,10 +390,13 @@ class Positions:
         self.by_topic = {}
         for tp, state in self._states.items():
             self.by_topic.setdefault(tp.topic, []).append(state)
+        self._topic_ids = {topic: known for topic, known in self._topic_ids.items() if topic in self.by_topic}
         return added, removed
 
     def touch_moved(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
         """Touch the partitions about which the client learnt something."""
+        self._find_replaced(old)  # which may be news too: partitions have been assigned since
+        self._find_replaced(new)
         if old.brokers != new.brokers:
             for state in self:
                 state.touch()
@@ -392,6 +414,17 @@ class Positions:
                 for state in states:
                     if made_anew or old.partition(*state.tp) != new.partition(*state.tp):
                         state.touch()
+
+    def _find_replaced(self, snapshot: ClusterSnapshot) -> None:
+        """Tell partitions whose topic was made anew since their position was found (KIP-516)."""
+        for topic, states in self.by_topic.items():
+            topic_id = snapshot.topic_id(topic)
+            if topic_id == NO_TOPIC_ID:
+                continue
+            if self._topic_ids.setdefault(topic, topic_id) != topic_id:
+                self._topic_ids[topic] = topic_id
+                for state in states:
+                    state.log_replaced()
 
     def paused(self) -> frozenset[TopicPartition]:
         """The partitions that are paused."""

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
-from aiokafka_lead._core.positions import Backoffs, FetchState, Position, Positions
-from aiokafka_lead._core.reset_policy import LATEST
-from aiokafka_lead.errors import IllegalStateError, KafkaError
+from aiokafka_lead._core.metadata_types import ClusterSnapshot
+from aiokafka_lead._core.positions import BEYOND_ANY_LOG, Backoffs, FetchState, Position, Positions
+from aiokafka_lead._core.reset_policy import EARLIEST, LATEST
+from aiokafka_lead.errors import FetchOffsetOutOfRangeError, IllegalStateError, KafkaError, OffsetOutOfRangeError
 from aiokafka_lead.types import TopicPartition
 
-from .fetch_world import T0, T1, T2, middle, snapshot
+from .fetch_world import T0, T1, T2, World, batch, data, middle, response, snapshot
 
 BACKOFFS = Backoffs.of(100, 1000, middle)
 
@@ -144,3 +147,38 @@ def test_a_rewind_fetches_again_from_the_position() -> None:
     state.received(90, 2)
     state.rewind()
     assert (state.fetch_offset, state.fetch_epoch) == (5, 1)
+
+
+def test_a_topic_made_anew_has_another_log() -> None:
+    """What was read of the old log is handed out; the new one is read from where ``auto_offset_reset`` says."""
+    world = World(T0)
+    world.learn(snapshot())
+    world.fetch(data(0, batch(0, [b"old"] * 3)))
+    late = world.plan_one()
+    world.learn(ClusterSnapshot(2, brokers=snapshot().brokers))
+    world.learn(snapshot([(1, 0)], topic_id=UUID(int=8)))
+    world.answer(late, response(data(0, batch(3, [b"late"]))))
+    state = world.state()
+    assert (state.fetch_offset, state.fetch_epoch) == (BEYOND_ANY_LOG, -1)
+    assert world.read() == [0, 1, 2]
+    world.fetch(data(0, error=OffsetOutOfRangeError.code), topic_id=UUID(int=8))
+    assert (state.state, state.reset_policy) == (FetchState.RESETTING, EARLIEST)
+
+
+def test_a_topic_made_anew_is_said_without_a_reset_policy() -> None:
+    world = World(T0, reset_policy=None)
+    world.state().move(5, 3)
+    world.learn(snapshot([(1, 0)], topic_id=UUID(int=8)))
+    world.fetch(data(0, error=OffsetOutOfRangeError.code), topic_id=UUID(int=8))
+    assert isinstance(world.state().error, FetchOffsetOutOfRangeError)
+    assert "offset 5 of t-0 is of a topic that was deleted and made anew" in str(world.state().error)
+
+
+def test_a_question_about_the_old_log_counts_no_more() -> None:
+    world = World(T0)
+    world.state().move(5, 3)
+    world.state().validate()
+    incarnation = world.state().incarnation
+    world.learn(snapshot([(1, 0)], topic_id=UUID(int=8)))
+    assert world.state().state is FetchState.FETCHING
+    assert world.state().incarnation > incarnation

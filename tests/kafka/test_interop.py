@@ -19,6 +19,11 @@ Codec = str
 Record = tuple[bytes | None, bytes | None, list[Header]]
 """Key, value, headers."""
 
+
+def _numbered(value: str) -> list[Record]:
+    return [(b"%d" % (i % 7), (value % i).encode(), [("i", b"%d" % i)]) for i in range(500)]
+
+
 _CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 _RECORDS: list[Record] = [
     (b"key", b"value", [("first", b"1"), ("second", b"2"), ("first", b"again"), ("empty", b"")]),
@@ -29,7 +34,7 @@ _RECORDS: list[Record] = [
     (b"empty value", b"", []),
     ("schl\u00fcssel".encode(), "\u65e5\u672c\u8a9e".encode(), [("\u00e9", "\u00fc".encode())]),
     (b"large", b"all work and no play " * 20_000, []),
-    *[(b"%d" % (i % 7), b"record number %d" % i, [("i", b"%d" % i)]) for i in range(500)],
+    *_numbered("record number %d"),
 ]
 _BINARY: list[Record] = [
     (bytes(range(256)), bytes(reversed(range(256))), [("raw", bytes(range(256))), ("null", None)]),
@@ -112,7 +117,7 @@ async def test_we_read_what_java_writes(kafka: KafkaCluster, topic_name: TopicNa
         (b"tombstone", None, [("h", b"v")]),
         (b"", b"", [("h", b"")]),
         (b"large", b"all work and no play " * 20_000, [("h", b"v")]),
-        *[(b"%d" % i, "\u65e5\u672c\u8a9e %d".encode() % i, [("i", b"%d" % i)]) for i in range(500)],
+        *_numbered("\u65e5\u672c\u8a9e %d"),
     ]
     properties = ["parse.headers=true", "parse.key=true", "null.marker=NULL"]
     await in_thread(

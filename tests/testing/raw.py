@@ -20,7 +20,7 @@ R = TypeVar("R", bound=Response)
 class RawClient:
     """One connection."""
 
-    def __init__(self, stream: anyio.abc.SocketStream) -> None:
+    def __init__(self, stream: anyio.abc.ByteStream) -> None:
         self.stream = stream
         self._received = b""
         self._ids = itertools.count(1)
@@ -43,24 +43,32 @@ class RawClient:
 
     async def receive(self, response: type[R], version: int) -> tuple[int, R]:
         with anyio.fail_after(20):
-            return decode_response(response, version, memoryview(await self.receive_frame()))
+            correlation_id, answer = decode_response(response, version, memoryview(await self.receive_frame()))
+        assert isinstance(answer, response)
+        return correlation_id, answer
 
     async def call(self, request: Request[R], version: int | None = None) -> R:
         """Send a request and return its answer."""
         version = request.MAX_VERSION if version is None else version
         sent = await self.send(request, version)
-        received, response = await self.receive(request.RESPONSE, version)
+        response: type[R] = request.RESPONSE
+        received, answer = await self.receive(response, version)
         assert received == sent
-        return response
+        return answer
 
     async def is_closed(self) -> bool:
-        """Whether the broker ends the connection now."""
+        """Whether the broker ends the connection now, without another word."""
         with anyio.fail_after(20):
             try:
                 await self.stream.receive()
             except (anyio.EndOfStream, anyio.BrokenResourceError):
                 return True
         return False
+
+    async def wait_closed(self) -> None:
+        """Read until the broker ends the connection."""
+        while not await self.is_closed():
+            pass
 
 
 @asynccontextmanager

@@ -11,10 +11,10 @@ from typing import Any
 
 import aiokafka
 import confluent_kafka
-import confluent_kafka.admin
 import pytest
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.structs import TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic  # type: ignore[attr-defined]
 
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
@@ -53,7 +53,7 @@ def test_aiokafka_produces_and_consumes_in_a_group(cluster: ClusterThread, compr
             await asyncio.gather(*sent)
         consumer = aiokafka.AIOKafkaConsumer("t", bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest")
         async with consumer:
-            got = []
+            got: list[bytes] = []
             async with asyncio.timeout(30):
                 while len(got) < COUNT:
                     for records in (await consumer.getmany(timeout_ms=1000)).values():
@@ -305,13 +305,13 @@ def test_confluent_transactions(cluster: ClusterThread) -> None:
 
 
 def test_confluent_admin(cluster: ClusterThread) -> None:
-    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    topic = confluent_kafka.admin.NewTopic("made", 2, 3, config={"retention.bytes": "1000"})
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    topic = NewTopic("made", 2, 3, config={"retention.bytes": "1000"})
     admin.create_topics([topic])["made"].result(10)
     assert cluster.partition_count("made") == 2
-    admin.create_partitions([confluent_kafka.admin.NewPartitions("made", 5)])["made"].result(10)
+    admin.create_partitions([NewPartitions("made", 5)])["made"].result(10)
     assert cluster.partition_count("made") == 5
-    resource = confluent_kafka.admin.ConfigResource("topic", "made")
+    resource = ConfigResource("topic", "made")
     configs = admin.describe_configs([resource])[resource].result(10)
     assert configs["retention.bytes"].value == "1000"
     described = admin.describe_cluster().result(10)

@@ -1,0 +1,484 @@
+"""The APIs of administrators, and those that ask about points of a log."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from aiokafka_lead import errors
+from aiokafka_lead._wire import encode
+from aiokafka_lead._wire.messages.alter_configs import AlterableConfig as ReplacedConfig
+from aiokafka_lead._wire.messages.alter_configs import AlterConfigsRequest
+from aiokafka_lead._wire.messages.alter_configs import AlterConfigsResource as ReplacedResource
+from aiokafka_lead._wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from aiokafka_lead._wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from aiokafka_lead._wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from aiokafka_lead._wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from aiokafka_lead._wire.messages.delete_groups import DeleteGroupsRequest
+from aiokafka_lead._wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from aiokafka_lead._wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from aiokafka_lead._wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from aiokafka_lead._wire.messages.describe_groups import DescribeGroupsRequest
+from aiokafka_lead._wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    RequestCursor,
+    TopicRequest,
+)
+from aiokafka_lead._wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from aiokafka_lead._wire.messages.find_coordinator import FindCoordinatorRequest
+from aiokafka_lead._wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from aiokafka_lead._wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from aiokafka_lead._wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from aiokafka_lead._wire.messages.list_groups import ListGroupsRequest
+from aiokafka_lead._wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from aiokafka_lead._wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from aiokafka_lead._wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from aiokafka_lead._wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from aiokafka_lead._wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+)
+from aiokafka_lead._wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from aiokafka_lead._wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .raw import RawClient, batch, connected
+from .test_produce import produce
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def a_cluster(brokers: int = 3) -> AsyncIterator[tuple[EmbeddedCluster, RawClient]]:
+    async with EmbeddedCluster(brokers=brokers) as cluster, connected(cluster.address(1)) as client:
+        yield cluster, client
+
+
+async def test_topics_are_created() -> None:
+    async with a_cluster() as (cluster, client):
+
+        async def create(*topics: CreatableTopic, validate_only: bool = False) -> list[int]:
+            response = await client.call(CreateTopicsRequest(topics=list(topics), validate_only=validate_only))
+            return [topic.error_code for topic in response.topics]
+
+        def topic(name: str, partitions: int = 2, factor: int = 2, **configs: str) -> CreatableTopic:
+            given = [CreatableTopicConfig(name=n.replace("_", "."), value=v) for n, v in configs.items()]
+            return CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor, configs=given)
+
+        assert await create(topic("a", retention_ms="1000"), topic("b", -1, -1)) == [0, 0]
+        assert cluster.topic_names() == ["a", "b"]
+        assert (cluster.partition_count("a"), cluster.replicas("a", 1)) == (2, [2, 3])
+        assert (cluster.partition_count("b"), cluster.replicas("b")) == (1, [1, 2, 3])
+        assert await create(topic("c"), validate_only=True) == [0]
+        for wrong, expected in [
+            (topic("a"), errors.TopicAlreadyExistsError),
+            (topic("a b"), errors.InvalidTopicError),
+            (topic("c", 0), errors.InvalidPartitionsError),
+            (topic("c", 1, 4), errors.InvalidReplicationFactorError),
+            (topic("c", no_such_option="1"), errors.InvalidConfigError),
+            (topic("c", retention_ms="soon"), errors.InvalidConfigError),
+            (topic("c", cleanup_policy="shred"), errors.InvalidConfigError),
+        ]:
+            assert await create(wrong) == [expected.code]
+        assert await create(topic("twice"), topic("twice")) == [errors.InvalidRequestError.code] * 2
+        placed = CreatableTopic(
+            name="placed",
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[
+                CreatableReplicaAssignment(partition_index=index, broker_ids=ids)
+                for index, ids in enumerate([[3, 1], [2]])
+            ],
+        )
+        assert await create(placed) == [0]
+        assert [cluster.replicas("placed", p) for p in (0, 1)] == [[3, 1], [2]]
+        placed.name, placed.assignments[0].broker_ids = "other", [9]
+        assert await create(placed) == [errors.InvalidReplicaAssignmentError.code]
+        assert cluster.topic_names() == ["a", "b", "placed"]
+
+
+async def test_topics_are_deleted_and_grown() -> None:
+    async with a_cluster() as (cluster, client):
+        cluster.create_topic("a")
+        cluster.create_topic("b")
+
+        async def grow(name: str, count: int) -> int:
+            wanted = CreatePartitionsTopic(name=name, count=count, assignments=None)
+            return (await client.call(CreatePartitionsRequest(topics=[wanted]))).results[0].error_code
+
+        assert await grow("a", 4) == 0
+        assert cluster.partition_count("a") == 4
+        assert await grow("a", 4) == errors.InvalidPartitionsError.code
+        assert await grow("no", 4) == errors.UnknownTopicOrPartitionError.code
+        by_name = DeleteTopicState(name="a")
+        by_id = DeleteTopicState(topic_id=cluster.topic_id("b"))
+        response = await client.call(DeleteTopicsRequest(topics=[by_name, by_id, by_name]))
+        assert [(topic.name, topic.error_code) for topic in response.responses] == [("a", 0), ("b", 0), ("a", 3)]
+        assert cluster.topic_names() == []
+
+
+async def test_configs() -> None:
+    async with a_cluster(1) as (cluster, client):
+        cluster.create_topic("t", configs={"retention.ms": "1000"})
+
+        async def told(*names: str) -> dict[str, tuple[str | None, int]]:
+            resource = DescribeConfigsResource(
+                resource_type=2, resource_name="t", configuration_keys=list(names) or None
+            )
+            response = await client.call(DescribeConfigsRequest(resources=[resource]))
+            return {config.name: (config.value, config.config_source) for config in response.results[0].configs}
+
+        async def alter(*changes: tuple[str, int, str | None], name: str = "t") -> int:
+            configs = [AlterableConfig(name=n, config_operation=operation, value=v) for n, operation, v in changes]
+            resource = AlterConfigsResource(resource_type=2, resource_name=name, configs=configs)
+            response = await client.call(IncrementalAlterConfigsRequest(resources=[resource]))
+            return response.responses[0].error_code
+
+        assert await told("retention.ms", "cleanup.policy") == {
+            "retention.ms": ("1000", 1),
+            "cleanup.policy": ("delete", 5),
+        }
+        assert len(await told()) > 15
+        assert await alter(("max.message.bytes", 0, "200"), ("retention.ms", 1, None)) == 0
+        assert await told("retention.ms", "max.message.bytes") == {
+            "retention.ms": ("604800000", 5),
+            "max.message.bytes": ("200", 1),
+        }
+        assert (await produce(client, batch(b"x" * 500))).error_code == errors.MessageTooLargeError.code
+        assert await alter(("cleanup.policy", 2, "compact")) == 0
+        assert (await told("cleanup.policy"))["cleanup.policy"][0] == "delete,compact"
+        assert await alter(("cleanup.policy", 3, "delete")) == 0
+        assert (await told("cleanup.policy"))["cleanup.policy"][0] == "compact"
+        for wrong in (("nothing", 0, "1"), ("retention.ms", 2, "1"), ("max.message.bytes", 0, "many")):
+            assert await alter(wrong) == errors.InvalidConfigError.code
+        assert await alter(("retention.ms", 0, "1"), name="no") == errors.UnknownTopicOrPartitionError.code
+        replaced = ReplacedResource(
+            resource_type=2, resource_name="t", configs=[ReplacedConfig(name="retention.ms", value="5")]
+        )
+        assert (await client.call(AlterConfigsRequest(resources=[replaced]))).responses[0].error_code == 0
+        assert await told("retention.ms", "max.message.bytes") == {
+            "retention.ms": ("5", 1),
+            "max.message.bytes": ("1048588", 5),
+        }
+
+
+async def test_leaders_are_elected() -> None:
+    async with a_cluster() as (cluster, client):
+        cluster.create_topic("t", 2)
+        cluster.create_topic("alone", assignments=[[3, 2]])
+
+        async def elect(kind: int, topic: str | None, partition: int = 0) -> list[int]:
+            wanted = None if topic is None else [TopicPartitions(topic=topic, partitions=[partition])]
+            response = await client.call(ElectLeadersRequest(election_type=kind, topic_partitions=wanted))
+            return [part.error_code for result in response.replica_election_results for part in result.partition_result]
+
+        cluster.move_leader("t", 0, to=3)
+        assert await elect(0, "t") == [0]
+        assert cluster.leader("t") == 1
+        assert await elect(0, "t") == [errors.ElectionNotNeededError.code]
+        assert await elect(0, None) == []
+        assert await elect(0, "no") == [errors.UnknownTopicOrPartitionError.code]
+        cluster.set_isr("alone", 0, [3])
+        await cluster.stop_broker(3)
+        assert cluster.leader("alone") == -1
+        assert await elect(0, "alone") == [errors.PreferredLeaderNotAvailableError.code]
+        assert await elect(1, "alone") == [0]
+        assert (cluster.leader("alone"), cluster.isr("alone")) == (2, [2])
+
+
+async def test_partitions_are_reassigned() -> None:
+    async with a_cluster() as (cluster, client):
+        cluster.create_topic("t", assignments=[[1, 2]])
+        cluster.hold_reassignments = True
+
+        async def reassign(replicas: list[int] | None) -> int:
+            wanted = ReassignableTopic(
+                name="t", partitions=[ReassignablePartition(partition_index=0, replicas=replicas)]
+            )
+            response = await client.call(AlterPartitionReassignmentsRequest(topics=[wanted]))
+            return response.responses[0].partitions[0].error_code
+
+        async def ongoing() -> list[tuple[list[int], list[int], list[int]]]:
+            wanted = [ListPartitionReassignmentsTopics(name="t", partition_indexes=[0])]
+            response = await client.call(ListPartitionReassignmentsRequest(topics=wanted))
+            return [
+                (part.replicas, part.adding_replicas, part.removing_replicas)
+                for topic in response.topics
+                for part in topic.partitions
+            ]
+
+        assert await reassign(None) == errors.NoReassignmentInProgressError.code
+        assert await reassign([2, 3]) == 0
+        assert await ongoing() == [([2, 3, 1], [3], [1])]
+        assert await reassign(None) == 0
+        assert await ongoing() == []
+        assert sorted(cluster.replicas("t")) == [1, 2]
+        assert await reassign([3]) == 0
+        cluster.complete_reassignments()
+        assert (cluster.leader("t"), cluster.replicas("t")) == (3, [3])
+        assert await reassign([9]) == errors.InvalidReplicaAssignmentError.code
+        cluster.hold_reassignments = False
+        assert await reassign([1, 2]) == 0
+        assert (cluster.leader("t"), cluster.replicas("t")) == (1, [1, 2])
+
+
+async def test_records_are_deleted() -> None:
+    async with a_cluster(1) as (cluster, client):
+        cluster.create_topic("t")
+        for value in (b"a", b"b", b"c"):
+            await produce(client, batch(value))
+
+        async def delete(offset: int, partition: int = 0) -> tuple[int, int]:
+            part = DeleteRecordsPartition(partition_index=partition, offset=offset)
+            response = await client.call(DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[part])]))
+            result = response.topics[0].partitions[0]
+            return result.error_code, result.low_watermark
+
+        assert await delete(2) == (0, 2)
+        assert [record.value for record in cluster.records("t")] == [b"c"]
+        assert await delete(1) == (0, 2)
+        assert await delete(-1) == (0, 3)
+        assert await delete(4) == (errors.OffsetOutOfRangeError.code, -1)
+        assert await delete(0, partition=1) == (errors.UnknownTopicOrPartitionError.code, -1)
+
+
+async def test_offsets_are_listed() -> None:
+    async with a_cluster() as (cluster, client):
+        cluster.create_topic("t")
+        await produce(client, batch(b"a", b"b", timestamp_ms=1000))
+        await produce(client, batch(b"c", timestamp_ms=5000))
+        cluster.delete_records("t", 0, 1)
+        cluster.move_leader("t", 0, to=1)
+        await produce(client, batch(b"d", timestamp_ms=3000))
+
+        async def at(timestamp: int, version: int = 10, epoch: int = -1) -> tuple[int, int, int, int]:
+            part = ListOffsetsPartition(partition_index=0, timestamp=timestamp, current_leader_epoch=epoch)
+            request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[part])])
+            result = (await client.call(request, version)).topics[0].partitions[0]
+            return result.error_code, result.offset, result.timestamp, result.leader_epoch
+
+        assert await at(-1) == (0, 4, -1, 1)
+        assert await at(-2) == (0, 1, -1, 0)
+        assert await at(-3) == (0, 2, 5000, 0)
+        assert await at(1001) == (0, 1, 1001, 0)
+        assert await at(3000) == (0, 2, 5000, 0)
+        assert await at(6000) == (0, -1, -1, -1)
+        assert await at(-5) == (0, -1, -1, -1)
+        assert await at(-1, version=3) == (0, 4, -1, -1)
+        assert await at(-1, epoch=0) == (errors.FencedLeaderEpochError.code, -1, -1, -1)
+        assert await at(-1, epoch=2) == (errors.UnknownLeaderEpochError.code, -1, -1, -1)
+        cluster.move_leader("t", 0, to=2)
+        assert (await at(-1))[0] == errors.NotLeaderOrFollowerError.code
+
+
+async def test_the_end_of_an_epoch() -> None:
+    async with a_cluster() as (cluster, client):
+        cluster.create_topic("t")
+        await produce(client, batch(b"a", b"b"))
+        cluster.move_leader("t", 0, to=1)
+        cluster.move_leader("t", 0, to=1)
+        await produce(client, batch(b"c"))
+
+        async def end_of(epoch: int, current: int = -1) -> tuple[int, int, int]:
+            part = OffsetForLeaderPartition(partition=0, leader_epoch=epoch, current_leader_epoch=current)
+            request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[part])])
+            result = (await client.call(request)).topics[0].partitions[0]
+            return result.error_code, result.leader_epoch, result.end_offset
+
+        assert await end_of(0) == (0, 0, 2)
+        # Nothing was written in epoch 1.
+        assert await end_of(1) == (0, 0, 2)
+        assert await end_of(2) == (0, 2, 3)
+        assert await end_of(3) == (0, -1, -1)
+        assert await end_of(0, current=1) == (errors.FencedLeaderEpochError.code, -1, -1)
+
+
+async def test_topics_are_described_in_pages() -> None:
+    async with a_cluster() as (cluster, client):
+        for name, partitions in (("b", 3), ("a", 2), ("c", 1)):
+            cluster.create_topic(name, partitions)
+        seen: list[tuple[str | None, int]] = []
+        cursor: RequestCursor | None = None
+        for _ in range(10):
+            request = DescribeTopicPartitionsRequest(
+                topics=[TopicRequest(name=name) for name in ("c", "a", "b", "no")],
+                response_partition_limit=2,
+                cursor=cursor,
+            )
+            response = await client.call(request)
+            for topic in response.topics:
+                seen += [(topic.name, part.partition_index) for part in topic.partitions]
+                if topic.error_code:
+                    seen.append((topic.name, -topic.error_code))
+            if response.next_cursor is None:
+                break
+            cursor = RequestCursor(
+                topic_name=response.next_cursor.topic_name, partition_index=response.next_cursor.partition_index
+            )
+        assert seen == [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("b", 2), ("c", 0), ("no", -3)]
+
+
+async def join(client: RawClient, topic: str) -> tuple[str, int]:
+    """Become the only member of group g; returns the member's id and the generation."""
+    metadata = (0).to_bytes(2, "big") + encode(ConsumerProtocolSubscription(topics=[topic]), 0)
+    request = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+    )
+    request.member_id = (await client.call(request)).member_id
+    joined = await client.call(request)
+    assert joined.error_code == 0
+    assignment = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"all")
+    synced = await client.call(
+        SyncGroupRequest(
+            group_id="g",
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[assignment],
+        )
+    )
+    assert (synced.error_code, synced.assignment) == (0, b"all")
+    return joined.member_id, joined.generation_id
+
+
+async def test_groups_are_listed_described_and_deleted() -> None:
+    async with a_cluster(1) as (cluster, client):
+        cluster.create_topic("t")
+        cluster.create_topic("other")
+        member_id, generation = await join(client, "t")
+
+        async def commit(group: str, generation: int = -1, member: str = "", topic: str = "t", text: str = "") -> int:
+            part = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata=text)
+            request = OffsetCommitRequest(
+                group_id=group,
+                generation_id_or_member_epoch=generation,
+                member_id=member,
+                topics=[OffsetCommitRequestTopic(name=topic, partitions=[part])],
+            )
+            return (await client.call(request, 9)).topics[0].partitions[0].error_code
+
+        assert await commit("g", generation, member_id) == 0
+        assert await commit("g", generation, member_id, topic="other") == 0
+        assert await commit("g") == errors.UnknownMemberIdError.code
+        assert await commit("g", generation + 1, member_id) == errors.IllegalGenerationError.code
+        assert await commit("g", generation, member_id, topic="no") == errors.UnknownTopicOrPartitionError.code
+        too_long = await commit("g", generation, member_id, text="x" * 5000)
+        assert too_long == errors.OffsetMetadataTooLargeError.code
+        assert await commit("simple") == 0
+
+        described = await client.call(DescribeGroupsRequest(groups=["g", "simple", "no"]))
+        states = [(group.error_code, group.group_state) for group in described.groups]
+        assert states == [(0, "Stable"), (0, "Empty"), (errors.GroupIdNotFoundError.code, "Dead")]
+        [member] = described.groups[0].members
+        assert (member.member_id, member.client_id, member.member_assignment) == (member_id, "raw", b"all")
+        assert described.groups[0].protocol_data == "range"
+        listed = await client.call(ListGroupsRequest())
+        assert [(group.group_id, group.group_state) for group in listed.groups] == [
+            ("g", "Stable"),
+            ("simple", "Empty"),
+        ]
+        assert [g.group_id for g in (await client.call(ListGroupsRequest(states_filter=["empty"]))).groups] == [
+            "simple"
+        ]
+        assert (await client.call(ListGroupsRequest(types_filter=["consumer"]))).groups == []
+
+        async def delete_offset(topic: str) -> int:
+            part = OffsetDeleteRequestPartition(partition_index=0)
+            request = OffsetDeleteRequest(
+                group_id="g", topics=[OffsetDeleteRequestTopic(name=topic, partitions=[part])]
+            )
+            return (await client.call(request)).topics[0].partitions[0].error_code
+
+        assert await delete_offset("t") == errors.GroupSubscribedToTopicError.code
+        assert await delete_offset("other") == 0
+        assert (await client.call(OffsetDeleteRequest(group_id="no"))).error_code == errors.GroupIdNotFoundError.code
+
+        async def positions(version: int) -> list[tuple[str, int]]:
+            if version >= 8:
+                response = await client.call(
+                    OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)]), version
+                )
+                return [(t.name, p.committed_offset) for t in response.groups[0].topics for p in t.partitions]
+            older = await client.call(OffsetFetchRequest(group_id="g", topics=None), version)
+            return [(t.name, p.committed_offset) for t in older.topics for p in t.partitions]
+
+        assert await positions(9) == await positions(7) == [("t", 5)]
+        assert (await client.call(DeleteGroupsRequest(groups_names=["g", "no"]))).results[0].error_code == 68
+        left = await client.call(
+            LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=m) for m in (member_id, "nobody")])
+        )
+        assert [member.error_code for member in left.members] == [0, errors.UnknownMemberIdError.code]
+        deleted = await client.call(DeleteGroupsRequest(groups_names=["g", "simple", "no"]))
+        assert [result.error_code for result in deleted.results] == [0, 0, errors.GroupIdNotFoundError.code]
+        assert await positions(9) == []
+
+
+async def test_a_topic_s_positions_go_with_it() -> None:
+    async with a_cluster(1) as (cluster, client):
+        cluster.create_topic("t")
+        part = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="")
+        request = OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="t", partitions=[part])])
+        assert (await client.call(request, 9)).topics[0].partitions[0].error_code == 0
+        cluster.delete_topic("t")
+        cluster.create_topic("t")
+        wanted = OffsetFetchRequest(group_id="g", topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0])])
+        assert (await client.call(wanted, 7)).topics[0].partitions[0].committed_offset == -1
+
+
+async def test_a_group_s_coordinator_moves() -> None:
+    async with EmbeddedCluster(brokers=2) as cluster:
+        cluster.create_topic("t")
+        first = cluster.coordinator("g")
+        async with connected(cluster.address(first)) as client:
+            found = await client.call(FindCoordinatorRequest(coordinator_keys=["g"]))
+            assert found.coordinators[0].node_id == first
+            member_id, generation = await join(client, "t")
+            second = cluster.move_coordinator("g")
+            assert second != first
+            assert (await client.call(DescribeGroupsRequest(groups=["g"]))).groups[0].error_code == 16
+        async with connected(cluster.address(second)) as client:
+            described = await client.call(DescribeGroupsRequest(groups=["g"]))
+            assert described.groups[0].members[0].member_id == member_id
+            await cluster.kill_broker(first, failover_delay_ms=0)
+            assert cluster.coordinator("g") == second
+            assert generation == 1

@@ -1,0 +1,259 @@
+"""Transactions: the coordinator's state machine, and what its APIs answer."""
+
+from __future__ import annotations
+
+import itertools
+from uuid import uuid4
+
+import pytest
+
+from aiokafka_lead import errors
+from aiokafka_lead._wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from aiokafka_lead._wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from aiokafka_lead._wire.messages.describe_transactions import DescribeTransactionsRequest
+from aiokafka_lead._wire.messages.end_txn import EndTxnRequest
+from aiokafka_lead._wire.messages.init_producer_id import InitProducerIdRequest
+from aiokafka_lead._wire.messages.list_transactions import ListTransactionsRequest
+from aiokafka_lead._wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from aiokafka_lead._wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from aiokafka_lead._wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from aiokafka_lead.testing import EmbeddedCluster
+from aiokafka_lead.testing._state.configs import TopicConfigs
+from aiokafka_lead.testing._state.topics import Partition, Topic
+from aiokafka_lead.testing._state.transactions import TransactionCoordinator, TxnState
+
+from .clock import FakeClock
+from .raw import RawClient, batch, connected
+from .test_log import append
+
+
+class Coordinator(TransactionCoordinator):
+    """With a clock that stands still, ids from 100 on, and a note of what it decided about offsets."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.decided: list[tuple[int, bool]] = []
+        ids = itertools.count(100)
+        super().__init__(self.clock, lambda: 0, lambda: next(ids), lambda *decision: self.decided.append(decision))
+
+    def state(self, transactional_id: str = "tx") -> TxnState:
+        return self.transactions[transactional_id].state
+
+
+@pytest.fixture
+def coordinator() -> Coordinator:
+    return Coordinator()
+
+
+@pytest.fixture
+def partition() -> Partition:
+    return Partition(Topic("t", uuid4(), TopicConfigs({})), 0, [1])
+
+
+def test_who_asks_again_fences_who_asked_before(coordinator: Coordinator) -> None:
+    assert coordinator.init_producer_id("tx", 1000, -1, -1) == (100, 0)
+    assert coordinator.init_producer_id("tx", 1000, -1, -1) == (100, 1)
+    assert coordinator.init_producer_id("other", 1000, -1, -1) == (101, 0)
+    with pytest.raises(errors.ProducerFencedError):
+        coordinator.add_partitions("tx", 100, 0, [])
+    with pytest.raises(errors.InvalidProducerIdMappingError):
+        coordinator.add_partitions("tx", 101, 0, [])
+    with pytest.raises(errors.InvalidProducerIdMappingError):
+        coordinator.add_partitions("unknown", 101, 0, [])
+    # A producer that goes on after an error says who it is (KIP-360).
+    assert coordinator.init_producer_id("tx", 1000, 100, 1) == (100, 2)
+    with pytest.raises(errors.ProducerFencedError):
+        coordinator.init_producer_id("tx", 1000, 100, 0)
+    for timeout_ms in (0, 900_001):
+        with pytest.raises(errors.InvalidTransactionTimeoutError):
+            coordinator.init_producer_id("tx", timeout_ms, -1, -1)
+
+
+def test_the_other_s_transaction_is_aborted(coordinator: Coordinator, partition: Partition) -> None:
+    producer_id, epoch = coordinator.init_producer_id("tx", 1000, -1, -1)
+    coordinator.add_partitions("tx", producer_id, epoch, [partition])
+    append(partition.log, b"v", producer_id=producer_id, epoch=epoch, sequence=0, transactional=True)
+    assert coordinator.state() is TxnState.ONGOING
+    assert coordinator.init_producer_id("tx", 1000, -1, -1) == (producer_id, epoch + 2)
+    assert partition.log.last_stable_offset == 2
+    assert len(partition.log.aborted) == 1
+    # Its late records are refused: the marker has brought a newer epoch.
+    with pytest.raises(errors.InvalidProducerEpochError):
+        partition.log.producers.check(producer_id, epoch, 1, 1, transactional=True)
+
+
+def test_what_takes_too_long_is_aborted(coordinator: Coordinator, partition: Partition) -> None:
+    producer_id, epoch = coordinator.init_producer_id("tx", 1000, -1, -1)
+    coordinator.add_partitions("tx", producer_id, epoch, [partition])
+    coordinator.add_group("tx", producer_id, epoch, "g")
+    coordinator.clock.advance(0.9)
+    assert coordinator.state() is TxnState.ONGOING
+    coordinator.clock.advance(0.2)
+    assert coordinator.state() is TxnState.COMPLETE_ABORT
+    assert coordinator.decided == [(producer_id, False)]
+    with pytest.raises(errors.ProducerFencedError):
+        coordinator.end("tx", producer_id, epoch, committed=True, bump=False)
+
+
+def test_an_end_may_be_asked_twice(coordinator: Coordinator, partition: Partition) -> None:
+    producer_id, epoch = coordinator.init_producer_id("tx", 1000, -1, -1)
+    with pytest.raises(errors.InvalidTxnStateError):
+        coordinator.end("tx", producer_id, epoch, committed=True, bump=False)
+    coordinator.add_partitions("tx", producer_id, epoch, [partition])
+    for _ in range(2):
+        assert coordinator.end("tx", producer_id, epoch, committed=True, bump=False) == (producer_id, epoch)
+    with pytest.raises(errors.InvalidTxnStateError):
+        coordinator.end("tx", producer_id, epoch, committed=False, bump=False)
+    assert partition.log.end_offset == 1
+
+
+def test_each_transaction_has_its_epoch(coordinator: Coordinator, partition: Partition) -> None:
+    """KIP-890: the second version of transactions."""
+    producer_id, epoch = coordinator.init_producer_id("tx", 1000, -1, -1)
+    coordinator.verify_write("tx", producer_id, epoch, partition, add=True)
+    assert coordinator.state() is TxnState.ONGOING
+    for _ in range(2):
+        assert coordinator.end("tx", producer_id, epoch, committed=True, bump=True) == (producer_id, epoch + 1)
+    with pytest.raises(errors.InvalidProducerEpochError):
+        coordinator.verify_write("tx", producer_id, epoch, partition, add=True)
+    assert coordinator.end("tx", producer_id, epoch + 1, committed=False, bump=True) == (producer_id, epoch + 2)
+    with pytest.raises(errors.InvalidTxnStateError):
+        coordinator.end("tx", producer_id, epoch + 2, committed=True, bump=True)
+
+
+def test_a_producer_without_epochs_left_gets_another_id(coordinator: Coordinator) -> None:
+    coordinator.init_producer_id("tx", 1000, -1, -1)
+    coordinator.transactions["tx"].epoch = 2**15 - 2
+    assert coordinator.init_producer_id("tx", 1000, -1, -1) == (101, 0)
+
+
+def test_records_need_a_transaction(coordinator: Coordinator, partition: Partition) -> None:
+    producer_id, epoch = coordinator.init_producer_id("tx", 1000, -1, -1)
+    for transactional_id, number in (("tx", producer_id), ("tx", 7), ("other", producer_id)):
+        with pytest.raises(errors.InvalidTxnStateError):
+            coordinator.verify_write(transactional_id, number, epoch, partition, add=False)
+    with pytest.raises(errors.InvalidTxnStateError):
+        coordinator.verify_offsets("tx", producer_id, epoch, "g", add=False)
+    coordinator.add_partitions("tx", producer_id, epoch, [partition])
+    coordinator.verify_write(None, producer_id, epoch, partition, add=False)
+
+
+# --- over the wire ---------------------------------------------------------------------------------------------------
+
+
+async def write(client: RawClient, producer_id: int, epoch: int, sequence: int, version: int = 12) -> int:
+    records = batch(b"v", producer_id=producer_id, epoch=epoch, sequence=sequence, transactional=True)
+    data = PartitionProduceData(index=0, records=records)
+    request = ProduceRequest(
+        transactional_id="tx", acks=-1, topic_data=[TopicProduceData(name="t", partition_data=[data])]
+    )
+    return (await client.call(request, version)).responses[0].partition_responses[0].error_code
+
+
+def commit_offset(producer_id: int, epoch: int, offset: int) -> TxnOffsetCommitRequest:
+    position = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="m")
+    return TxnOffsetCommitRequest(
+        transactional_id="tx",
+        group_id="g",
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[position])],
+    )
+
+
+@pytest.mark.anyio
+async def test_a_transaction_of_the_second_version() -> None:
+    async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
+        cluster.create_topic("t")
+        began = await client.call(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000))
+        producer_id, epoch = began.producer_id, began.producer_epoch
+        # Before version 12 of Produce the partition has to be added first.
+        assert await write(client, producer_id, epoch, 0, version=11) == errors.InvalidTxnStateError.code
+        assert await write(client, producer_id, epoch, 0) == 0
+        committed = await client.call(commit_offset(producer_id, epoch, 7))
+        assert committed.topics[0].partitions[0].error_code == 0
+
+        async def position(stable: bool) -> tuple[int, int]:
+            wanted = OffsetFetchRequestTopics(name="t", partition_indexes=[0])
+            group = OffsetFetchRequestGroup(group_id="g", topics=[wanted])
+            response = await client.call(OffsetFetchRequest(groups=[group], require_stable=stable), 9)
+            found = response.groups[0].topics[0].partitions[0]
+            return found.error_code, found.committed_offset
+
+        assert await position(stable=False) == (0, -1)
+        assert await position(stable=True) == (errors.UnstableOffsetCommitError.code, -1)
+        described = await client.call(DescribeTransactionsRequest(transactional_ids=["tx", "no"]))
+        assert [state.error_code for state in described.transaction_states] == [
+            0,
+            errors.TransactionalIdNotFoundError.code,
+        ]
+        assert described.transaction_states[0].transaction_state == "Ongoing"
+        assert described.transaction_states[0].topics[0].partitions == [0]
+        producers = await client.call(DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])]))
+        [producer] = producers.topics[0].partitions[0].active_producers
+        assert (producer.producer_id, producer.last_sequence, producer.current_txn_start_offset) == (producer_id, 0, 0)
+        request = EndTxnRequest(transactional_id="tx", producer_id=producer_id, producer_epoch=epoch, committed=True)
+        ended = await client.call(request)
+        assert (ended.producer_id, ended.producer_epoch) == (producer_id, epoch + 1)
+        assert await position(stable=True) == (0, 7)
+        assert await write(client, producer_id, epoch, 1) == errors.InvalidProducerEpochError.code
+        assert await write(client, producer_id, epoch + 1, 0) == 0
+        listed = await client.call(ListTransactionsRequest(state_filters=["Ongoing", "Odd"]))
+        assert [state.transactional_id for state in listed.transaction_states] == ["tx"]
+        assert listed.unknown_state_filters == ["Odd"]
+
+
+@pytest.mark.anyio
+async def test_partitions_are_added_all_or_none() -> None:
+    async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
+        cluster.create_topic("t")
+        began = await client.call(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000))
+
+        async def add(*topics: str, version: int, epoch: int = 0) -> list[int]:
+            wanted = [AddPartitionsToTxnTopic(name=topic, partitions=[0]) for topic in topics]
+            if version >= 4:
+                txn = AddPartitionsToTxnTransaction(
+                    transactional_id="tx", producer_id=began.producer_id, producer_epoch=epoch, topics=wanted
+                )
+                response = await client.call(AddPartitionsToTxnRequest(transactions=[txn]), version)
+                results = response.results_by_transaction[0].topic_results
+            else:
+                request = AddPartitionsToTxnRequest(
+                    v3_and_below_transactional_id="tx",
+                    v3_and_below_producer_id=began.producer_id,
+                    v3_and_below_producer_epoch=epoch,
+                    v3_and_below_topics=wanted,
+                )
+                results = (await client.call(request, version)).results_by_topic_v3_and_below
+            return [result.results_by_partition[0].partition_error_code for result in results]
+
+        not_attempted, unknown = errors.OperationNotAttemptedError.code, errors.UnknownTopicOrPartitionError.code
+        for version in (3, 5):
+            assert await add("t", "no", version=version) == [not_attempted, unknown]
+            assert await add("t", version=version) == [0]
+        assert await add("t", version=5, epoch=9) == [errors.ProducerFencedError.code]
+        assert await add("t", version=1, epoch=9) == [errors.InvalidProducerEpochError.code]
+        assert await write(client, began.producer_id, 0, 0, version=11) == 0
+
+
+@pytest.mark.anyio
+async def test_a_transactional_id_has_its_coordinator() -> None:
+    async with EmbeddedCluster(brokers=2) as cluster:
+        codes = []
+        for broker in cluster.broker_ids:
+            async with connected(cluster.address(broker)) as client:
+                request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000)
+                codes.append((await client.call(request)).error_code)
+        assert sorted(codes) == [0, errors.NotCoordinatorError.code]

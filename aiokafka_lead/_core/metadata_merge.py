@@ -155,7 +155,7 @@ class TopicMerger:
                 chosen = PartitionMetadata._make(new)
                 if old is not None and (epoch < old.leader_epoch or index in watched):
                     chosen = choose(old, chosen, now)
-                if chosen is old:
+                if old is not None and chosen is old:
                     settled = settled and epoch == NO_EPOCH and entry.leader_id == old.leader_id
                 else:
                     slots[index] = chosen

@@ -3,7 +3,43 @@
 from __future__ import annotations
 
 from .client import AdminClient
-from .types import *  # noqa: F403 - what the admin client takes and returns
-from .types import __all__ as _types
+from .types import (
+    BrokerDescription,
+    ClusterDescription,
+    ConfigChange,
+    ConfigEntry,
+    ConfigOperation,
+    ConfigResource,
+    ConfigResourceType,
+    ConfigSource,
+    CreatedTopic,
+    ElectionType,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    PartitionDescription,
+    PartitionReassignment,
+    TopicDescription,
+    TopicListing,
+)
 
-__all__ = ["AdminClient", *_types]
+__all__ = [
+    "AdminClient",
+    "BrokerDescription",
+    "ClusterDescription",
+    "ConfigChange",
+    "ConfigEntry",
+    "ConfigOperation",
+    "ConfigResource",
+    "ConfigResourceType",
+    "ConfigSource",
+    "CreatedTopic",
+    "ElectionType",
+    "NewPartitions",
+    "NewTopic",
+    "OffsetSpec",
+    "PartitionDescription",
+    "PartitionReassignment",
+    "TopicDescription",
+    "TopicListing",
+]

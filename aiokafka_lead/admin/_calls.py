@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 
@@ -106,8 +106,9 @@ class Calls:
     async def once(self, to: Route | int, request: Request[R], deadline: Deadline) -> R:
         """The response to a single try; raises the error of the answer as a whole, too."""
         self._client.check()
-        if hasattr(request, "timeout_ms"):
-            request.timeout_ms = deadline.request_ms()
+        timed: Any = request
+        if hasattr(timed, "timeout_ms"):
+            timed.timeout_ms = deadline.request_ms()
         timeout_ms = deadline.request_ms()
         if to is Route.ANY:
             response = await self._client.request_any(request, timeout_ms=timeout_ms)

@@ -63,8 +63,12 @@ class FrameReader:
         """Takes note of ``count`` bytes put into `get_buffer`, and returns the frames that are now complete."""
         if self._body is not None:
             return self._received_body(self._body, count)
-        frames: list[Buffer] = []
         scratch = self._scratch_view
+        if not self._end and count >= 4:
+            (length,) = _unpack_length(scratch)
+            if length == count - 4 and length <= self.max_bytes:
+                return [scratch[4:count].tobytes()]  # the common case: one whole frame, and nothing else
+        frames: list[Buffer] = []
         end = self._end + count
         start = 0
         while end - start >= 4:

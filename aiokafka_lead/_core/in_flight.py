@@ -40,24 +40,24 @@ class InFlightLedger:
     Invariant: correlation ids are consecutive, wrapping after 2**31 - 1.
     """
 
-    __slots__ = ("_entries", "_next_id")
+    __slots__ = ("_entries", "next_id")
 
     def __init__(self) -> None:
         self._entries: deque[InFlight] = deque()
-        self._next_id = 0
+        self.next_id = 0
+        """The correlation id of the request that is sent next."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def next_id(self) -> int:
-        """The correlation id for the request that is about to be sent."""
-        correlation_id = self._next_id
-        self._next_id = 0 if correlation_id == _LAST_ID else correlation_id + 1
-        return correlation_id
+    def add(self, request_class: Any, version: int, deadline: float, on_done: OnDone) -> None:
+        """A request was sent with ``next_id``, and expects an answer."""
+        self._entries.append(InFlight(self.next_id, request_class, version, deadline, on_done))
+        self.skip()
 
-    def add(self, entry: InFlight) -> None:
-        """Takes a request that expects an answer."""
-        self._entries.append(entry)
+    def skip(self) -> None:
+        """A request was sent with ``next_id``, and has no answer."""
+        self.next_id = 0 if self.next_id == _LAST_ID else self.next_id + 1
 
     def match(self, correlation_id: int) -> InFlight:
         """The oldest request; `MalformedMessageError` when the answer with this id is not its."""

@@ -79,6 +79,8 @@ class Connection:
         """The broker in errors: ``1 (host:9092)``."""
         self.versions = NO_VERSIONS
         """What the broker offers; empty until the connection is ready."""
+        self._versions: dict[type[Request[Any]], int] = {}
+        """The version of each request sent before."""
         self.ready = False
         """Whether requests may be submitted: set up, and neither retired nor over."""
         self.stage = "connecting"
@@ -157,7 +159,10 @@ class Connection:
         if not self.ready:
             raise self._not_ready()
         if version is None:
-            version = self.versions.version_for(type(request))
+            request_class = type(request)
+            version = self._versions.get(request_class)
+            if version is None:
+                version = self._versions[request_class] = self.versions.version_for(request_class)
         timeout_s = self._settings.request_timeout_s if timeout_ms is None else timeout_ms / 1000
         self._send(request, version, timeout_s, on_done, expect_response)
         return version
@@ -311,14 +316,14 @@ class Connection:
     ) -> None:
         assert self._transport is not None
         ledger = self._ledger
-        correlation_id = ledger.next_id()
-        chunks = encode_request(request, version, correlation_id, self._settings.client_id)
+        chunks = encode_request(request, version, ledger.next_id, self._settings.client_id)
         self._used_at = now = time.monotonic()
         if expect_response:
             deadline = now + timeout_s
-            ledger.add(InFlight(correlation_id, type(request), version, deadline, on_done))
+            ledger.add(type(request), version, deadline, on_done)
             self._transport.write(chunks)
         else:
+            ledger.skip()
             self._transport.write(chunks)
             if not self._transport.paused:
                 self._finish(on_done, None, None)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from aiokafka_lead._core.in_flight import InFlight, InFlightLedger
+from aiokafka_lead._core.in_flight import InFlightLedger
 from aiokafka_lead.errors import KafkaError, MalformedMessageError
 
 
@@ -19,8 +19,8 @@ def nothing(response: object, error: KafkaError | None) -> None:
 
 
 def send(ledger: InFlightLedger, deadline: float = 10.0) -> int:
-    correlation_id = ledger.next_id()
-    ledger.add(InFlight(correlation_id, FetchLike, 12, deadline, nothing))
+    correlation_id = ledger.next_id
+    ledger.add(FetchLike, 12, deadline, nothing)
     return correlation_id
 
 
@@ -51,7 +51,7 @@ def test_an_answer_to_nothing_is_a_protocol_error() -> None:
 def test_ids_of_requests_without_answer_are_skipped() -> None:
     ledger = InFlightLedger()
     first = send(ledger)
-    ledger.next_id()
+    ledger.skip()
     second = send(ledger)
     assert ledger.match(first).correlation_id == 0
     ledger.pop()
@@ -80,5 +80,5 @@ def test_drain_hands_out_everything_in_order_once() -> None:
 
 def test_correlation_ids_wrap_within_int32() -> None:
     ledger = InFlightLedger()
-    ledger._next_id = 2**31 - 2
-    assert [ledger.next_id() for _ in range(3)] == [2**31 - 2, 2**31 - 1, 0]
+    ledger.next_id = 2**31 - 2
+    assert [send(ledger) for _ in range(3)] == [2**31 - 2, 2**31 - 1, 0]

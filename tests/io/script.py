@@ -52,6 +52,10 @@ def all_versions() -> ApiVersionsResponse:
     )
 
 
+LONG_BACKOFF = {"reconnect_backoff_ms": 20_000, "reconnect_backoff_max_ms": 20_000}
+"""For tests that look at a broker in backoff: no machine is so slow."""
+
+
 class Peer:
     """The server's end of one connection."""
 

@@ -26,7 +26,7 @@ from aiokafka_lead.errors import (
     UnsupportedVersionError,
 )
 
-from .script import Changes, Outcome, Peer, answer_bytes, client, connected, heartbeat, serve
+from .script import LONG_BACKOFF, Changes, Outcome, Peer, answer_bytes, client, connected, heartbeat, serve
 
 pytestmark = pytest.mark.anyio
 
@@ -152,7 +152,7 @@ async def test_garbage_ends_the_connection_and_is_retriable(
         await peer.send(garbage)
         await peer.drain()
 
-    async with serve(handle) as port, client(port) as brokers:
+    async with serve(handle) as port, client(port, **LONG_BACKOFF) as brokers:
         outcomes = submit(await brokers.get(1), 2)
         for outcome in outcomes:
             with pytest.raises(KafkaConnectionError, match=says) as caught:
@@ -198,7 +198,7 @@ async def test_an_answer_to_no_request_ends_the_connection() -> None:
         await peer.send(struct.pack(">ii", 4, 7))
         await peer.drain()
 
-    async with serve(handle) as port, client(port) as brokers:
+    async with serve(handle) as port, client(port, **LONG_BACKOFF) as brokers:
         changes = Changes(brokers)
         await brokers.get(1)
         go.set()

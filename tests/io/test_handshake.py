@@ -33,7 +33,7 @@ from aiokafka_lead.errors import (
     UnsupportedVersionError,
 )
 
-from .script import Certificates, Changes, Handler, Peer, all_versions, client, heartbeat, serve
+from .script import LONG_BACKOFF, Certificates, Changes, Handler, Peer, all_versions, client, heartbeat, serve
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +48,7 @@ SASL = {
 
 async def failure(handler: Handler, **options: object) -> KafkaError:
     """What a connect to such a server fails with."""
-    async with serve(handler) as port, client(port, **options) as brokers:
+    async with serve(handler) as port, client(port, **LONG_BACKOFF, **options) as brokers:
         with pytest.raises(KafkaError) as caught:
             await brokers.get(1)
         assert f"1 (127.0.0.1:{port})" in str(caught.value)

@@ -21,7 +21,7 @@ help:
 	@echo "make demo    events flow through an embedded cluster while leaders move and a broker dies"
 	@echo "make test    every check and every test, a real Apache Kafka included"
 	@echo "make lint    the checks alone       make fmt    format and sort imports"
-	@echo "make fuzz    fuzz the decoders      make bench  compare with the other clients"
+	@echo "make fuzz    fuzz the decoders      make bench  ARGS=NAME, one of the benchmarks"
 	@echo "make build   compile the hot modules in place"
 	@echo "make clean   remove what was built, and the caches"
 
@@ -55,6 +55,13 @@ generated: $(DEV)
 fmt: $(DEV)
 	$(VENV)/bin/ruff check --fix-only .
 	$(VENV)/bin/ruff format .
+
+fuzz: $(DEV) $(BUILT)
+	@$(PIP) 'atheris>=2.3'
+	$(PY) -m tests.records.fuzz_decode $(or $(ARGS),-max_total_time=60)
+
+bench: $(DEV) $(BUILT)
+	@$(PY) -m benchmarks $(ARGS)
 
 build: $(BUILT)
 

@@ -6,7 +6,7 @@ import itertools
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import anyio
 import anyio.abc
@@ -51,7 +51,7 @@ class RawClient:
         """Send a request and return its answer."""
         version = request.MAX_VERSION if version is None else version
         sent = await self.send(request, version)
-        response: type[R] = request.RESPONSE
+        response = cast(type[R], request.RESPONSE)
         received, answer = await self.receive(response, version)
         assert received == sent
         return answer

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aiokafka_lead._wire import ApiKey, Request, request_class
-from aiokafka_lead._wire.messages.api_versions import ApiVersionsRequest
+from aiokafka_lead._wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from aiokafka_lead._wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from aiokafka_lead._wire.messages.find_coordinator import FindCoordinatorRequest
 from aiokafka_lead._wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -106,7 +106,7 @@ async def test_api_versions_of_an_unknown_version_is_answered_as_version_0() -> 
         cluster.max_versions = {"ApiVersions": 2}
         request = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
         await client.send(request, 4)
-        _, response = await client.receive(ApiVersionsRequest.RESPONSE, 4)
+        _, response = await client.receive(ApiVersionsResponse, 4)
         assert response.error_code == 35
         assert any(api.api_key == ApiKey.API_VERSIONS and api.max_version == 2 for api in response.api_keys)
         # The connection goes on.

@@ -35,8 +35,22 @@ class Member:
                 **request,
             }
         )
-        self.joined: JoinResult | None = None
-        self.synced: SyncResult | None = None
+        self._joins: list[JoinResult] = []
+        self._syncs: list[SyncResult] = []
+
+    @property
+    def joined(self) -> JoinResult | None:
+        """The answer to the last join, None while it is awaited."""
+        return self._joins[-1] if self._joins else None
+
+    @property
+    def waits(self) -> bool:
+        """Whether its join is not answered yet."""
+        return not self._joins
+
+    @property
+    def synced(self) -> SyncResult | None:
+        return self._syncs[-1] if self._syncs else None
 
     @property
     def generation(self) -> int:
@@ -48,7 +62,7 @@ class Member:
         return self.request.instance_id
 
     def join(self, **changes: Any) -> Member:
-        self.joined = None
+        self._joins.clear()
         self.request = self.request._replace(member_id=self.member_id, **changes)
         self.group.join(self.request, self._on_joined)
         if self.joined is not None and isinstance(self.joined.error, errors.MemberIdRequiredError):
@@ -56,21 +70,25 @@ class Member:
         return self
 
     def _on_joined(self, result: JoinResult) -> None:
-        self.joined = result
+        self._joins.append(result)
         self.member_id = result.member_id
 
     def sync(self, **assignments: bytes) -> Member:
-        self.synced = None
+        self._syncs.clear()
         self.group.sync(
             self.member_id, self.instance_id, self.generation, "consumer", "range", assignments, self._on_synced
         )
         return self
 
     def _on_synced(self, result: SyncResult) -> None:
-        self.synced = result
+        self._syncs.append(result)
 
     def heartbeat(self) -> None:
         self.group.heartbeat(self.member_id, self.instance_id, self.generation)
+
+
+def state(group: Group) -> GroupState:
+    return group.state
 
 
 @pytest.fixture
@@ -89,7 +107,7 @@ def stable(group: Group, *names: str, **request: Any) -> list[Member]:
     for member in members:
         member.join()
     for member in members:
-        if group.state is GroupState.PREPARING and group.members[member.member_id].reply_join is None:
+        if state(group) is GroupState.PREPARING and group.members[member.member_id].reply_join is None:
             member.join()
     settle(members)
     return members
@@ -107,7 +125,7 @@ def settle(members: list[Member]) -> None:
 
 def test_members_share_a_generation(group: Group) -> None:
     first, second = stable(group, "one", "two")
-    assert group.state is GroupState.STABLE
+    assert state(group) is GroupState.STABLE
     assert first.joined is not None
     assert second.joined is not None
     assert first.generation == second.generation == 2
@@ -123,7 +141,7 @@ def test_a_first_join_is_given_an_id_and_comes_back(group: Group, clock: FakeClo
     group.join(Member(group, "lost").request, answers.append)
     assert isinstance(answers[0].error, errors.MemberIdRequiredError)
     waiting = Member(group, "one").join()
-    assert waiting.joined is None
+    assert waiting.waits
     clock.advance(11)
     assert waiting.joined is not None
     assert waiting.joined.error is None
@@ -139,7 +157,7 @@ def test_a_silent_member_is_out_after_its_session(group: Group, clock: FakeClock
     with pytest.raises(errors.UnknownMemberIdError):
         second.heartbeat()
     # The first hears of it with its next heartbeat.
-    assert group.state is GroupState.PREPARING
+    assert state(group) is GroupState.PREPARING
     with pytest.raises(errors.RebalanceInProgressError):
         first.heartbeat()
     first.join()
@@ -150,7 +168,7 @@ def test_who_does_not_join_again_in_time_is_out(group: Group, clock: FakeClock) 
     first, second = stable(group, "one", "two", session_timeout_ms=60_000)
     third = Member(group, "three").join()
     second.join()
-    assert third.joined is None
+    assert third.waits
     clock.advance(31)
     assert first.member_id not in group.members
     settle([second, third])
@@ -164,7 +182,7 @@ def test_who_does_not_synchronise_in_time_is_out(group: Group, clock: FakeClock)
     follower = Member(group, "two", session_timeout_ms=60_000).join()
     leader.join()
     follower.sync()
-    assert group.state is GroupState.COMPLETING
+    assert state(group) is GroupState.COMPLETING
     clock.advance(31)
     # The leader did not bring an assignment: it is out, and the follower has to join again.
     assert leader.member_id not in group.members
@@ -195,17 +213,17 @@ def test_a_lost_answer_is_given_again(group: Group) -> None:
     # A follower that joins again unchanged has only missed something.
     second.join()
     assert second.generation == generation
-    assert group.state is GroupState.STABLE
+    assert state(group) is GroupState.STABLE
     second.sync()
     assert second.synced is not None
     assert second.synced.assignment == b"two"
     # The leader's wish to join again is a rebalance, and so is a follower's with other metadata.
     first.join()
-    assert group.state is GroupState.PREPARING
+    assert state(group) is GroupState.PREPARING
     second.join()
     settle([first, second])
     second.join(protocols=(("range", b"changed"),))
-    assert group.state is GroupState.PREPARING
+    assert state(group) is GroupState.PREPARING
 
 
 def test_old_generations_are_refused(group: Group) -> None:
@@ -246,7 +264,7 @@ def test_the_leader_leaves(group: Group) -> None:
     assert second.joined.leader == second.member_id
     settle([second])
     group.leave(second.member_id, None)
-    assert group.state is GroupState.EMPTY
+    assert state(group) is GroupState.EMPTY
     assert group.generation == 4
 
 
@@ -262,7 +280,7 @@ def test_a_static_member_takes_its_place_again(group: Group) -> None:
     settle([leader, before])
     generation = group.generation
     after = Member(group, "two", instance_id="i2").join()
-    assert group.state is GroupState.STABLE
+    assert state(group) is GroupState.STABLE
     assert after.generation == generation
     assert after.joined is not None
     assert after.joined.leader == leader.member_id
@@ -294,7 +312,7 @@ def test_a_static_member_may_be_away_for_its_session(group: Group, clock: FakeCl
     settle([first, away])
     third = Member(group, "three").join()
     first.join()
-    assert third.joined is None
+    assert third.waits
     clock.advance(31)
     settle([first, third])
     assert away.member_id in group.members
@@ -304,7 +322,7 @@ def test_a_static_member_may_be_away_for_its_session(group: Group, clock: FakeCl
         third.heartbeat()
     clock.advance(6)
     assert away.member_id not in group.members
-    assert group.state is GroupState.PREPARING
+    assert state(group) is GroupState.PREPARING
 
 
 def test_a_group_may_be_full(clock: FakeClock) -> None:
@@ -319,7 +337,7 @@ def test_a_new_group_may_wait_for_more_members(clock: FakeClock) -> None:
     first = Member(group, "one").join()
     clock.advance(2)
     second = Member(group, "two").join()
-    assert first.joined is None
+    assert first.waits
     clock.advance(2)
     assert group.generation == 1
     settle([first, second])

@@ -1,0 +1,217 @@
+"""Batches: when they open, close, become ready and are drained; and the memory they take."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiokafka_lead._core.buffer_memory import BufferMemory
+from aiokafka_lead.errors import DeliveryTimeoutError, MessageTooLargeError
+from tests.core.producer_sim import TOPIC, ProducerSim
+
+
+def test_batch_waits_for_linger_ms() -> None:
+    sim = ProducerSim(linger_ms=20)
+    sim.send(b"a", partition=0)
+    sim.run(0.010)
+    sim.send(b"b", partition=0)
+    sim.run(0.009)
+    assert sim.sent == []
+    sim.run(0.002)
+    assert [batch.builder.record_count for _, _, batch in sim.sent] == [2]
+    assert sim.sent[0][0] == pytest.approx(1.020)
+
+
+def test_full_batch_does_not_wait() -> None:
+    sim = ProducerSim(linger_ms=1000, batch_size=200)
+    deliveries = [sim.send(b"x" * 60, partition=0) for _ in range(3)]
+    sim.run(0.001)
+    assert [batch.builder.record_count for _, _, batch in sim.sent] == [2]
+    sim.run(1.1)
+    assert all(delivery.done for delivery in deliveries)
+
+
+def test_without_linger_records_join_the_batch_while_it_cannot_be_sent() -> None:
+    sim = ProducerSim(linger_ms=0)
+    sim.unreachable = {0}
+    for _ in range(10):
+        sim.send(b"x", partition=0)
+        sim.run(0.001)
+    sim.unreachable = set()
+    sim.send(b"y", partition=0)
+    sim.run(0.1)
+    assert [batch.builder.record_count for _, _, batch in sim.sent] == [11]
+
+
+def test_one_request_carries_every_ready_partition_of_its_broker() -> None:
+    sim = ProducerSim(brokers=2, partitions=6, linger_ms=5)
+    deliveries = [sim.send(b"x", partition=number) for number in range(6)]
+    sim.run_until_done(deliveries)
+    assert sim.accumulator.counters.requests == 2
+    assert sim.accumulator.counters.batches_sent == 6
+
+
+def test_request_is_bounded_and_every_partition_gets_its_turn() -> None:
+    sim = ProducerSim(
+        brokers=1,
+        partitions=4,
+        linger_ms=5,
+        batch_size=300,
+        max_request_size=700,
+        max_in_flight_requests_per_connection=1,
+    )
+    deliveries = [sim.send(b"x" * 100, partition=number % 4) for number in range(40)]
+    sim.run_until_done(deliveries)
+    order = [batch.queue.partition for _, _, batch in sim.sent]
+    assert len(order) == 20
+    # Each partition waits for the three others, and no longer.
+    for start in range(0, 16, 4):
+        assert sorted(order[start : start + 4]) == [0, 1, 2, 3]
+
+
+def test_flush_sends_what_lingers_and_knows_when_that_is_done() -> None:
+    sim = ProducerSim(partitions=3, linger_ms=10_000)
+    done: list[str] = []
+    first = [sim.send(b"x", partition=number) for number in range(3)]
+    ticket = sim.accumulator.start_flush(lambda: done.append("first"), sim.now)
+    assert ticket is not None
+    sim.send(b"later, but in the same batch", partition=0)
+    sim.run(0.0005)
+    sim.latency = (0.05, 0.05)
+    later = sim.send(b"later", partition=1)
+    ticket_of_later = sim.accumulator.start_flush(lambda: done.append("later"), sim.now)
+    assert ticket_of_later is not None
+    sim.run_until_done(first)
+    assert done == ["first"]
+    sim.run_until_done([later])
+    assert done == ["first", "later"]
+    sim.accumulator.end_flush(ticket)
+    sim.accumulator.end_flush(ticket_of_later)
+    assert sim.accumulator.start_flush(lambda: None, sim.now) is None
+    assert sim.accumulator.schedule.flushes == 0
+
+
+def test_batch_that_lingers_again_after_a_flush_is_not_forgotten() -> None:
+    sim = ProducerSim(linger_ms=20)
+    sim.unreachable = {0}
+    sim.send(b"x", partition=0)
+    ticket = sim.accumulator.start_flush(lambda: None, sim.now)
+    assert ticket is not None
+    sim.run(0.001)
+    sim.accumulator.end_flush(ticket)
+    sim.unreachable = set()
+    sim.run(0.1)
+    assert len(sim.sent) == 1
+
+
+def test_leader_that_moves_takes_what_is_ready_with_it() -> None:
+    sim = ProducerSim(linger_ms=0)
+    sim.unreachable = {0}
+    delivery = sim.send(b"x", partition=0)
+    sim.run(0.01)
+    sim.move(0, to=1)
+    sim.refresh()
+    sim.run_until_done([delivery])
+    assert [node_id for _, node_id, _ in sim.sent] == [1]
+
+
+def test_work_does_not_grow_with_partitions_that_are_idle() -> None:
+    sim = ProducerSim(partitions=3000, linger_ms=0)
+    sim.run_until_done([sim.send(b"x", partition=number) for number in range(3000)])
+    assert not sim.accumulator.schedule.ready
+    assert not sim.accumulator.topics[TOPIC].pending
+    looked_at: list[object] = []
+    evaluate = sim.accumulator.schedule.evaluate
+    sim.accumulator.schedule.evaluate = lambda queue, now: (looked_at.append(queue), evaluate(queue, now))[1]  # type: ignore[method-assign, func-returns-value]
+    sim.run_until_done([sim.send(b"x", partition=7)])
+    sim.refresh()
+    assert len(set(looked_at)) == 1
+
+
+def test_oldest_batches_expire_in_order_and_in_time() -> None:
+    sim = ProducerSim(partitions=2, linger_ms=0, delivery_timeout_ms=100, request_timeout_ms=50)
+    sim.unreachable = {0, 1, 2}
+    first = sim.send(b"x", partition=0)
+    sim.run(0.05)
+    second = sim.send(b"x", partition=1)
+    sim.run(0.049)
+    done = [(first.done, second.done)]
+    sim.run(0.002)
+    done.append((first.done, second.done))
+    with pytest.raises(DeliveryTimeoutError, match="never sent"):
+        first.result()
+    sim.run(0.05)
+    assert [*done, (first.done, second.done)] == [(False, False), (True, False), (True, True)]
+    assert sim.accumulator.memory.used == 0
+    assert sim.accumulator.next_at() is None
+
+
+def test_expired_open_batch_takes_no_more_records() -> None:
+    sim = ProducerSim(linger_ms=60, delivery_timeout_ms=100, request_timeout_ms=40)
+    sim.unreachable = {0}
+    first = sim.send(b"x", partition=0)
+    sim.run(0.101)
+    assert first.done
+    sim.unreachable = set()
+    second = sim.send(b"y", partition=0)
+    sim.run_until_done([second])
+    assert sim.partitions[0].log == [b"y"]
+
+
+def test_record_is_too_large_at_once() -> None:
+    sim = ProducerSim(max_request_size=1000)
+    with pytest.raises(MessageTooLargeError):
+        sim.send(b"x" * 1000, partition=0)
+    assert sim.accumulator.pending == 0
+
+
+def test_large_record_has_a_batch_of_its_own() -> None:
+    sim = ProducerSim(batch_size=100, linger_ms=1)
+    deliveries = [sim.send(content, partition=0) for content in (b"a", b"x" * 1000, b"b")]
+    sim.run_until_done(deliveries)
+    assert [batch.builder.record_count for _, _, batch in sim.sent] == [1, 1, 1]
+
+
+def test_memory_is_granted_in_turn() -> None:
+    memory = BufferMemory(100, 10)
+    granted: list[str] = []
+    assert memory.take(90)
+    large = memory.claim(50, lambda: granted.append("large"))
+    small = memory.claim(5, lambda: granted.append("small"))
+    assert granted == []
+    assert not memory.take(1), "nobody overtakes"
+    assert memory.open_until == -1
+    memory.give(20)
+    assert granted == []
+    memory.give(25)
+    assert granted == ["large", "small"]
+    assert memory.used == 100
+    memory.release(large)
+    memory.release(small)
+    assert memory.used == 45
+    assert memory.open_until == 90
+
+
+def test_claim_that_is_given_up_lets_the_next_one_in() -> None:
+    memory = BufferMemory(100, 10)
+    granted: list[str] = []
+    assert memory.take(60)
+    large = memory.claim(100, lambda: granted.append("large"))
+    memory.claim(40, lambda: granted.append("small"))
+    memory.release(large)
+    assert granted == ["small"]
+    assert memory.used == 100
+
+
+def test_memory_shortage_sends_what_lingers() -> None:
+    sim = ProducerSim(linger_ms=10_000, buffer_memory=3000, batch_size=2000, delivery_timeout_ms=100_000)
+    sim.send(b"x" * 1800, partition=0)
+    topic = sim.accumulator.topics[TOPIC]
+    assert sim.accumulator.append(topic, 1, None, b"x" * 1800, 0, (), now=sim.now) is None
+    granted: list[bool] = []
+    claim = sim.accumulator.claim(1900, lambda: granted.append(True), sim.now)
+    sim.run(0.01)
+    assert granted == [True]
+    delivery = sim.accumulator.append(topic, 1, None, b"x" * 1800, 0, (), now=sim.now, granted=True)
+    assert delivery is not None
+    sim.accumulator.memory.release(claim)
+    assert sim.accumulator.memory.used < 1950

@@ -1,0 +1,101 @@
+"""One outcome for a whole batch, seen by each record."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiokafka_lead._core.delivery import BatchOutcome, Delivery, DeliveryBatch, Part
+from aiokafka_lead._io.loop import Waiter
+from aiokafka_lead.errors import IllegalStateError, InvalidRecordError, MessageTooLargeError
+from aiokafka_lead.types import RecordMetadata
+
+pytestmark = pytest.mark.anyio
+
+
+async def park(outcome: BatchOutcome) -> None:
+    if outcome.waiter is None:
+        outcome.waiter = Waiter()
+    await outcome.waiter.wait()
+
+
+def outcome() -> BatchOutcome:
+    return BatchOutcome("t", 3, park)
+
+
+async def test_done_deliveries_do_not_suspend() -> None:
+    whole = outcome()
+    whole.complete(100)
+    assert await Delivery(whole, 7, 55) == RecordMetadata("t", 3, 107, 55)
+    assert whole.waiter is None
+
+
+async def test_result_before_and_after() -> None:
+    whole = outcome()
+    delivery = Delivery(whole, 0, 1)
+    assert not delivery.done
+    with pytest.raises(IllegalStateError, match="await the delivery"):
+        delivery.result()
+    assert repr(delivery) == "<Delivery t-3 pending>"
+    whole.complete(5, 999)
+    assert delivery.result() == RecordMetadata("t", 3, 5, 999)
+    assert repr(delivery) == "<Delivery t-3 acknowledged>"
+    assert (delivery.timestamp_ms, delivery.topic, delivery.partition) == (1, "t", 3)
+
+
+async def test_offset_may_be_unknown() -> None:
+    whole = outcome()
+    whole.complete(-1)
+    assert (await Delivery(whole, 7, 55)).offset == -1
+
+
+async def test_error_of_all_and_of_one() -> None:
+    whole = outcome()
+    own = InvalidRecordError("record 1 is wrong")
+    whole.fail(InvalidRecordError("not written"), {1: own})
+    with pytest.raises(InvalidRecordError, match="record 1"):
+        await Delivery(whole, 1, 0)
+    with pytest.raises(InvalidRecordError, match="not written"):
+        await Delivery(whole, 0, 0)
+
+
+async def test_traceback_does_not_grow_with_each_await() -> None:
+    whole = outcome()
+    whole.fail(InvalidRecordError("no"))
+    depths = []
+    for _ in range(3):
+        with pytest.raises(InvalidRecordError) as caught:
+            await Delivery(whole, 0, 0)
+        depths.append(len(caught.traceback))
+    assert depths[0] == depths[2]
+
+
+async def test_divided_twice() -> None:
+    whole, left, right, inner = outcome(), outcome(), outcome(), outcome()
+    deliveries = [Delivery(whole, index, index) for index in range(6)]
+    whole.divide([Part(0, left, 0), Part(4, right, 10)])
+    left.divide([Part(0, inner, 2), Part(3, right, 20)])
+    inner.complete(100)
+    right.complete(1000)
+    assert [(await delivery).offset for delivery in deliveries] == [102, 103, 104, 1020, 1010, 1011]
+
+
+async def test_many_records_one_outcome_each() -> None:
+    first, second, piece = outcome(), outcome(), outcome()
+    batch = DeliveryBatch()
+    batch.add(first, 5, 2, 9)
+    batch.add_failed(MessageTooLargeError("too large"))
+    batch.add(second, 0, 2, [1, 2])
+    batch.add_delivery(Delivery(second, 2, 3))
+    batch.add_delivery(Delivery(second, 3, 3))
+    assert len(batch) == 7
+    done = [batch.done]
+    first.complete(10)
+    done.append(batch.done)
+    second.divide([Part(0, piece, 0)])
+    done.append(batch.done)
+    piece.complete(50)
+    assert [*done, batch.done] == [False, False, False, True]
+    results = await batch
+    assert isinstance(results[2], MessageTooLargeError)
+    assert [r.offset for r in results if isinstance(r, RecordMetadata)] == [15, 16, 50, 51, 52, 53]
+    assert [r.timestamp_ms for r in results if isinstance(r, RecordMetadata)] == [9, 9, 1, 2, 3, 3]

@@ -1,0 +1,141 @@
+"""Where records without a key go (KIP-480, KIP-794), and those with one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+
+from aiokafka_lead._core.append import ProducerBatch, TopicBuffer
+from aiokafka_lead._core.buffer_memory import BufferMemory
+from aiokafka_lead._core.delivery import BatchOutcome
+from aiokafka_lead._core.metadata_types import ClusterSnapshot, PartitionMetadata, TopicMetadata
+from aiokafka_lead._core.partitioner import NodeAvailability, StickyChooser
+from aiokafka_lead._records import BatchBuilder
+from tests.core.producer_sim import TOPIC, TOPIC_ID, ProducerSim
+
+# From Java's Utils.murmur2, by way of kafka-python's and librdkafka's test suites.
+JAVA = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+
+
+def topic_with(leaders: list[int]) -> tuple[TopicBuffer, ClusterSnapshot]:
+    partitions = tuple(PartitionMetadata(TOPIC, number, leader, 1) for number, leader in enumerate(leaders))
+    snapshot = ClusterSnapshot(1, "c", 0, {}, {TOPIC: TopicMetadata(TOPIC, TOPIC_ID, False, partitions)})
+    topic = TopicBuffer(TOPIC, BufferMemory(10_000, 100), ignore_keys=False)
+    topic.renew(len(leaders), TOPIC_ID)
+    return topic, snapshot
+
+
+def pile_up(topic: TopicBuffer, depths: list[int]) -> None:
+    """Give the partitions' queues as many batches."""
+
+    async def park(outcome: BatchOutcome) -> None: ...
+
+    for number, depth in enumerate(depths):
+        queue = topic.queue(number)
+        for _ in range(depth):
+            outcome = BatchOutcome(TOPIC, number, park)
+            queue.batches.append(ProducerBatch(queue, BatchBuilder(batch_size=100), outcome, 0, 0.0))
+        if depth:
+            topic.pending[queue] = None
+
+
+def draws(topic: TopicBuffer, snapshot: ClusterSnapshot, count: int, **options: Any) -> Counter[int]:
+    chooser = StickyChooser(
+        options.get("adaptive", True), options.get("nodes") or NodeAvailability(0), Random(1).random
+    )
+    return Counter(chooser.choose(topic, snapshot, options.get("now", 0.0)) for _ in range(count))
+
+
+@pytest.mark.parametrize(("key", "hashed"), JAVA.items())
+def test_keys_go_where_java_puts_them(key: bytes, hashed: int) -> None:
+    topic, _ = topic_with([0] * 17)
+    assert topic.partition_for_key(key) == (hashed & 0x7FFFFFFF) % 17
+
+
+def test_sticks_to_a_partition_for_a_batch_worth() -> None:
+    sim = ProducerSim(partitions=10, batch_size=1000, linger_ms=5)
+    chosen = [sim.send(b"x" * 90).partition for _ in range(400)]
+    turns = [1]
+    for before, after in pairwise(chosen):
+        if before == after:
+            turns[-1] += 1
+        else:
+            turns.append(1)
+    # Nine such records fill a batch; the same partition may be drawn twice in a row.
+    assert all(turn % 9 in (0, 1) or turn % 10 == 0 for turn in turns[:-1]), turns
+    assert len(set(chosen)) == 10
+
+
+def test_sticks_while_batches_are_sent_early() -> None:
+    """A small batch that lingered out is no reason to go elsewhere (KIP-794), a batch's worth of bytes is."""
+    sim = ProducerSim(partitions=10, batch_size=1000, linger_ms=0)
+    chosen = []
+    for _ in range(12):
+        delivery = sim.send(b"x" * 90)
+        chosen.append(delivery.partition)
+        sim.run_until_done([delivery])
+    assert len(set(chosen[:7])) == 1
+    assert chosen[6] != chosen[7] or chosen[7] != chosen[8] or len(set(chosen)) > 1
+
+
+def test_empty_queues_are_chosen_alike() -> None:
+    topic, snapshot = topic_with([0, 1, 2, 3])
+    counts = draws(topic, snapshot, 4000)
+    assert all(800 < counts[number] < 1200 for number in range(4))
+
+
+def test_short_queues_are_preferred_as_the_kip_weighs_them() -> None:
+    topic, snapshot = topic_with([0, 1, 2])
+    pile_up(topic, [0, 3, 1])
+    counts = draws(topic, snapshot, 8000)
+    # The KIP's own example: queues of 0, 3 and 1 weigh 4, 1 and 3.
+    assert [round(counts[number] / 1000) for number in range(3)] == [4, 1, 3]
+
+
+def test_without_adaptive_partitioning_all_are_alike() -> None:
+    topic, snapshot = topic_with([0, 1, 2])
+    pile_up(topic, [0, 9, 1])
+    counts = draws(topic, snapshot, 3000, adaptive=False)
+    assert all(850 < counts[number] < 1150 for number in range(3))
+
+
+def test_partitions_without_leader_are_not_chosen() -> None:
+    topic, snapshot = topic_with([-1] * 50 + [3])
+    assert set(draws(topic, snapshot, 200)) == {50}
+
+
+def test_any_partition_if_none_has_a_leader() -> None:
+    topic, snapshot = topic_with([-1, -1])
+    assert set(draws(topic, snapshot, 50)) == {0, 1}
+
+
+def test_brokers_that_take_nothing_are_left_out() -> None:
+    topic, snapshot = topic_with([0, 1, 2])
+    nodes = NodeAvailability(0.5)
+    nodes.blocked(1, 10.0)
+    assert set(draws(topic, snapshot, 100, nodes=nodes, now=10.4)) == {0, 1, 2}
+    nodes.blocked(1, 10.6)
+    assert set(draws(topic, snapshot, 100, nodes=nodes, now=10.6)) == {0, 2}
+    nodes.taking(1)
+    assert set(draws(topic, snapshot, 100, nodes=nodes, now=10.7)) == {0, 1, 2}
+    for node_id in range(3):
+        nodes.blocked(node_id, 20.0)
+    assert set(draws(topic, snapshot, 100, nodes=nodes, now=30.0)) == {0, 1, 2}
+
+
+def test_that_is_off_by_default() -> None:
+    topic, snapshot = topic_with([0, 1])
+    nodes = NodeAvailability(0)
+    nodes.blocked(1, 0.0)
+    assert set(draws(topic, snapshot, 100, nodes=nodes, now=1000.0)) == {0, 1}

@@ -1,0 +1,42 @@
+"""A producer belongs to the event loop that it was started on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from aiokafka_lead.errors import WrongEventLoopError
+from aiokafka_lead.producer import Producer
+from aiokafka_lead.testing import EmbeddedCluster
+
+
+def test_another_event_loop_is_an_error() -> None:
+    async def main() -> None:
+        async with EmbeddedCluster(brokers=1) as cluster:
+            cluster.create_topic("events")
+            async with Producer(cluster.bootstrap_servers, linger_ms=50) as producer:
+                delivery = await producer.send("events", b"v")
+                errors: list[BaseException] = []
+
+                async def elsewhere() -> None:
+                    for call in (
+                        lambda: producer.send("events", b"v"),
+                        lambda: producer.flush(),
+                        lambda: producer.stop(),
+                        lambda: wait(delivery),
+                    ):
+                        try:
+                            await call()
+                        except WrongEventLoopError as error:
+                            errors.append(error)
+
+                thread = threading.Thread(target=asyncio.run, args=(elsewhere(),))
+                thread.start()
+                thread.join(10)
+                assert len(errors) == 4
+                assert (await delivery).offset == 0
+
+    async def wait(delivery: object) -> None:
+        await delivery  # type: ignore[misc]
+
+    asyncio.run(main())

@@ -31,7 +31,8 @@ from ..errors import (
 from ..types import TopicPartition
 from .batch_scan import scan_batches
 from .consumer_metrics import ConsumerCounters
-from .fetch_plan import FIRST_VERSION_WITH_DIVERGING_EPOCH, PlannedFetch
+from .fetch_plan import PlannedFetch
+from .fetch_request import FIRST_VERSION_WITH_DIVERGING_EPOCH
 from .fetch_session import PartitionFetch
 from .fetched import FetchedData
 from .metadata_types import NO_TOPIC_ID, Broker, ClusterSnapshot, LeaderHint

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ..types import TopicPartition
+from .fetch_request import FIRST_VERSION_WITH_DIVERGING_EPOCH
 from .fetch_session import FetchSession, PartitionFetch, SessionRequest
 from .metadata_types import NO_LEADER, NO_TOPIC_ID, ClusterSnapshot
 from .positions import FetchState, PartitionState, Positions
@@ -35,7 +36,6 @@ BESIDE_AFTER_S = 0.01
 """A session's request under way for this long waits for records at the broker, rather than for the network."""
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
-FIRST_VERSION_WITH_DIVERGING_EPOCH = 12
 
 
 class FetchLimits(NamedTuple):

@@ -8,7 +8,11 @@ from typing import NamedTuple
 from .._wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from .fetch_session import SessionRequest
 
-__all__ = ["FetchOptions", "fetch_request"]
+__all__ = ["FIRST_VERSION_WITH_DIVERGING_EPOCH", "FetchOptions", "fetch_request"]
+
+
+FIRST_VERSION_WITH_DIVERGING_EPOCH = 12
+"""From here on the broker compares the epoch of the last record that was fetched with its log (KIP-595)."""
 
 
 class FetchOptions(NamedTuple):
@@ -21,8 +25,9 @@ class FetchOptions(NamedTuple):
     client_rack: str | None
 
 
-def fetch_request(session: SessionRequest, options: FetchOptions, max_bytes: int) -> FetchRequest:
+def fetch_request(session: SessionRequest, options: FetchOptions, max_bytes: int, version: int) -> FetchRequest:
     """The request for a session's next step; topics by name and by id, of which the version takes one."""
+    tells_epoch = version >= FIRST_VERSION_WITH_DIVERGING_EPOCH
     topics: dict[tuple[str, object], FetchTopic] = {}
     for tp, fetch in session.send.items():
         key = (tp.topic, fetch.topic_id)
@@ -34,7 +39,7 @@ def fetch_request(session: SessionRequest, options: FetchOptions, max_bytes: int
                 partition=tp.partition,
                 current_leader_epoch=fetch.leader_epoch,
                 fetch_offset=fetch.fetch_offset,
-                last_fetched_epoch=fetch.last_fetched_epoch,
+                last_fetched_epoch=fetch.last_fetched_epoch if tells_epoch else -1,
                 partition_max_bytes=options.max_partition_fetch_bytes,
             )
         )

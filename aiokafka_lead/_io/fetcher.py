@@ -14,6 +14,7 @@ from .._core.consumer_metrics import ConsumerCounters
 from .._core.fetch_answer import AnswerReader
 from .._core.fetch_plan import FetchPlanner, PlannedFetch
 from .._core.fetch_request import FetchOptions, fetch_request
+from .._core.fetch_session import SessionRequest
 from .._core.metadata_types import ClusterSnapshot
 from .._core.positions import Positions
 from .._core.prefetch import Prefetch
@@ -137,7 +138,7 @@ class Fetcher:
             planned = self._planner.plan(node_id, version, self._client.metadata.snapshot, now, beside=beside)
             if planned is None:
                 return
-            request = fetch_request(planned.request, self._options, planned.max_bytes)
+            request = fetch_request(planned.request, self._options, planned.max_bytes, planned.version)
             connection.submit(request, partial(self._done, planned), version=planned.version)
         except KafkaError as error:
             if planned is not None:
@@ -222,11 +223,13 @@ class Fetcher:
             async with anyio.create_task_group() as tasks:
                 for node_id, request in list(self._planner.closing()):
                     if brokers.state(node_id) is NodeState.READY:
-                        message = fetch_request(request, self._options._replace(fetch_max_wait_ms=0), 1)
-                        tasks.start_soon(self._close_session, node_id, message)
+                        tasks.start_soon(self._close_session, node_id, request)
 
-    async def _close_session(self, node_id: int, request: FetchRequest) -> None:
+    async def _close_session(self, node_id: int, session: SessionRequest) -> None:
         try:
-            await self._client.request(node_id, request)
+            connection = await self._client.brokers.get(node_id)
+            version = connection.versions.version_for(FetchRequest)
+            request = fetch_request(session, self._options._replace(fetch_max_wait_ms=0), 1, version)
+            await connection.request(request, version=version)
         except KafkaError:
             pass  # the broker forgets the session by itself

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import anyio
@@ -49,8 +50,10 @@ class OffsetQueries:
         tried last.
         """
         query = _Query(timestamps)
-        with anyio.move_on_after(timeout_ms / 1000):
-            await self._topics_known({tp.topic for tp in timestamps}, timeout_ms)
+        deadline = time.monotonic() + timeout_ms / 1000
+        for name in {tp.topic for tp in timestamps}:
+            await self._client.metadata.topic(name, max(0.0, deadline - time.monotonic()) * 1000)
+        with anyio.move_on_after(deadline - time.monotonic()):
             while query.left:
                 query.failures += 1
                 await self._round(query)
@@ -62,10 +65,6 @@ class OffsetQueries:
             kind = type(query.last) if isinstance(query.last, UnknownTopicOrPartitionError) else RequestTimedOutError
             raise kind(f"no offsets of {names} in {timeout_ms:g} ms{why}") from query.last
         return query.found
-
-    async def _topics_known(self, names: Iterable[str], timeout_ms: float) -> None:
-        for name in names:
-            await self._client.metadata.topic(name, timeout_ms)
 
     async def _round(self, query: _Query) -> None:
         leaders, leaderless = by_leader(query.left, self._client.metadata.snapshot)

@@ -271,7 +271,7 @@ async def test_memory_is_bounded(cluster: EmbeddedCluster) -> None:
                 await anyio.sleep(0.001)
         assert consumer.metrics().buffered_bytes <= batch_size
     assert bound / 3 < most <= bound + 3 * batch_size
-    assert got == dict.fromkeys(range(3), list(range(300)))
+    assert got == {partition: list(range(300)) for partition in range(3)}
 
 
 async def test_a_reader_in_want_is_served_though_others_fill_the_memory(cluster: EmbeddedCluster) -> None:

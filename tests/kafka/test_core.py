@@ -146,6 +146,28 @@ async def test_a_consumer_waits_for_what_comes_later(any_kafka: KafkaCluster, to
     assert [r.value for r in received] == [b"%d" % i for i in range(20)]
 
 
+async def test_a_follower_of_the_same_rack_is_read_from(kafka: KafkaCluster, topic_name: TopicName) -> None:
+    topic = await in_thread(kafka.create_topic, topic_name())
+    leader = await in_thread(kafka.leader, topic)
+    rack = f"rack-{leader % 3 + 1}"
+    async with make_producer(kafka) as producer, make_consumer(kafka, client_rack=rack) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        for number in range(5):
+            await (await producer.send_many(topic, [b"%d" % (number * 100 + i) for i in range(100)]))
+            received = await read(consumer, 100)
+            assert [r.value for r in received] == [b"%d" % (number * 100 + i) for i in range(100)]
+        assert consumer.metrics().follower_redirects == 1
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})], ids=["uvloop"])
+async def test_uvloop(kafka: KafkaCluster, topic_name: TopicName) -> None:
+    topic = await in_thread(kafka.create_topic, topic_name(), partitions=3)
+    async with make_producer(kafka, compression_type="zstd") as producer:
+        await (await producer.send_many(topic, [b"%d" % i * 100 for i in range(10_000)]))
+    received = await read_topic(kafka, topic, 3, 10_000)
+    assert sorted(r.value for r in received) == sorted(b"%d" % i * 100 for i in range(10_000))
+
+
 async def test_unknown_topic_and_too_large_a_record_are_clear_errors(
     any_kafka: KafkaCluster, topic_name: TopicName
 ) -> None:

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from aiokafka_lead import TopicPartition
+from aiokafka_lead.errors import KafkaConnectionError, KafkaError
 
 from .flow import Flow, Follower
 from .harness import KafkaCluster
@@ -123,3 +124,30 @@ async def test_a_topic_is_deleted_and_made_anew_under_both_clients(kafka: KafkaC
         metas = [await producer.send_and_wait(topic, b"second %d" % i) for i in range(5)]
         assert [meta.offset for meta in metas] == list(range(5))
         assert [r.value for r in await read(consumer, 5)] == [b"second %d" % i for i in range(5)]
+
+
+async def test_every_stop_is_in_time_with_all_brokers_gone(
+    kafka_first_with_producer_ids: KafkaCluster, topic_name: TopicName
+) -> None:
+    kafka = kafka_first_with_producer_ids
+    topic = await in_thread(kafka.create_topic, topic_name())
+    producer, consumer = make_producer(kafka), make_consumer(kafka)
+    await producer.start()
+    await consumer.start()
+    consumer.assign([TopicPartition(topic, 0)])
+    await producer.send_and_wait(topic, b"arrives")
+    await read(consumer, 1)
+    [broker] = kafka.broker_ids
+    kafka.kill(broker)
+    try:
+        delivery = await producer.send(topic, b"does not")
+        with anyio.fail_after(5):
+            await producer.stop(timeout_ms=1000)
+            await consumer.stop(timeout_ms=1000)
+        with pytest.raises(KafkaError):
+            await delivery
+        with anyio.fail_after(10), pytest.raises(KafkaConnectionError, match="refused"):
+            async with make_producer(kafka, request_timeout_ms=2000):
+                pass
+    finally:
+        await in_thread(kafka.start_broker, broker)

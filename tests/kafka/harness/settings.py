@@ -48,6 +48,8 @@ _COMMON = {
     "offsets.topic.num.partitions": "3",
     "share.coordinator.state.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
+    # Followers serve consumers of their rack (KIP-392).
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     # A dead broker is fenced after this; the default of 9 s makes tests of crashes wait.
     "broker.heartbeat.interval.ms": "1000",
     "broker.session.timeout.ms": "5000",

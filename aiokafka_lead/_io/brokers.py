@@ -229,8 +229,11 @@ class Brokers:
                 self._retired.append(link)
 
     def _notify(self, node_id: int) -> None:
-        for listener in self._listeners:
-            listener(node_id)
+        for listener in tuple(self._listeners):
+            try:
+                listener(node_id)
+            except Exception as error:  # a bug: it must neither harm the connection nor get lost
+                self._context.tasks.start_soon(_raise, error, name="kafka listener")
 
     def _state(self, node: _Node, now: float) -> NodeState:
         states = {link.state(now) for link in node.links.values()}
@@ -251,6 +254,10 @@ class Brokers:
         last = self._reachability.last_error(link.endpoint)
         why = f"; the last try: {last.message}" if last is not None else ""
         return KafkaConnectionError(f"no connection within {timeout_s * 1000:.0f} ms{why}", broker=link.label)
+
+
+async def _raise(error: Exception) -> None:
+    raise error
 
 
 _RANK: dict[NodeState, int] = {

@@ -21,6 +21,7 @@ from ..errors import (
     RequestTimedOutError,
 )
 from .loop import Signal, Waiter
+from .room import RoomQueue
 from .transport import Transport
 
 __all__ = ["Connection", "ConnectionOwner", "ConnectionSettings", "Lane", "OnDone"]
@@ -104,8 +105,8 @@ class Connection:
         """Whether the broker is known to serve this client: it has authenticated it, or answered a request."""
         self._refused = False
         """Whether `can_send` has answered False since listeners last heard of room."""
-        self._room: deque[Waiter[None]] = deque()
-        """Tasks in `request` that wait for room, the first one first."""
+        self._room = RoomQueue(self.can_send)
+        """Tasks in `request` that have to wait."""
         self._used_at = time.monotonic()
         self._wake = Signal()
         """Wakes `watch` before ``_wake_at``."""
@@ -170,27 +171,34 @@ class Connection:
     async def request(self, request: Request[R], *, timeout_ms: float | None = None, version: int | None = None) -> R:
         """Sends a request as soon as there is room, and returns the response.
 
-        ``timeout_ms`` covers both waits. Raises what `submit` raises, `RequestTimedOutError`, and
-        `KafkaConnectionError` when the connection is lost. A cancelled call leaves the request on its way.
+        ``timeout_ms`` (``request_timeout_ms``) covers both waits. Somebody in a hurry does not end the connection for
+        others: it is closed when no answer has come within the longer of the two.
+
+        Raises what `submit` raises, `RequestTimedOutError`, and `KafkaConnectionError` when the connection is lost. A
+        call that is cancelled or has timed out leaves the request on its way.
         """
+        settings_ms = self._settings.request_timeout_s * 1000
+        patience_ms = settings_ms if timeout_ms is None else timeout_ms
+        deadline = time.monotonic() + patience_ms / 1000
         name = type(request).NAME
-        deadline = math.inf
-        if self._room or not self.can_send():
-            timeout_s = self._settings.request_timeout_s if timeout_ms is None else timeout_ms / 1000
-            deadline = time.monotonic() + timeout_s
-            await self._wait_for_room(name, deadline)
-        answer: _Answer[R] = _Answer()
         try:
-            self.submit(request, answer.on_done, timeout_ms=timeout_ms, version=version)
-        finally:
-            if self._room:
-                self._admit()
-        if deadline == math.inf:
-            return await answer.wait()  # the connection keeps the deadline
-        try:
-            return await answer.wait(deadline - time.monotonic())
+            if self._room or not self.can_send():
+                await self._stand_in_line(deadline)
+            answer: _Answer[R] = _Answer()
+            try:
+                self.submit(request, answer.on_done, timeout_ms=max(patience_ms, settings_ms), version=version)
+            finally:
+                self._room.admit()
+            # The connection keeps its own deadline, so that only a shorter one needs a timer here.
+            return await answer.wait(None if timeout_ms is None else deadline - time.monotonic())
         except TimeoutError:
-            raise RequestTimedOutError(f"no answer to {name} in time", broker=self.label) from None
+            text = f"no answer to {name} within {patience_ms:.0f} ms ({self.in_flight} requests are in flight)"
+            raise RequestTimedOutError(text, broker=self.label) from None
+
+    async def _stand_in_line(self, deadline: float) -> None:
+        if not self.ready:
+            raise self._not_ready()
+        await self._room.wait(deadline)
 
     async def exchange(self, request: Request[R], version: int) -> R:
         """A request while the connection is being set up, before it is ready."""
@@ -231,7 +239,7 @@ class Connection:
     def retire(self) -> None:
         """Takes no more requests, and closes as soon as those in flight are answered."""
         self.ready = False
-        self._reject_waiting(KafkaConnectionError("the connection is being closed", broker=self.label))
+        self._room.reject(KafkaConnectionError("the connection is being closed", broker=self.label))
         self._close_if_retired()
 
     def revive(self) -> None:
@@ -260,9 +268,10 @@ class Connection:
                 self._finish(entry.on_done, None, culprit[1])
             else:
                 self._finish(entry.on_done, None, self._in_flight_error(entry, error))
-        for on_done in _drain(self._unsent):
-            self._finish(on_done, None, KafkaConnectionError(f"not sent: {error.message}", broker=self.label))
-        self._reject_waiting(error)
+        while self._unsent:
+            not_sent = KafkaConnectionError(f"not sent: {error.message}", broker=self.label)
+            self._finish(self._unsent.popleft(), None, not_sent)
+        self._room.reject(error)
         self._owner.on_change(self)
         self._wake.set()
 
@@ -290,7 +299,8 @@ class Connection:
     def on_writable(self) -> None:
         """The operating system has taken everything."""
         self._unsent_deadline = math.inf
-        for on_done in _drain(self._unsent):
+        sent, self._unsent = self._unsent, deque()
+        for on_done in sent:
             self._finish(on_done, None, None)
         self._tell_room()
         if not self.ready:
@@ -361,7 +371,7 @@ class Connection:
             self._wake.set()
 
     def _next_deadline(self) -> float:
-        idle = math.inf if len(self._ledger) else self._used_at + self._settings.max_idle_s
+        idle = math.inf if self._ledger or self._unsent else self._used_at + self._settings.max_idle_s
         muted = self._muted_until if self._muted else math.inf
         retire = self.retire_at if self.ready else math.inf
         return min(self._ledger.next_deadline(), self._unsent_deadline, idle, muted, retire)
@@ -394,41 +404,7 @@ class Connection:
         if self._refused and self.can_send():
             self._refused = False
             self._owner.on_change(self)
-            self._admit()
-
-    # --- tasks that wait for room ---
-
-    async def _wait_for_room(self, name: str, deadline: float) -> None:
-        waiter: Waiter[None] = Waiter()
-        self._room.append(waiter)
-        while True:
-            if self.closed_by is not None or not self.ready:
-                _discard(self._room, waiter)
-                raise self._not_ready()
-            try:
-                await waiter.wait(deadline - time.monotonic())
-            except TimeoutError:
-                _discard(self._room, waiter)
-                self._admit()
-                text = f"{name} could not be sent in time: {self.in_flight} requests are in flight"
-                raise RequestTimedOutError(text, broker=self.label) from None
-            except BaseException:
-                _discard(self._room, waiter)
-                self._admit()
-                raise
-            if self.can_send():
-                return
-            # Somebody else was faster: wait again, at the head of the line.
-            waiter = Waiter()
-            self._room.appendleft(waiter)
-
-    def _admit(self) -> None:
-        if self._room and self.can_send():
-            self._room.popleft().set_result(None)
-
-    def _reject_waiting(self, error: KafkaError) -> None:
-        for waiter in _drain(self._room):
-            waiter.set_error(copy.copy(error))
+            self._room.admit()
 
 
 class _Answer(Waiter[R]):
@@ -441,20 +417,6 @@ class _Answer(Waiter[R]):
             self.set_result(response)
         else:
             self.set_error(error)
-
-
-T = TypeVar("T")
-
-
-def _drain(queue: deque[T]) -> list[T]:
-    items = list(queue)
-    queue.clear()
-    return items
-
-
-def _discard(queue: deque[T], item: T) -> None:
-    if item in queue:
-        queue.remove(item)
 
 
 def _with_broker(error: KafkaError, label: str) -> KafkaError:

@@ -86,7 +86,11 @@ class Link:
         self._wanted = True
         if not self._running and not self._closed:
             self._running = True
-            self._context.tasks.start_soon(self._run, name=f"kafka {self.lane.value} connection to {self.label}")
+            try:
+                self._context.tasks.start_soon(self._run, name=f"kafka {self.lane.value} connection to {self.label}")
+            except BaseException:
+                self._running = False
+                raise
 
     async def wait(self, timeout_s: float) -> Connection | None:
         """The connection when the try that is due succeeds, else raises its error; None when the link is replaced.

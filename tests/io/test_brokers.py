@@ -418,6 +418,22 @@ async def test_the_frame_limit_leaves_room_for_the_largest_fetch() -> None:
         assert brokers._context.settings.receive_max_bytes > 200_000_000
 
 
+async def test_a_listener_that_raises_harms_no_connection_and_is_not_lost() -> None:
+    async def use() -> None:
+        async with serve(answer_all) as port, client(port) as brokers:
+
+            def listener(node_id: int) -> None:
+                raise LookupError(node_id)
+
+            brokers.add_listener(listener)
+            await brokers.get(1)
+            await anyio.sleep_forever()
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await use()
+    assert caught.value.subgroup(LookupError) is not None
+
+
 async def test_listeners_can_leave() -> None:
     async with client(free_port()) as brokers:
         told: list[int] = []

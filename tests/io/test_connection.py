@@ -306,6 +306,25 @@ async def test_a_request_that_waited_for_room_keeps_its_own_deadline() -> None:
             release.set()
 
 
+async def test_a_request_in_a_hurry_leaves_the_connection_to_others() -> None:
+    release = anyio.Event()
+
+    async def handler(peer: Peer) -> None:
+        requests = [await peer.read() for _ in range(2)]
+        await release.wait()
+        for number, request in enumerate(requests):
+            await peer.answer(request, HeartbeatResponse(error_code=number))
+        await peer.drain()
+
+    async with connected(handler) as connection:
+        with pytest.raises(RequestTimedOutError, match="no answer to Heartbeat within 20 ms"):
+            await connection.request(heartbeat(), timeout_ms=20)
+        assert connection.ready
+        patient = submit(connection)[0]
+        release.set()
+        assert (await patient.wait(10)).error_code == 1
+
+
 async def test_a_throttled_connection_is_silent_until_the_time_is_over() -> None:
     async def handle(peer: Peer) -> None:
         await peer.shake_hands()

@@ -31,8 +31,10 @@ def hot_extensions() -> list[Extension]:
         return []
     try:
         from Cython.Build import cythonize
+        from Cython.Compiler import Errors
     except ImportError:
         return []
+    Errors.LEVEL = 2  # it warns of functions that a .pxd declares inline, and makes them so
     extensions = [Extension(".".join(path.with_suffix("").parts), [str(path)]) for path in HOT_MODULES]
     return cythonize(extensions, build_dir="build/cython", compiler_directives=DIRECTIVES)
 

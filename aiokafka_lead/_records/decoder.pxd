@@ -98,6 +98,19 @@ cdef class RecordIndex:
     cpdef list keys(self)
     cpdef list values(self)
 
+    cpdef tuple packed_keys(self)
+    cpdef tuple packed_values(self)
+
+    @cython.locals(spans="int32_t *", place=Py_ssize_t)
+    cpdef bint has_headers(self) except -1
+
+    @cython.locals(
+        data="const unsigned char *", spans="int32_t *", count=Py_ssize_t, total=Py_ssize_t, nulls=Py_ssize_t,
+        at=Py_ssize_t, size=Py_ssize_t, ends="int32_t *", contents=bytearray, target="unsigned char *",
+        validity=bytearray, end=Py_ssize_t, i=Py_ssize_t,
+    )
+    cdef tuple packed(self, Py_ssize_t place)
+
     @cython.locals(
         data="const unsigned char *", spans="int32_t *", found=list, size=Py_ssize_t, at=Py_ssize_t,
         end=Py_ssize_t,

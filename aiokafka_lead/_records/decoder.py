@@ -26,6 +26,9 @@ _SPAN = 6
 """Numbers for each record in `RecordIndex.spans`."""
 
 
+Packed = tuple["array[int]", bytearray, "bytearray | None"]
+
+
 def corrupt(what: str) -> NoReturn:
     """Apart from the loops, which stay small enough to be inlined."""
     raise CorruptRecordError(what)
@@ -276,6 +279,59 @@ class RecordIndex:
     def values(self) -> list[bytes | None]:
         """All records' values."""
         return self.contents(2)
+
+    def packed_keys(self) -> Packed:
+        """All records' keys in Apache Arrow's layout."""
+        return self.packed(0)
+
+    def packed_values(self) -> Packed:
+        """All records' values in Apache Arrow's layout."""
+        return self.packed(2)
+
+    def has_headers(self) -> bool:
+        """Whether any record has headers."""
+        spans = raw.int32s(self.spans)
+        place = 4
+        for _ in range(len(self.offsets)):
+            # Without headers there is nothing but their count, in one byte.
+            if spans[place + 1] - spans[place] > 1:
+                return True
+            place += _SPAN
+        return False
+
+    def packed(self, place: int) -> Packed:
+        """What stands at one place of each record's span: ends, contents in a row, bits that are 0 for null."""
+        data = raw.readable(self.payload)
+        spans = raw.int32s(self.spans)
+        count = len(self.offsets)
+        total = 0
+        nulls = 0
+        at = place
+        for _ in range(count):
+            size = spans[at + 1]
+            if size < 0:
+                nulls += 1
+            else:
+                total += size
+            at += _SPAN
+        end_array = raw.new_int32s(count + 1)
+        ends = raw.int32s(end_array)
+        contents = bytearray(total)
+        target = raw.writable(contents)
+        validity = bytearray(b"\xff" * ((count + 7) // 8)) if nulls else None
+        end = 0
+        ends[0] = 0
+        at = place
+        for i in range(count):
+            size = spans[at + 1]
+            if size > 0:
+                raw.copy_part(target, end, data, spans[at], size)
+                end += size
+            elif size < 0 and validity is not None:
+                validity[i >> 3] &= ~(1 << (i & 7)) & 0xFF
+            ends[i + 1] = end
+            at += _SPAN
+        return end_array, contents, validity
 
     def contents(self, place: int) -> list[bytes | None]:
         """What stands at one place of each record's span."""

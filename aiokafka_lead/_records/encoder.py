@@ -27,7 +27,8 @@ _HEADER_SIZE = HEADER_SIZE
 
 def varint_size(value: int) -> int:
     """Bytes of a zigzag varint of up to 64 bits."""
-    zigzag = (value << 1) ^ (value >> 63)
+    zigzag = value
+    zigzag = (zigzag << 1) ^ (value >> 63)
     if zigzag < 0x80:
         return 1
     if zigzag < 0x4000:
@@ -42,7 +43,8 @@ def varint_size(value: int) -> int:
 
 def write_varint(buffer: bytearray, at: int, value: int) -> int:
     """Write a zigzag varint; where it ends."""
-    zigzag = (value << 1) ^ (value >> 63)
+    zigzag = value  # unsigned when compiled, and so shifted without a sign
+    zigzag = (zigzag << 1) ^ (value >> 63)
     if zigzag < 0x80:
         buffer[at] = zigzag
         return at + 1

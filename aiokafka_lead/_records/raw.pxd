@@ -12,6 +12,7 @@ cdef extern from "Python.h":
         void *buf
 
     Py_buffer *PyMemoryView_GET_BUFFER(object view)
+    char *PyByteArray_AS_STRING(object buffer)
     int PyByteArray_Resize(object buffer, Py_ssize_t size) except -1
     void PyObject_GC_UnTrack(void *op)
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
@@ -28,6 +29,16 @@ cdef inline const unsigned char *readable(object data) except NULL:
 
 cdef inline void copy(unsigned char *target, Py_ssize_t at, bytes source, Py_ssize_t length) noexcept:
     memcpy(target + at, <const void *> PyBytes_AS_STRING(source), length)
+
+
+cdef inline unsigned char *writable(bytearray buffer):
+    return <unsigned char *> PyByteArray_AS_STRING(buffer)
+
+
+cdef inline void copy_part(
+    unsigned char *target, Py_ssize_t at, const unsigned char *source, Py_ssize_t source_at, Py_ssize_t length
+) noexcept:
+    memcpy(target + at, source + source_at, length)
 
 
 cdef inline int resize(bytearray buffer, Py_ssize_t size) except -1:

@@ -19,6 +19,16 @@ def copy(target: bytearray, at: int, source: bytes, length: int) -> None:
     target[at : at + length] = source
 
 
+def writable(buffer: bytearray) -> bytearray:
+    """What the codec writes to."""
+    return buffer
+
+
+def copy_part(target: bytearray, at: int, source: bytes, source_at: int, length: int) -> None:
+    """Write ``length`` bytes that stand at ``source_at`` in what `readable` gave."""
+    target[at : at + length] = source[source_at : source_at + length]
+
+
 def resize(buffer: bytearray, size: int) -> None:
     """Make ``buffer`` larger; compiled, what is new in it is not cleared."""
     buffer.extend(bytes(size - len(buffer)))

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import aiokafka_lead
+import aiokafka_lead._records.arrow
 import aiokafka_lead.errors
 import aiokafka_lead.types
 from aiokafka_lead import _accel, _records
@@ -21,7 +22,7 @@ class _SourceOnly:
     """Finds modules under `_PURE` in the package's own folders, and takes sources only."""
 
     @staticmethod
-    def find_spec(name: str, path: Any = None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(name: str, path: Any, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
         if not name.startswith(f"{_PURE}."):
             return None
         loader = (importlib.machinery.SourceFileLoader, importlib.machinery.SOURCE_SUFFIXES)
@@ -39,11 +40,12 @@ def _load_pure() -> Any:
     # Errors and values are the same classes for both.
     sys.modules[f"{_PURE}.errors"] = aiokafka_lead.errors
     sys.modules[f"{_PURE}.types"] = aiokafka_lead.types
-    sys.meta_path.insert(0, _SourceOnly)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _SourceOnly)
     try:
-        return importlib.import_module(f"{_PURE}._records")
+        importlib.import_module(f"{_PURE}._records.arrow")
+        return sys.modules[f"{_PURE}._records"]
     finally:
-        sys.meta_path.remove(_SourceOnly)  # type: ignore[arg-type]
+        sys.meta_path.remove(_SourceOnly)
 
 
 installed: Any = _records

@@ -5,15 +5,13 @@ from __future__ import annotations
 import lz4.frame
 
 from ...errors import CorruptRecordError
-from .bound import too_large, truncated
+from .bound import first_step, too_large, truncated
 
 ERRORS = (RuntimeError, ValueError)
 
 _MAGIC = b"\x04\x22\x4d\x18"
 _CONTENT_SIZE_BIT = 0x08
 _DICTIONARY_BIT = 0x01
-_STEP = 1024 * 1024
-"""How much is made at a time, so that a small frame never takes memory for the whole bound."""
 
 
 def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
@@ -31,24 +29,21 @@ def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
 def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
     """One frame."""
     frame = lz4.frame.LZ4FrameDecompressor()
-    part: bytes = frame.decompress(data, max_length=_step(len(data), max_bytes))
-    if frame.eof:
-        return part
-    parts = [part]
-    size = len(part)
+    parts: list[bytes] = []
+    size = 0
+    step = first_step(len(data))
+    rest: bytes | memoryview = data
     while not frame.eof:
-        if frame.needs_input:
-            raise truncated("lz4")
-        part = frame.decompress(b"", max_length=min(_STEP, max_bytes - size + 1))
+        # One byte more than allowed tells "too large" from "just fits".
+        part = frame.decompress(rest, max_length=min(step, max_bytes - size + 1))
         size += len(part)
         if size > max_bytes:
             raise too_large("lz4", max_bytes)
+        if not frame.eof and frame.needs_input:
+            raise truncated("lz4")
         parts.append(part)
-    return b"".join(parts)
-
-
-def _step(size: int, max_bytes: int) -> int:
-    return min(max_bytes + 1, max(_STEP, 4 * size))
+        rest = b""
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def mend_header(frame: bytes) -> bytes:

@@ -43,6 +43,8 @@ def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
     while at < end:
         if view[at : at + len(_MAGIC)] == _MAGIC:
             at += len(_HEADER)
+            if at > end:
+                raise truncated("snappy")
             continue
         length = int.from_bytes(view[at : at + 4], "big", signed=True)
         at += 4

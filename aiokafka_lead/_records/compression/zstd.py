@@ -6,12 +6,11 @@ import threading
 
 import zstandard
 
-from .bound import too_large
+from .bound import first_step, too_large
 
 ERRORS = (zstandard.ZstdError, ValueError)
 
 _DEFAULT_LEVEL = 3
-_CHUNK = 1024 * 1024
 _MAX_WINDOW_BYTES = 128 * 1024 * 1024
 """libzstd's own default limit; what Java writes needs 8 MiB at its highest level."""
 
@@ -46,10 +45,14 @@ def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
         raise too_large("zstd", max_bytes)
     parts: list[bytes] = []
     made = 0
+    step = first_step(len(data))
+    wanted = step if size < 0 else size + 1
     with _contexts.decompressor.stream_reader(data, read_across_frames=True) as reader:
-        while part := reader.read(min(_CHUNK, max_bytes - made + 1) if size < 0 else max(1, size - made) + 1):
+        # One byte more than allowed tells "too large" from "just fits".
+        while part := reader.read(min(wanted, max_bytes - made + 1)):
             made += len(part)
             if made > max_bytes:
                 raise too_large("zstd", max_bytes)
             parts.append(part)
+            wanted = step
     return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -79,7 +79,7 @@ def measure(topics: int, partitions: int) -> None:
 
     def hint(number: int) -> None:
         hints = [
-            LeaderHint("topic-0", UUID(int=1), 7, number % BROKERS, number + 1, Broker(number % BROKERS, "h", 9092), 6)
+            LeaderHint("topic-0", UUID(int=1), 0, number % BROKERS, number + 1, Broker(number % BROKERS, "h", 9092), 6)
         ]
         assert hinted.apply_hints(hints) == [True]
 

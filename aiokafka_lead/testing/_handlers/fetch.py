@@ -195,8 +195,15 @@ class _Read:
         self.partitions: list[Partition] = []
         self.endpoints = Endpoints()
         self.answers_now = False
+        # Only a session remembers what was told; the nearest replica is looked for each time.
+        may_be_quiet = fetch.session is not None and fetch.context.is_faultless and not self._rack
+        node_id = fetch.context.node.node_id
         for part in fetch.wanted:
-            self.answers.append((part, self._partition(part)))
+            if may_be_quiet and part.is_quiet(node_id, committed_only=fetch.committed_only):
+                assert part.target is not None
+                self.partitions.append(part.target)
+            else:
+                self.answers.append((part, self._partition(part)))
         if not self.partitions:
             self.answers_now = True
 
@@ -221,6 +228,12 @@ class _Read:
             return data
 
     def _find(self, part: SessionPartition) -> Partition:
+        if part.target is None or part.target.topic.deleted:
+            part.target = None
+            part.target = self._look_up(part)
+        return part.target
+
+    def _look_up(self, part: SessionPartition) -> Partition:
         state = self._context.engine.state
         if isinstance(part.topic, str):
             return state.partition(part.topic, part.partition)

@@ -51,13 +51,12 @@ def metadata(context: RequestContext, request: MetadataRequest) -> MetadataRespo
             for broker in brokers
         ],
     )
-    listed = {broker.node_id for broker in brokers}
     # No topics are all topics; before version 1 the empty list was.
     if request.topics is None or (context.api_version == 0 and not request.topics):
         views = (
             stale.topics.values() if stale is not None else map(engine.state.topic_view, engine.state.topics.values())
         )
-        response.topics = [_topic(context, view, listed) for view in views]
+        response.topics = [_topic(context, view) for view in views]
         return response
     for wanted in request.topics:
         by_id = context.api_version >= _TOPIC_IDS_FROM and wanted.topic_id != ZERO_UUID
@@ -75,7 +74,7 @@ def metadata(context: RequestContext, request: MetadataRequest) -> MetadataRespo
                 )
             )
         else:
-            response.topics.append(_topic(context, view, listed))
+            response.topics.append(_topic(context, view))
     return response
 
 
@@ -123,18 +122,17 @@ def _view_by_name(context: RequestContext, stale: MetadataView | None, name: str
     raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
 
 
-def _topic(context: RequestContext, view: TopicView, listed: set[int]) -> MetadataResponseTopic:
+def _topic(context: RequestContext, view: TopicView) -> MetadataResponseTopic:
     code = context.fault_code(view.name)
     if code:
         return MetadataResponseTopic(error_code=code, name=view.name, topic_id=view.topic_id)
     partitions = []
     for part in view.partitions:
-        leaderless = part.leader_id == NO_LEADER or part.leader_id not in listed
         partitions.append(
             MetadataResponsePartition(
-                error_code=LeaderNotAvailableError.code if leaderless else 0,
+                error_code=LeaderNotAvailableError.code if part.leader_id == NO_LEADER else 0,
                 partition_index=part.number,
-                leader_id=NO_LEADER if leaderless else part.leader_id,
+                leader_id=part.leader_id,
                 leader_epoch=part.leader_epoch,
                 replica_nodes=list(part.replicas),
                 isr_nodes=list(part.isr),

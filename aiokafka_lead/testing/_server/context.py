@@ -64,6 +64,11 @@ class RequestContext:
         self._rules = rules
         self._struck: dict[int, bool] = {}
 
+    @property
+    def is_faultless(self) -> bool:
+        """Whether no rule is for this request's topics and partitions."""
+        return not self._rules
+
     def fault_code(self, topic: str, partition: int | None = None) -> int:
         """The error that a rule demands for a topic or a partition, or 0."""
         for rule in self._rules:

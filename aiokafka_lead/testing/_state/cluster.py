@@ -106,19 +106,20 @@ class ClusterState:
     def controller_id(self) -> int:
         return next((node.node_id for node in self.nodes.values() if node.registered), NO_LEADER)
 
-    def partition_view(self, partition: Partition) -> PartitionView:
-        replicas = tuple(partition.replicas)
-        return PartitionView(
-            partition.index,
-            partition.leader_id,
-            partition.leader_epoch,
-            replicas,
-            tuple(partition.isr),
-            tuple(replica for replica in replicas if not self.is_registered(replica)),
-        )
-
     def topic_view(self, topic: Topic) -> TopicView:
-        return TopicView(topic.name, topic.topic_id, tuple(self.partition_view(p) for p in topic.partitions))
+        down = {node.node_id for node in self.nodes.values() if not node.registered}
+        views = [
+            PartitionView(
+                partition.index,
+                partition.leader_id,
+                partition.leader_epoch,
+                tuple(partition.replicas),
+                tuple(partition.isr),
+                tuple([replica for replica in partition.replicas if replica in down]) if down else (),
+            )
+            for partition in topic.partitions
+        ]
+        return TopicView(topic.name, topic.topic_id, tuple(views))
 
     def broker_views(self) -> tuple[BrokerView, ...]:
         return tuple(node.view() for node in self.registered())
@@ -175,6 +176,7 @@ class ClusterState:
 
     def delete_topic(self, topic: Topic) -> None:
         del self.topics[topic.name], self.topics_by_id[topic.topic_id]
+        topic.deleted = True
         for partition in topic.partitions:
             partition.notify()
         for listener in self.deletion_listeners:

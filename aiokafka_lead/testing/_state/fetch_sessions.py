@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from ...errors import FetchSessionIdNotFoundError, FetchSessionTopicIdError, InvalidFetchSessionEpochError
+from .topics import Partition
 
 FINAL_EPOCH = -1
 """The request closes its session, or wants none."""
@@ -29,6 +30,7 @@ class SessionPartition:
         "leader_epoch",
         "max_bytes",
         "partition",
+        "target",
         "told_high_watermark",
         "told_start_offset",
         "topic",
@@ -50,6 +52,8 @@ class SessionPartition:
         # The client's idea of the leader's epoch, and the epoch of the last record it has; -1 for none.
         self.leader_epoch = leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
+        # The partition itself, once it was found.
+        self.target: Partition | None = None
         # High watermark and log start of the last answer, -1 for none.
         self.told_high_watermark = -1
         self.told_start_offset = -1
@@ -57,6 +61,24 @@ class SessionPartition:
     @property
     def key(self) -> PartitionKey:
         return self.topic, self.partition
+
+    def is_quiet(self, node_id: int, *, committed_only: bool) -> bool:
+        """Whether the leader has nothing to tell of this partition: no records, no change, no doubt.
+
+        True only where a closer look would find the same: most partitions of a large session are quiet most of the
+        time, and are not worth one.
+        """
+        target = self.target
+        if target is None or target.topic.deleted or target.leader_id != node_id or target.handover is not None:
+            return False
+        log = target.log
+        return (
+            self.leader_epoch in (-1, target.leader_epoch)
+            and self.last_fetched_epoch in (-1, log.epochs[-1][0])
+            and (log.last_stable_offset if committed_only else log.end_offset) <= self.fetch_offset <= log.end_offset
+            and self.told_high_watermark == log.end_offset
+            and self.told_start_offset == log.start_offset
+        )
 
     def is_news(self, error_code: int, high_watermark: int, start_offset: int) -> bool:
         """Whether an answer without records has to be told; remembers that it was.

@@ -117,10 +117,11 @@ class Partition:
 class Topic:
     """A topic and its partitions."""
 
-    __slots__ = ("configs", "name", "partitions", "topic_id")
+    __slots__ = ("configs", "deleted", "name", "partitions", "topic_id")
 
     def __init__(self, name: str, topic_id: UUID, configs: TopicConfigs) -> None:
         self.name = name
         self.topic_id = topic_id
         self.configs = configs
         self.partitions: list[Partition] = []
+        self.deleted = False

@@ -255,10 +255,12 @@ class MetadataActor:
             # Whoever was in backoff may be out of it by the time that the others have failed.
             outcome = await ask(self._brokers, nodes, self._request(plan), timeout_s)
             if outcome.answer is not None:
-                self._apply(plan, outcome.answer)
-                return
+                if self._apply(plan, outcome.answer) is None:
+                    return
+                break
             errors.update(outcome.errors)
-        self._failed(errors)
+        else:
+            self._failed(errors)
         # What has just refused a connection counts as unavailable, though its backoff may be over already.
         cause = self._policy.judge(
             time.monotonic(),
@@ -380,8 +382,9 @@ class MetadataActor:
             self._brokers.set_nodes(snapshot.brokers)
         newer, self._newer = self._newer, Waiter()
         newer.set_result(snapshot)
-        for listener in self._listeners:
-            listener(snapshot)
+        for listener in tuple(self._listeners):
+            # Not the snapshot above: a listener before may have led to a newer one.
+            listener(self.snapshot)
 
     # --- texts -------------------------------------------------------------------------------------------------------
 

@@ -135,7 +135,7 @@ async def test_a_start_that_fails_leaves_nothing_behind() -> None:
     async with EmbeddedCluster(2) as cluster:
         cluster.faults.add("Metadata", drop=True)
         client = make_client(cluster.bootstrap_servers, request_timeout_ms=700)
-        with pytest.raises(KafkaConnectionError, match="in time"):
+        with pytest.raises(KafkaConnectionError, match="no answer"):
             await client.start()
         await no_connections(cluster)
         with pytest.raises(ClientClosedError):

@@ -109,6 +109,18 @@ async def test_rule_26_no_metadata_for_too_long() -> None:
         assert client.metadata.metrics().rebootstraps_timed_out >= 1
 
 
+async def test_rule_28_answers_that_are_no_success_do_not_stop_the_timer() -> None:
+    async with (
+        EmbeddedCluster(1) as cluster,
+        running(cluster, metadata_recovery_rebootstrap_trigger_ms=300) as client,
+    ):
+        fault = cluster.faults.add("Metadata", error_code=-1, whole=True)
+        client.metadata.request_update()
+        await until(client, lambda _: client.metadata.metrics().rebootstraps_timed_out >= 1)
+        fault.remove()
+        await until(client, lambda snapshot: set(snapshot.brokers) == {1})
+
+
 async def test_rule_26_and_27_a_broker_asks_for_a_rebootstrap() -> None:
     """Error 129: every connection is closed, and what is in flight on it fails retriably."""
     async with EmbeddedCluster(1) as cluster, running(cluster) as client:

@@ -97,8 +97,8 @@ class FetchPlanner:
         self._timer_ids = count()
         self.lookups: dict[PartitionState, None] = {}
         """Partitions whose position has to be found or confirmed; whoever does that takes them out."""
-        self.leaderless = False
-        """Whether `place` met a partition without a known leader since this was last cleared."""
+        self.leaderless: dict[PartitionState, None] = {}
+        """Partitions that are to be fetched, if only their leader were known."""
         self.starved = False
         """Whether `plan` held a request back for want of memory."""
 
@@ -119,6 +119,7 @@ class FetchPlanner:
 
     def _home(self, state: PartitionState, snapshot: ClusterSnapshot, now: float) -> int | None:
         """The broker to fetch this partition from now, or None."""
+        self.leaderless.pop(state, None)
         if not self._positions.owns(state):
             self.lookups.pop(state, None)
             return None
@@ -134,7 +135,7 @@ class FetchPlanner:
         if state.paused or state.error is not None or state.on_side or self._has_enough(state):
             return None
         if leader == NO_LEADER or leader not in snapshot.brokers:
-            self.leaderless = True
+            self.leaderless[state] = None
             return None
         if state.preferred_replica < 0:
             return leader

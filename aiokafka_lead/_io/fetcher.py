@@ -103,14 +103,17 @@ class Fetcher:
         if self._closing:
             return
         planner, metadata = self._planner, self._client.metadata
+        leaderless = len(planner.leaderless)
         planner.place(metadata.snapshot, now)
         if planner.lookups:
             lookups, planner.lookups = planner.lookups, {}
             self._keeper.look_up(lookups)
             planner.place(metadata.snapshot, now)
         if planner.leaderless:
-            planner.leaderless = False
-            metadata.request_update()
+            if len(planner.leaderless) > leaderless:
+                metadata.request_update()
+            for node_id in metadata.snapshot.brokers:
+                self._report_refusal(node_id)
         if planner.starved and self._demand != ():
             planner.make_room(self._demand)
             planner.place(metadata.snapshot, now)
@@ -122,13 +125,16 @@ class Fetcher:
                 self._send(connection, beside, now)
 
     def _unreachable(self, node_id: int) -> None:
-        """No connection now: the partitions may have other leaders; and say so if no try can help."""
+        """No connection now: the partitions may have other leaders."""
+        if self._client.brokers.last_error(node_id) is not None:
+            self._report_refusal(node_id)
+            self._client.metadata.request_update()
+
+    def _report_refusal(self, node_id: int) -> None:
+        """Tell the application why a broker cannot be connected to, if waiting does not help."""
         error = self._client.brokers.last_error(node_id)
-        if error is None:
-            return
-        if not error.retriable:
+        if error is not None and not error.retriable:
             self._prefetch.report((type(error), node_id), error)
-        self._client.metadata.request_update()
 
     def _send(self, connection: Connection, beside: bool, now: float) -> None:
         node_id = connection.node_id

@@ -116,7 +116,7 @@ def test_a_leaderless_partition_waits_for_metadata() -> None:
     world = World(T0)
     world.learn(snapshot([(-1, 4)]))
     assert world.plan() == []
-    assert world.planner.leaderless
+    assert list(world.planner.leaderless) == [world.state()]
     world.learn(snapshot([(2, 5)]))
     assert world.plan_one().node_id == 2
 
@@ -125,7 +125,7 @@ def test_a_leader_without_an_address_counts_as_none() -> None:
     world = World(T0)
     world.learn(snapshot([(9, 4)]))
     assert world.plan() == []
-    assert world.planner.leaderless
+    assert list(world.planner.leaderless) == [world.state()]
 
 
 def test_a_moved_partition_leaves_the_old_brokers_session() -> None:

@@ -1,0 +1,139 @@
+"""Committed offsets of a consumer that assigns its partitions itself."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from aiokafka_lead import OffsetAndMetadata
+from aiokafka_lead.errors import (
+    ConfigTypeError,
+    GroupAuthorizationFailedError,
+    IllegalGenerationError,
+    NoOffsetForPartitionError,
+    RequestTimedOutError,
+)
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .support import E0, E1, consumer_of, fill, numbers, take, values
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_positions_are_committed_and_read_from_again(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, values(10))
+    async with consumer_of(cluster, group_id="g") as consumer:
+        consumer.assign([E0, E1])
+        assert await consumer.committed(E0) is None
+        assert numbers(await take(consumer, 4)) == [0, 1, 2, 3]
+        await consumer.position(E1)
+        await consumer.commit()
+        assert await consumer.committed(E0) == OffsetAndMetadata(4, "", 0)
+        assert await consumer.committed(E1) == OffsetAndMetadata(0, "", None)
+    async with consumer_of(cluster, group_id="g", auto_offset_reset="none") as consumer:
+        consumer.assign([E0])
+        assert numbers(await take(consumer, 2)) == [4, 5]
+
+
+async def test_offsets_that_are_given(cluster: EmbeddedCluster) -> None:
+    async with consumer_of(cluster, group_id="g") as consumer:
+        await consumer.commit({E0: 5, E1: OffsetAndMetadata(7, "why", 3)})
+        assert await consumer.committed(E0) == OffsetAndMetadata(5, "", None)
+        assert await consumer.committed(E1) == OffsetAndMetadata(7, "why", 3)
+        await consumer.commit({E0: (6, "pair")})
+        assert await consumer.committed(E0) == OffsetAndMetadata(6, "pair", None)
+        with pytest.raises(ConfigTypeError, match="events-0"):
+            await consumer.commit({E0: "5"})  # type: ignore[dict-item]
+
+
+async def test_without_a_committed_offset_the_policy_decides(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, values(3))
+    async with consumer_of(cluster, group_id="g") as consumer:
+        consumer.assign([E0])
+        assert await consumer.position(E0) == 0
+    async with consumer_of(cluster, group_id="g", auto_offset_reset="none") as consumer:
+        consumer.assign([E0])
+        with pytest.raises(NoOffsetForPartitionError):
+            await consumer.getone()
+
+
+@pytest.mark.parametrize("versions", [{}, {"OffsetCommit": 5, "OffsetFetch": 5, "FindCoordinator": 2}])
+async def test_a_coordinator_that_moves_is_followed(cluster: EmbeddedCluster, versions: dict[str, int]) -> None:
+    cluster.max_versions = dict(versions)
+    async with consumer_of(cluster, group_id="g") as consumer:
+        for number in range(4):
+            with anyio.fail_after(20):
+                await consumer.commit({E0: number})
+                assert await consumer.committed(E0) == OffsetAndMetadata(number, "", None)
+            cluster.move_coordinator("g")
+
+
+async def test_a_coordinator_that_dies_is_replaced(cluster: EmbeddedCluster) -> None:
+    async with consumer_of(cluster, group_id="g") as consumer:
+        await consumer.commit({E0: 1})
+        await cluster.kill_broker(cluster.coordinator("g"))
+        with anyio.fail_after(20):
+            await consumer.commit({E0: 2})
+            assert (await consumer.committed(E0)) == OffsetAndMetadata(2, "", None)
+
+
+@pytest.mark.parametrize("code", [3, 7, 14, 15, 16])
+async def test_errors_that_pass_are_waited_out(cluster: EmbeddedCluster, code: int) -> None:
+    cluster.faults.add("OffsetCommit", error_code=code, count=2)
+    async with consumer_of(cluster, group_id="g", retry_backoff_ms=5) as consumer:
+        await consumer.commit({E0: 1, E1: 2})
+        assert await consumer.committed(E1) == OffsetAndMetadata(2, "", None)
+    assert len(cluster.requests.select("OffsetCommit")) == 3
+
+
+async def test_offsets_of_open_transactions_are_waited_for(cluster: EmbeddedCluster) -> None:
+    """KIP-447."""
+    async with consumer_of(cluster, group_id="g", retry_backoff_ms=5) as consumer:
+        await consumer.commit({E0: 1})
+        cluster.faults.add("OffsetFetch", error_code=88, count=2)
+        assert await consumer.committed(E0) == OffsetAndMetadata(1, "", None)
+
+
+async def test_what_a_coordinator_refuses_is_raised_at_once(cluster: EmbeddedCluster) -> None:
+    async with consumer_of(cluster, group_id="g") as consumer:
+        cluster.faults.add("OffsetCommit", error_code=22, count=1)
+        with pytest.raises(IllegalGenerationError, match="events-0"):
+            await consumer.commit({E0: 1})
+        rule = cluster.faults.add("OffsetFetch", error_code=30)
+        with pytest.raises(GroupAuthorizationFailedError):
+            await consumer.committed(E0)
+        consumer.assign([E0])
+        with anyio.fail_after(20), pytest.raises(GroupAuthorizationFailedError):
+            await consumer.getone()
+        rule.remove()
+
+
+async def test_a_refused_coordinator_lookup_is_raised_at_once(cluster: EmbeddedCluster) -> None:
+    cluster.max_versions = {"FindCoordinator": 3}
+    cluster.faults.add("FindCoordinator", error_code=30)
+    async with consumer_of(cluster, group_id="g") as consumer:
+        with pytest.raises(GroupAuthorizationFailedError):
+            await consumer.commit({E0: 1})
+
+
+async def test_calls_end_though_nobody_answers(cluster: EmbeddedCluster) -> None:
+    async with consumer_of(cluster, group_id="g") as consumer:
+        await consumer.commit({E0: 1})
+        cluster.faults.add("OffsetCommit", drop=True)
+        with pytest.raises(RequestTimedOutError, match="group 'g'"):
+            await consumer.commit({E0: 2}, timeout_ms=300)
+        cluster.faults.clear()
+        cluster.faults.add("FindCoordinator", drop=True)
+        cluster.move_coordinator("g")
+        with pytest.raises(RequestTimedOutError, match="'g'"):
+            await consumer.committed(E0, timeout_ms=300)
+
+
+async def test_a_cancelled_commit_leaves_the_consumer_usable(cluster: EmbeddedCluster) -> None:
+    async with consumer_of(cluster, group_id="g") as consumer:
+        cluster.faults.add("FindCoordinator", delay_ms=200, count=1)
+        with anyio.move_on_after(0.02):
+            await consumer.commit({E0: 1})
+        with anyio.fail_after(10):
+            await consumer.commit({E0: 2})
+        assert await consumer.committed(E0) == OffsetAndMetadata(2, "", None)

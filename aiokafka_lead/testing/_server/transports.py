@@ -186,7 +186,9 @@ class _StreamTransport:
     def __init__(self, stream: anyio.abc.ByteStream) -> None:
         self._stream = stream
         self._outgoing: list[Buffer] = []
+        # What was written and is not sent, what is being sent included.
         self._outgoing_bytes = 0
+        self._paused = False
         # Wakes the sending task, which sleeps on it when there is nothing to send.
         self._wake = anyio.Event()
         self._may_read: anyio.Event | None = None
@@ -203,8 +205,6 @@ class _StreamTransport:
                     tasks.start_soon(self._send)
                     await self._receive(FrameReader(max_frame_bytes))
                     tasks.cancel_scope.cancel()
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass
         finally:
             self._connection.connection_lost()
             with anyio.CancelScope(shield=True):
@@ -232,16 +232,14 @@ class _StreamTransport:
         while True:
             while self._outgoing:
                 chunks, self._outgoing = self._outgoing, []
-                paused = self._outgoing_bytes > _HIGH_WATER_BYTES
                 try:
-                    await self._stream.send(
-                        chunks[0] if isinstance(chunks[0], bytes) and len(chunks) == 1 else b"".join(chunks)
-                    )
+                    await self._stream.send(b"".join(chunks))
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError, ssl.SSLError):
                     self._scope.cancel()
                     return
                 self._outgoing_bytes = sum(len(chunk) for chunk in self._outgoing)
-                if paused:
+                if self._paused and self._outgoing_bytes <= _HIGH_WATER_BYTES:
+                    self._paused = False
                     self._connection.resume_writing()
             if self._closing:
                 self._scope.cancel()
@@ -253,7 +251,8 @@ class _StreamTransport:
         self._outgoing += chunks
         self._outgoing_bytes += sum(len(chunk) for chunk in chunks)
         self._wake.set()
-        if self._outgoing_bytes > _HIGH_WATER_BYTES and self._connection is not None:
+        if self._outgoing_bytes > _HIGH_WATER_BYTES and not self._paused and self._connection is not None:
+            self._paused = True
             self._connection.pause_writing()
 
     def close(self) -> None:

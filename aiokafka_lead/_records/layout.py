@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from enum import IntEnum
 
-from crc32c import crc32c
+from .checksum import crc32c
 
 __all__ = [
     "CODEC_IDS",

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from ..errors import CorruptRecordError
 from .batch import BatchView
 from .compression import decompress
-from .compression.lz4 import mend_header
 from .encoder import encode_record
 from .layout import CODEC_NAMES, INT32_MAX, LOG_APPEND_TIME_BIT, LOG_OVERHEAD
 
@@ -105,7 +104,11 @@ def _inner_messages(outer: _Message, codec: int, check_crcs: bool, max_decompres
     if codec >= _ZSTD or outer.value is None:
         raise CorruptRecordError("a message claims to be a compressed set and is none")
     name = CODEC_NAMES[codec]
-    compressed = mend_header(bytes(outer.value)) if name == "lz4" else outer.value
+    compressed: bytes | memoryview = outer.value
+    if name == "lz4":
+        from .compression.lz4 import mend_header
+
+        compressed = mend_header(bytes(compressed))
     data = memoryview(decompress(name, compressed, max_decompressed_bytes))
     messages: list[_Message] = []
     at = 0

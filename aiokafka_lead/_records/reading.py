@@ -5,10 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from crc32c import crc32c
-
 from ..errors import CorruptRecordError
 from .batch import BatchView
+from .checksum import crc32c
 from .layout import (
     ATTRIBUTES_AT,
     DEFAULT_MAX_DECOMPRESSED_BYTES,

@@ -113,7 +113,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for number, seed in enumerate(seeds()):
             Path(folder, f"seed-{number}").write_bytes(seed)
-        atheris.Setup([*sys.argv, folder, "-max_len=16384"], check)
+        replayed = any(Path(argument).is_file() for argument in sys.argv[1:])
+        atheris.Setup(sys.argv if replayed else [*sys.argv, folder, "-max_len=16384"], check)
         atheris.Fuzz()
 
 

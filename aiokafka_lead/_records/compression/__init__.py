@@ -1,25 +1,32 @@
 """Compression of record batches: each codec framed as Java writes it, and bounded when read.
 
-Each codec is a module with ``compress(data, level)`` and ``decompress(data, max_bytes)``. Errors of the libraries, and
-whatever would grow beyond ``max_bytes``, become `CorruptRecordError`.
+Each codec is a module with ``compress(data, level)``, ``decompress(data, max_bytes)`` and the ``ERRORS`` of its library.
+It is imported when it is first used: together they take longer than the rest of this package.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from functools import cache
+from importlib import import_module
+from typing import Protocol, cast
 
 from ...errors import CorruptRecordError
-from . import gzip, lz4, snappy, zstd
 
 __all__ = ["compress", "decompress"]
 
+_MODULES = {name: f"{__name__}.{name}" for name in ("gzip", "snappy", "lz4", "zstd")}
+
 
 class _Codec(Protocol):
+    ERRORS: tuple[type[Exception], ...]
+
     def compress(self, data: bytes | bytearray | memoryview, level: int | None) -> bytes: ...
     def decompress(self, data: bytes | memoryview, max_bytes: int) -> bytes: ...
 
 
-_CODECS: dict[str, _Codec] = {"gzip": gzip, "snappy": snappy, "lz4": lz4, "zstd": zstd}
+@cache
+def _codec(name: str) -> _Codec:
+    return cast("_Codec", import_module(_MODULES[name]))
 
 
 def compress(codec: str, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
@@ -27,14 +34,14 @@ def compress(codec: str, data: bytes | bytearray | memoryview, level: int | None
 
     Snappy has no levels and ignores it.
     """
-    return _CODECS[codec].compress(data, level)
+    return _codec(codec).compress(data, level)
 
 
 def decompress(codec: str, data: bytes | memoryview, max_bytes: int) -> bytes:
-    """The reverse; no more than ``max_bytes`` are ever made."""
+    """The reverse; no more than ``max_bytes`` are ever made. Raises `CorruptRecordError`."""
+    module = _codec(codec)
     try:
-        return _CODECS[codec].decompress(data, max_bytes)
-    except CorruptRecordError:
-        raise
-    except (*gzip.ERRORS, *snappy.ERRORS, *lz4.ERRORS, *zstd.ERRORS) as error:
+        return module.decompress(data, max_bytes)
+    except module.ERRORS as error:
+        # CorruptRecordError itself is none of them.
         raise CorruptRecordError(f"a batch compressed with {codec} cannot be decompressed: {error}") from error

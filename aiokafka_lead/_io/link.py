@@ -204,8 +204,11 @@ class Link:
         else:
             return self._became_ready(connection)
         self._connecting = False
+        known = self._context.reachability.last_error(self.endpoint)
         self._context.reachability.failed(self.endpoint, time.monotonic(), error)
-        logger.warning("No connection: %s", error)
+        # One line for an outage, not one for each try.
+        repeated = known is not None and known.message == error.message
+        logger.log(logging.DEBUG if repeated else logging.WARNING, "No connection: %s", error)
         connection.close(error, expected=True)
         self._settle(None, error)
         self._context.notify(self.node_id)

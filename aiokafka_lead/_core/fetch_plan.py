@@ -128,14 +128,16 @@ class FetchPlanner:
         if until is not None:
             self._look_again(state, until)
             return None
-        if state.state is not FetchState.FETCHING:
-            if not state.looked_up and state.error is None:
-                self.lookups[state] = None
+        if state.state is FetchState.INITIALIZING:
+            self._look_up(state)
             return None
-        if state.paused or state.error is not None or state.on_side or self._has_enough(state):
+        if state.error is not None or state.looked_up or self._is_held(state):
             return None
         if leader == NO_LEADER or leader not in snapshot.brokers:
             self.leaderless[state] = None
+            return None
+        if state.state is not FetchState.FETCHING:
+            self._look_up(state)
             return None
         if state.preferred_replica < 0:
             return leader
@@ -153,7 +155,16 @@ class FetchPlanner:
             state.timer_at = at
             heapq.heappush(self._timers, (at, next(self._timer_ids), state))
 
-    def _has_enough(self, state: PartitionState) -> bool:
+    def _look_up(self, state: PartitionState) -> None:
+        if not state.looked_up and state.error is None:
+            self.lookups[state] = None
+
+    def _is_held(self, state: PartitionState) -> bool:
+        """Whether a partition with a position is not to be fetched now though it could be."""
+        if state.state is not FetchState.FETCHING:
+            return False
+        if state.paused or state.on_side:
+            return True
         if not state.fetched:
             return False
         if not state.read_ahead or len(state.fetched) >= ANSWERS_AHEAD:

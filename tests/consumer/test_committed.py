@@ -59,7 +59,7 @@ async def test_without_a_committed_offset_the_policy_decides(cluster: EmbeddedCl
 
 @pytest.mark.parametrize("versions", [{}, {"OffsetCommit": 5, "OffsetFetch": 5, "FindCoordinator": 2}])
 async def test_a_coordinator_that_moves_is_followed(cluster: EmbeddedCluster, versions: dict[str, int]) -> None:
-    cluster.max_versions = dict(versions)
+    cluster.max_versions.update(versions)
     async with consumer_of(cluster, group_id="g") as consumer:
         for number in range(4):
             with anyio.fail_after(20):

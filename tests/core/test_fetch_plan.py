@@ -121,6 +121,19 @@ def test_a_leaderless_partition_waits_for_metadata() -> None:
     assert world.plan_one().node_id == 2
 
 
+def test_a_position_is_not_looked_up_without_a_leader_to_ask() -> None:
+    world = World(T0)
+    world.state().reset(EARLIEST)
+    world.learn(snapshot([(-1, 4)]))
+    world.plan()
+    assert not world.planner.lookups
+    assert list(world.planner.leaderless) == [world.state()]
+    world.learn(snapshot([(2, 5)]))
+    world.plan()
+    assert list(world.planner.lookups) == [world.state()]
+    assert not world.planner.leaderless
+
+
 def test_a_leader_without_an_address_counts_as_none() -> None:
     world = World(T0)
     world.learn(snapshot([(9, 4)]))

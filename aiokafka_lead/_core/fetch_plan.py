@@ -64,7 +64,7 @@ class PlannedFetch(NamedTuple):
 class _Node:
     """One broker's fetches."""
 
-    __slots__ = ("beside", "changed", "main", "members", "names", "session", "unnamed", "wait_until")
+    __slots__ = ("beside", "changed", "main", "members", "names", "session", "starved", "wait_until")
 
     def __init__(self) -> None:
         self.session = FetchSession()
@@ -77,10 +77,14 @@ class _Node:
         self.beside: PlannedFetch | None = None
         self.names: dict[UUID, str] = {}
         """Topics of the session by id."""
-        self.unnamed = 0
-        """Members whose topic has no id."""
+        self.starved = False
+        """Its last request was held back for want of memory."""
         self.wait_until = 0.0
         """After an answer that makes no sense: no request before this."""
+
+
+def _starved_first(item: tuple[int, _Node]) -> bool:
+    return not item[1].starved
 
 
 class FetchPlanner:
@@ -189,9 +193,12 @@ class FetchPlanner:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def waiting_nodes(self, now: float) -> list[tuple[int, bool]]:
-        """Brokers that a request should go to now, and whether beside the session."""
+        """Brokers that a request should go to now, and whether beside the session; first those that had no memory.
+
+        Else brokers without records, which come back again and again, could keep the memory from the others.
+        """
         found: list[tuple[int, bool]] = []
-        for node_id, node in self._nodes.items():
+        for node_id, node in sorted(self._nodes.items(), key=_starved_first):
             if not node.members or now < node.wait_until:
                 continue
             if node.main is None:
@@ -213,9 +220,9 @@ class FetchPlanner:
             self._validate_first(node, snapshot)
         members = node.members
         max_bytes = self._max_bytes(len(members))
-        if max_bytes is None:
-            self.starved = True
+        node.starved = max_bytes is None
         if max_bytes is None or not members:
+            self.starved = self.starved or node.starved
             return None
         if beside:
             asked = {tp: self._fetch_of(members[tp], snapshot) for tp in node.changed if tp in members}
@@ -278,18 +285,17 @@ class FetchPlanner:
         return PartitionFetch(snapshot.topic_id(state.tp.topic), state.fetch_offset, state.fetch_epoch, leader_epoch)
 
     def _max_bytes(self, partitions: int) -> int | None:
-        """What the next answer may hold, or None if there is no room for a useful one.
+        """What the next answer may hold, or None if there is no room for it now.
 
         Each broker gets an equal share, and one share stays free for whatever becomes fetchable meanwhile.
         """
         limits = self._limits
         used = self._prefetch.total_bytes + self._asked_bytes
-        left = limits.fetch_max_bytes - used
-        if used and left < min(limits.max_partition_fetch_bytes, limits.fetch_max_bytes // 2):
-            return None
         shares = 1 + sum(1 for node in self._nodes.values() if node.members)
-        share = max(limits.fetch_max_bytes // shares, limits.max_partition_fetch_bytes)
-        return max(1, min(left, share, partitions * limits.max_partition_fetch_bytes))
+        share = max(1, limits.fetch_max_bytes // shares)
+        if used and used + share > limits.fetch_max_bytes:
+            return None
+        return min(share, partitions * limits.max_partition_fetch_bytes)
 
     def make_room(self, wanted: Container[TopicPartition] | None) -> None:
         """A reader of these partitions (None: of all) waits: give up what is buffered of others, if memory is short."""

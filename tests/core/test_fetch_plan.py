@@ -224,11 +224,23 @@ def test_a_topic_made_anew_is_forgotten_under_its_old_id() -> None:
 
 
 def test_answers_share_the_memory() -> None:
-    world = World(T0, T1, limits=FetchLimits(4 * MIB, MIB))
+    world = World(T0, T1, limits=FetchLimits(3 * MIB, MIB))
     world.learn(snapshot([(1, 3), (2, 3), (1, 3)]))
-    first, second = world.plan()
-    assert first.max_bytes + second.max_bytes <= 4 * MIB
-    assert first.max_bytes == MIB
+    assert [planned.max_bytes for planned in world.plan()] == [MIB, MIB]
+
+
+def test_brokers_take_turns_when_memory_is_short() -> None:
+    """A broker without records, whose answers come back all the time, does not keep the memory from the others."""
+    world = World(T0, T1, T2, limits=FetchLimits(900, MIB))
+    world.learn(snapshot([(1, 3), (2, 3), (3, 3)]))
+    world.prefetch.pause(world.state(T0))
+    world.hold(world.state(T0), batch(0, [b"x" * 400]))
+    asked: list[int] = []
+    for _ in range(6):
+        planned = world.plan_one()
+        asked.append(planned.node_id)
+        world.answer(planned, response(data(planned.node_id - 1)))
+    assert asked == [2, 3, 2, 3, 2, 3]
 
 
 def test_no_request_goes_out_when_memory_is_used_up_until_some_is_read() -> None:

@@ -2,61 +2,56 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pyarrow as pa
 
 from .columns import Columns
+from .decoder import Packed
 
-if TYPE_CHECKING:
-    import pyarrow
+__all__ = ["SCHEMA", "to_arrow"]
 
-    from .decoder import Packed
+_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+_HEADERS = pa.list_(_HEADER)
+_NO_HEADERS = pa.array([], _HEADER)
+_INT64 = pa.int64()
+_BINARY = pa.binary()
+_TIMESTAMP = pa.timestamp("ms", tz="UTC")
 
-__all__ = ["to_arrow"]
+SCHEMA = pa.schema(
+    [("offset", _INT64), ("timestamp", _TIMESTAMP), ("key", _BINARY), ("value", _BINARY), ("headers", _HEADERS)]
+)
+"""``timestamp`` is null where a record has none."""
 
 
-def to_arrow(columns: Columns) -> pyarrow.RecordBatch:
-    """``offset`` int64, ``timestamp`` in ms and UTC (null for none), ``key``, ``value`` binary, ``headers`` list."""
-    import pyarrow as pa
-
+def to_arrow(columns: Columns) -> pa.RecordBatch:
+    """The records in `SCHEMA`'s columns."""
     index = columns.index
     count = len(columns)
-    return pa.record_batch(
-        {
-            "offset": pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(index.offsets)]),
-            "timestamp": _timestamps(columns),
-            "key": _binary(count, index.packed_keys()),
-            "value": _binary(count, index.packed_values()),
-            "headers": _headers(columns),
-        }
-    )
+    columns_in_order = [
+        pa.Array.from_buffers(_INT64, count, [None, pa.py_buffer(index.offsets)]),
+        _timestamps(columns),
+        _binary(count, index.packed_keys()),
+        _binary(count, index.packed_values()),
+        _headers(columns),
+    ]
+    return pa.RecordBatch.from_arrays(columns_in_order, schema=SCHEMA)
 
 
-def _binary(count: int, packed: Packed) -> pyarrow.Array:
-    import pyarrow as pa
-
+def _binary(count: int, packed: Packed) -> pa.Array:
     ends, contents, validity = packed
     bits = None if validity is None else pa.py_buffer(validity)
-    return pa.Array.from_buffers(pa.binary(), count, [bits, pa.py_buffer(ends), pa.py_buffer(contents)])
+    return pa.Array.from_buffers(_BINARY, count, [bits, pa.py_buffer(ends), pa.py_buffer(contents)])
 
 
-def _timestamps(columns: Columns) -> pyarrow.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    times = pa.Array.from_buffers(pa.int64(), len(columns), [None, pa.py_buffer(columns.index.timestamps_ms)])
-    lowest = pc.call_function("min", [times]).as_py()
-    if lowest is not None and lowest < 0:
-        known = pc.call_function("greater_equal", [times, 0])
-        times = pc.call_function("if_else", [known, times, pa.scalar(None, pa.int64())])
-    return times.view(pa.timestamp("ms", tz="UTC"))
+def _timestamps(columns: Columns) -> pa.Array:
+    index = columns.index
+    if index.has_missing_times():
+        return pa.array([None if time < 0 else time for time in columns.timestamps_ms], _TIMESTAMP)
+    return pa.Array.from_buffers(_TIMESTAMP, len(columns), [None, pa.py_buffer(index.timestamps_ms)])
 
 
-def _headers(columns: Columns) -> pyarrow.Array:
-    import pyarrow as pa
-
-    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
-    if not columns.index.has_headers():
-        ends = pa.py_buffer(bytes(4 * (len(columns) + 1)))
-        return pa.ListArray.from_buffers(pa.list_(header), len(columns), [None, ends], children=[pa.array([], header)])
-    rows = [[{"key": key, "value": value} for key, value in headers] for headers in columns.headers]
-    return pa.array(rows, pa.list_(header))
+def _headers(columns: Columns) -> pa.Array:
+    if columns.index.has_headers():
+        rows = [[{"key": key, "value": value} for key, value in headers] for headers in columns.headers]
+        return pa.array(rows, _HEADERS)
+    ends = pa.py_buffer(bytes(4 * (len(columns) + 1)))
+    return pa.Array.from_buffers(_HEADERS, len(columns), [None, ends], children=[_NO_HEADERS])

@@ -104,6 +104,9 @@ cdef class RecordIndex:
     @cython.locals(spans="int32_t *", place=Py_ssize_t)
     cpdef bint has_headers(self) except -1
 
+    @cython.locals(timestamps="int64_t *", at=Py_ssize_t, missing=Py_ssize_t)
+    cpdef bint has_missing_times(self) except -1
+
     @cython.locals(
         data="const unsigned char *", spans="int32_t *", count=Py_ssize_t, total=Py_ssize_t, nulls=Py_ssize_t,
         at=Py_ssize_t, size=Py_ssize_t, ends="int32_t *", contents=bytearray, target="unsigned char *",

@@ -299,6 +299,14 @@ class RecordIndex:
             place += _SPAN
         return False
 
+    def has_missing_times(self) -> bool:
+        """Whether any record has no timestamp."""
+        timestamps = raw.int64s(self.timestamps_ms)
+        missing = 0
+        for at in range(len(self.offsets)):
+            missing += timestamps[at] < 0
+        return missing > 0
+
     def packed(self, place: int) -> Packed:
         """What stands at one place of each record's span: ends, contents in a row, bits that are 0 for null."""
         data = raw.readable(self.payload)

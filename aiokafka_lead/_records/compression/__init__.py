@@ -1,7 +1,7 @@
 """Compression of record batches: each codec framed as Java writes it, and bounded when read.
 
-Each codec is a module with ``compress(data, level)``, ``decompress(data, max_bytes)`` and the ``ERRORS`` of its library.
-It is imported when it is first used: together they take longer than the rest of this package.
+Each codec is a module with ``compress(data, level)``, ``decompress(data, max_bytes)`` and the ``ERRORS`` of its
+library. It is imported when it is first used: together they take longer than the rest of this package.
 """
 
 from __future__ import annotations

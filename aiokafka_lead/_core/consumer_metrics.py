@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..types import TopicPartition
+from .metadata_metrics import MetadataMetrics
 
 __all__ = ["ConsumerCounters", "ConsumerMetrics", "PartitionMetrics"]
 
@@ -103,3 +104,5 @@ class ConsumerMetrics:
     truncations: int
     """Positions found to be beyond the end of a log that had lost records (KIP-320)."""
     partitions: Mapping[TopicPartition, PartitionMetrics]
+    metadata: MetadataMetrics
+    """Leader hints, refreshes and rebootstraps of this consumer's client."""

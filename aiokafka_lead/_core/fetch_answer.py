@@ -276,8 +276,9 @@ class AnswerReader:
             else:
                 self._out_of_range(state)
             return
-        if code in MOVED and planned.version >= FIRST_VERSION_WITH_HINTS:
-            leader = data.current_leader
+        leader = data.current_leader
+        named = leader.leader_id >= 0 or leader.leader_epoch >= 0
+        if named and code in MOVED and planned.version >= FIRST_VERSION_WITH_HINTS:
             outcome.hints.append(
                 LeaderHint(
                     state.tp.topic,

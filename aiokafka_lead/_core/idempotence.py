@@ -64,7 +64,11 @@ class Sequencing(Protocol):
 
 
 class PlainSequencing:
-    """Without idempotence: order is kept only with one request in flight."""
+    """Without idempotence: order is sure only with one request in flight, but a leader's move does not upset it.
+
+    A batch goes to a new leader when the old one has answered all that it was sent: else the first batch that was
+    refused would overtake, or be overtaken by, those behind it.
+    """
 
     __slots__ = ("_one_at_a_time",)
 
@@ -72,7 +76,7 @@ class PlainSequencing:
         self._one_at_a_time = max_in_flight == 1
 
     def blocks(self, queue: PartitionQueue, batch: ProducerBatch, leader_id: int) -> bool:
-        return self._one_at_a_time and queue.in_flight > 0
+        return queue.in_flight > 0 and (self._one_at_a_time or queue.in_flight_node != leader_id)
 
     def sending(self, batch: ProducerBatch) -> None:
         pass

@@ -179,6 +179,7 @@ class ConsumerEngine(Generic[K, V]):
             offset_resets=counters.resets,
             truncations=counters.truncations,
             partitions={state.tp: self._partition_metrics(state) for state in self.positions},
+            metadata=self.client.metadata.metrics(),
         )
 
     def _partition_metrics(self, state: PartitionState) -> PartitionMetrics:

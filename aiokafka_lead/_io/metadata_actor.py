@@ -355,7 +355,7 @@ class MetadataActor:
 
     def _on_node(self, node_id: int) -> None:
         """A node became ready, was lost, could not be connected to, or has room again."""
-        if self._brokers.state(node_id) is NodeState.BACKOFF:
+        if node_id in self.snapshot.brokers and self._brokers.state(node_id) is NodeState.BACKOFF:
             # Its partitions may be led by others soon.
             self.request_update()
 

@@ -201,6 +201,8 @@ class Sender:
             now = time.monotonic()
             self.accumulator.on_snapshot(snapshot, now)
             self._held.release(now)
+            if self.accumulator.schedule.ready:
+                self._notify()  # a leader that stays may be known again, or at another address
         else:
             self.accumulator.on_hints(snapshot, self._hinted, time.monotonic())
 

@@ -269,8 +269,8 @@ async def test_memory_is_bounded(cluster: EmbeddedCluster) -> None:
             most = max(most, consumer.metrics().buffered_bytes)
             if record.offset % 10 == 0:
                 await anyio.sleep(0.001)
-        assert consumer.metrics().buffered_bytes <= batch_size
-    assert bound / 3 < most <= bound + 3 * batch_size
+        assert consumer.metrics().buffered_bytes <= 2 * batch_size
+    assert batch_size < most <= bound + 3 * batch_size
     assert got == {partition: list(range(300)) for partition in range(3)}
 
 

@@ -1,0 +1,111 @@
+"""What tests about leaders share: patience that no backoff outlasts, and questions to the log of requests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from typing import Any
+
+import anyio
+import anyio.abc
+
+from aiokafka_lead import Consumer, Delivery, Producer, TopicPartition
+from aiokafka_lead.testing import EmbeddedCluster
+from aiokafka_lead.testing.request_log import RequestRecord, partitions_of
+
+NOT_LEADER = 6
+
+NEVER: dict[str, Any] = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}
+"""A backoff that outlasts every test: whoever waits for it fails."""
+
+ALWAYS = 1_000_000
+"""So many Metadata answers that none tells anything new."""
+
+TOGETHER = [[1, 2, 3]]
+"""Replicas of a partition that broker 1 leads."""
+
+
+def producer_of(cluster: EmbeddedCluster, **options: Any) -> Producer:
+    """A producer whose records go out at once."""
+    return Producer(cluster.bootstrap_servers, **{"linger_ms": 0, **options})
+
+
+def consumer_of(cluster: EmbeddedCluster, *topics: str, **options: Any) -> Consumer[Any, Any]:
+    """A consumer that reads from the beginning."""
+    return Consumer(*topics, bootstrap_servers=cluster.bootstrap_servers, **{"auto_offset_reset": "earliest", **options})
+
+
+def values(cluster: EmbeddedCluster, topic: str = "t", partition: int = 0) -> list[int]:
+    """What is in the log, as numbers."""
+    return [int(record.value or b"-1") for record in cluster.records(topic, partition)]
+
+
+async def fill(cluster: EmbeddedCluster, count: int, topic: str = "t", partition: int = 0, first: int = 0) -> None:
+    """Write numbers."""
+    async with producer_of(cluster) as producer:
+        outcomes = await (
+            await producer.send_many(topic, [b"%d" % n for n in range(first, first + count)], partition=partition)
+        )
+    assert not [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+
+
+async def next_number(consumer: Consumer[Any, Any], timeout_s: float = 20) -> int:
+    """The next record's value."""
+    with anyio.fail_after(timeout_s):
+        return int((await consumer.getone()).value)
+
+
+async def until(met: Callable[[], object], timeout_s: float = 20) -> None:
+    """Look again and again until this is true."""
+    with anyio.fail_after(timeout_s):
+        while not met():
+            await anyio.sleep(0.002)
+
+
+async def all_of(deliveries: Sequence[Delivery], timeout_s: float = 30) -> list[int]:
+    """The offsets of records, as they were sent."""
+    with anyio.fail_after(timeout_s):
+        return [(await delivery).offset for delivery in deliveries]
+
+
+def asked(
+    cluster: EmbeddedCluster, api: str, *, broker: int | None = None, topic: str = "t", partition: int = 0
+) -> list[RequestRecord]:
+    """The requests that name a partition. Later requests of a fetch session do not, unless something changed."""
+    names = {cluster.topic_id(name): name for name in cluster.topic_names()}
+    return [
+        record
+        for record in cluster.requests.select(api, broker=broker)
+        if (topic, partition) in partitions_of(record.request, names.get)
+    ]
+
+
+def assert_spaced(requests: Sequence[RequestRecord], first_ms: float, longest_ms: float) -> None:
+    """Each request waited its turn of an exponential backoff, with a fifth of jitter; slow machines wait longer."""
+    for number, (earlier, later) in enumerate(pairwise(requests)):
+        least_ms = 0.8 * min(longest_ms, first_ms * 2**number)
+        assert (later.time - earlier.time) * 1000 >= least_ms, (number, later.time - earlier.time)
+
+
+@asynccontextmanager
+async def garbage_server(answer: bytes) -> AsyncIterator[tuple[str, int]]:
+    """A server that is no broker: it says the same to everybody, and closes."""
+
+    async def serve(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            try:
+                await stream.receive()
+                await stream.send(answer)
+            except (anyio.BrokenResourceError, anyio.EndOfStream):
+                pass
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
+    host, port = listener.extra(anyio.abc.SocketAttribute.local_address)
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, serve)
+        yield str(host), int(port)
+        tasks.cancel_scope.cancel()
+
+
+T0 = TopicPartition("t", 0)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 import anyio
 
+from ._core.append import FastPath
 from ._core.delivery import Delivery, DeliveryBatch
 from ._core.producer_metrics import ProducerMetrics
-from ._core.producer_record import ANY_PARTITION, check_headers, check_partition, check_timestamp, check_topic, to_bytes
-from ._io.loop import Waiter
+from ._core.producer_record import check_headers, check_partition, check_timestamp, check_topic, to_bytes
+from ._io.loop import Waiter, loop_probes
 from ._io.record_intake import PreparedRecord, RecordIntake
 from ._io.sender import Sender
 from .client import Client
@@ -75,6 +76,8 @@ class Producer(Generic[K, V]):
         self._intake = RecordIntake(config, self._sender, self._client.metadata, self._check_now)
         self._direct = config.partitioner is None and config.key_serializer is None and config.value_serializer is None
         """Whether records can be appended as they come."""
+        self._fast = FastPath(self._accumulator.topics, time.time)
+        self._append = self._fast.append
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
@@ -87,6 +90,8 @@ class Producer(Generic[K, V]):
         await self._client.start()
         self._client.on_fatal(self._on_fatal)
         self._sender.start()
+        if self._direct:
+            self._fast.start(loop_probes())
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Send what is pending and close every connection, within ``timeout_ms`` whatever the brokers do.
@@ -106,6 +111,7 @@ class Producer(Generic[K, V]):
             usable = False
         self._stopped = Waiter()
         self._check = _refuse
+        self._fast.usable = False
         try:
             if usable:
                 await self._drain(timeout_ms)
@@ -141,6 +147,7 @@ class Producer(Generic[K, V]):
         await self.stop()
 
     def _on_fatal(self, error: BaseException) -> None:
+        self._fast.usable = False
         self._sender.abort(lambda fate: _failed_with(error, fate))
 
     # --- records -----------------------------------------------------------------------------------------------------
@@ -162,8 +169,9 @@ class Producer(Generic[K, V]):
         `MessageTooLargeError` for a record beyond ``max_request_size``, and `ConfigError` (a ValueError) or
         `ConfigTypeError` (a TypeError) for arguments that cannot be right.
         """
-        delivery = self._append_at_once(topic, value, key, partition, timestamp_ms, headers)
+        delivery = self._append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
+            self._check()
             record = self._prepare(topic, value, key, partition, timestamp_ms, headers)
             delivery = await self._intake.put_when_possible(record)
         return delivery
@@ -195,8 +203,9 @@ class Producer(Generic[K, V]):
         raise then, the delivery raises.
         A loop of nothing but these calls keeps the producer from sending; await something now and then.
         """
-        delivery = self._append_at_once(topic, value, key, partition, timestamp_ms, headers)
+        delivery = self._append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
+            self._check()
             delivery = self._intake.put_or_hold(self._prepare(topic, value, key, partition, timestamp_ms, headers))
         if delivery is None:
             raise BufferFull
@@ -266,32 +275,6 @@ class Producer(Generic[K, V]):
 
     def _check_now(self) -> None:
         self._check()
-
-    def _append_at_once(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        timestamp_ms: int | None,
-        headers: Sequence[Header] | None,
-    ) -> Delivery | None:
-        """The hot path: into a batch that is open, with arguments that need no care. None leaves it to the others."""
-        self._check()
-        if not self._direct:
-            return None
-        buffer = self._accumulator.topics.get(topic)
-        if buffer is None or not (key is None or type(key) is bytes) or not (value is None or type(value) is bytes):
-            return None
-        if partition is None:
-            partition = ANY_PARTITION
-        elif type(partition) is not int or partition < 0:
-            return None
-        if timestamp_ms is None:
-            timestamp_ms = int(time.time() * 1000)
-        elif type(timestamp_ms) is not int:
-            return None
-        return buffer.append(timestamp_ms, key, value, partition, check_headers(headers) if headers else ())
 
     def _prepare(
         self,

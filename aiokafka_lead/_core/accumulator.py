@@ -270,7 +270,7 @@ class Accumulator:
         self.snapshot = snapshot
         for name, number in partitions:
             topic = self.topics.get(name)
-            queue = topic.queues[number] if topic is not None and number < len(topic.queues) else None
+            queue = topic.queues[number] if topic is not None and 0 <= number < topic.count else None
             if queue is not None and queue.batches and self._renew_leader(queue):
                 self.schedule.evaluate(queue, now)
 

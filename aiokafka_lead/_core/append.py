@@ -7,7 +7,7 @@ partition, waiting for memory are the accumulator's. This module is shaped to be
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from .._records.encoder import BatchBuilder
@@ -15,12 +15,14 @@ from .._records.murmur2 import murmur2
 from ..errors import KafkaError
 from ..types import Header
 from .buffer_memory import BufferMemory
-from .delivery import BatchOutcome, Delivery
+from .delivery import BatchOutcome, Delivery, new_delivery
 from .metadata_types import NO_EPOCH, NO_LEADER, NO_TOPIC_ID
+from .producer_record import check_headers
 
-__all__ = ["NO_SEQUENCE", "PartitionQueue", "ProducerBatch", "TopicBuffer"]
+__all__ = ["NO_SEQUENCE", "FastPath", "PartitionQueue", "ProducerBatch", "TopicBuffer"]
 
 NO_SEQUENCE = -1
+INT64_MAX = 2**63 - 1
 
 
 class ProducerBatch:
@@ -130,7 +132,7 @@ class PartitionQueue:
         self.in_flight = 0
         """How many of the batches await an answer, also such as were given up meanwhile."""
         self.in_flight_node = NO_LEADER
-        """Whom they were sent to; one node at a time where idempotent."""
+        """Whom they were sent to; one node at a time."""
         self.leader_id = NO_LEADER
         """Whom metadata names; kept up to date while there are batches."""
         self.leader_epoch = NO_EPOCH
@@ -267,7 +269,7 @@ class TopicBuffer:
         memory.used += added
         if queue is self.sticky:
             self.sticky_bytes += added
-        return Delivery(batch.outcome, index, timestamp_ms)
+        return new_delivery(batch.outcome, index, timestamp_ms)
 
     def append_values(self, timestamp_ms: int, values: Sequence[bytes | None], start: int, partition: int) -> int:
         """Put as many of ``values[start:]`` as fit into the open batch; how many. They have neither key nor headers.
@@ -291,3 +293,59 @@ class TopicBuffer:
         if queue is self.sticky:
             self.sticky_bytes += added
         return count
+
+
+class FastPath:
+    """What ``send`` tries first: a record that needs no care, into a batch that is open.
+
+    Wrong arguments are among what it leaves to the others: it only takes what it knows to be right.
+    """
+
+    __slots__ = ("_clock", "_probes", "_topics", "usable")
+
+    def __init__(self, topics: dict[str, TopicBuffer], clock: Callable[[], float]) -> None:
+        """``clock`` gives the seconds since 1970."""
+        self.usable = False
+        """Whether the producer is started, and neither stopped nor failed."""
+        self._topics = topics
+        self._clock = clock
+        self._probes: tuple[tuple[Callable[[], object], object], ...] = ()
+        """Calls that give what stands beside them on the producer's event loop only, or raise RuntimeError."""
+
+    def start(self, probes: tuple[tuple[Callable[[], object], object], ...]) -> None:
+        """The producer belongs to the event loop that these describe."""
+        self._probes = probes
+        self.usable = True
+
+    def append(
+        self, topic: str, value: object, key: object, partition: object, timestamp_ms: object, headers: object
+    ) -> Delivery | None:
+        """Take the record; None when there is more to it."""
+        if not self.usable or type(topic) is not str:
+            return None
+        try:
+            for probe, expected in self._probes:
+                if probe() != expected:
+                    return None
+        except RuntimeError:
+            return None
+        buffer = self._topics.get(topic)
+        if buffer is None:
+            return None
+        if key is not None and type(key) is not bytes:
+            return None
+        if value is not None and type(value) is not bytes:
+            return None
+        number = -1
+        if partition is not None:
+            if type(partition) is not int or not 0 <= partition < buffer.count:
+                return None
+            number = partition
+        if timestamp_ms is None:
+            seconds = self._clock()
+            time_ms = int(seconds * 1000)
+        elif type(timestamp_ms) is int and 0 <= timestamp_ms <= INT64_MAX:
+            time_ms = timestamp_ms
+        else:
+            return None
+        return buffer.append(time_ms, key, value, number, check_headers(headers) if headers else ())

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from ..errors import IllegalStateError, KafkaError
 from ..types import RecordMetadata
 
-__all__ = ["BatchOutcome", "Delivery", "DeliveryBatch", "Park", "Part", "Wakeable"]
+__all__ = ["BatchOutcome", "Delivery", "DeliveryBatch", "Park", "Part", "Wakeable", "new_delivery"]
 
 NO_OFFSET = -1
 """The broker told no offset: ``acks=0``, or a duplicate that it no longer remembers."""
@@ -205,6 +205,15 @@ class Delivery:
         return f"<Delivery {outcome.topic}-{outcome.partition} {state}>"
 
 
+def new_delivery(outcome: BatchOutcome, index: int, timestamp_ms: int) -> Delivery:
+    """A `Delivery`, made faster than by a call of the class."""
+    delivery = Delivery.__new__(Delivery)
+    delivery._outcome = outcome
+    delivery._index = index
+    delivery._timestamp_ms = timestamp_ms
+    return delivery
+
+
 class DeliveryBatch:
     """The records of one ``send_many``. Await it for a list with one outcome per record, in order.
 
@@ -228,9 +237,10 @@ class DeliveryBatch:
         outcome, index = delivery.place
         time_ms = delivery.timestamp_ms
         if self._runs:
-            last, first, count, times = self._runs[-1]
+            at = len(self._runs) - 1  # compiled without negative indices
+            last, first, count, times = self._runs[at]
             if last is outcome and first + count == index and times == time_ms:
-                self._runs[-1] = (last, first, count + 1, times)
+                self._runs[at] = (last, first, count + 1, times)
                 self._size += 1
                 return
         self.add(outcome, index, 1, time_ms)

@@ -12,6 +12,7 @@ import contextvars
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 import anyio
@@ -19,7 +20,7 @@ import anyio
 if TYPE_CHECKING:
     import trio
 
-__all__ = ["Host", "Signal", "Waiter", "in_trio", "loop_token", "sleep_until", "spawn_host"]
+__all__ = ["Host", "Signal", "Waiter", "in_trio", "loop_probes", "loop_token", "sleep_until", "spawn_host"]
 
 T = TypeVar("T")
 
@@ -190,6 +191,18 @@ def loop_token() -> object:
 
         return trio.lowlevel.current_trio_token()
     return asyncio.get_running_loop()
+
+
+def loop_probes() -> tuple[tuple[Callable[[], object], object], ...]:
+    """Calls that all give what stands beside them on this event loop, and not on any other: a faster `loop_token`.
+
+    They may raise RuntimeError elsewhere. (asyncio asks the operating system for the process on Python 3.11.)
+    """
+    if in_trio():
+        import trio
+
+        return ((trio.lowlevel.current_trio_token, trio.lowlevel.current_trio_token()),)
+    return ((asyncio.get_running_loop().is_running, True), (get_ident, get_ident()))
 
 
 async def sleep_until(deadline: float) -> None:

@@ -30,7 +30,7 @@ async def failure(delivery: Delivery) -> KafkaError:
 
 
 async def test_send_waits_for_memory_in_turn(cluster: EmbeddedCluster) -> None:
-    gate = cluster.faults.add("Produce", delay_ms=300, count=1)
+    gate = cluster.faults.add("Produce", delay_ms=800, count=1)
     done: list[int] = []
     async with Producer(cluster.bootstrap_servers, buffer_memory=2000, linger_ms=0) as producer:
 
@@ -64,7 +64,7 @@ async def test_memory_that_does_not_come_is_buffer_full(cluster: EmbeddedCluster
         began = time.monotonic()
         with pytest.raises(BufferFull, match=r"max_block_ms \(200\)"):
             await producer.send("events", b"x" * 1500, partition=0)
-        assert 0.19 < time.monotonic() - began < 1.5
+        assert 0.19 < time.monotonic() - began < 1.8
         outcomes = await (await producer.send_many("events", [b"x" * 10, b"x" * 1500, b"y"], partition=0))
         assert [type(outcome) for outcome in outcomes[1:]] == [BufferFull, BufferFull]
         assert rule.struck == 1
@@ -73,7 +73,7 @@ async def test_memory_that_does_not_come_is_buffer_full(cluster: EmbeddedCluster
 
 
 async def test_cancelled_send_has_not_taken_the_record(cluster: EmbeddedCluster) -> None:
-    cluster.faults.add("Produce", delay_ms=200, count=1)
+    cluster.faults.add("Produce", delay_ms=600, count=1)
     async with Producer(cluster.bootstrap_servers, buffer_memory=2000, linger_ms=0) as producer:
         await producer.send("events", b"x" * 1500, partition=0)
         with anyio.move_on_after(0.05) as scope:
@@ -85,7 +85,7 @@ async def test_cancelled_send_has_not_taken_the_record(cluster: EmbeddedCluster)
 
 
 async def test_cancelled_delivery_leaves_the_record_alone(cluster: EmbeddedCluster) -> None:
-    cluster.faults.add("Produce", delay_ms=200, count=1)
+    cluster.faults.add("Produce", delay_ms=600, count=1)
     async with Producer(cluster.bootstrap_servers) as producer:
         delivery = await producer.send("events", b"v", partition=0)
         other = await producer.send("events", b"w", partition=0)
@@ -105,7 +105,7 @@ async def test_records_expire_when_no_broker_answers(cluster: EmbeddedCluster) -
         assert isinstance(error, DeliveryTimeoutError)
         assert "events-0" in str(error)
         assert "may have been written" in str(error)
-        assert 0.39 < time.monotonic() - began < 2
+        assert 0.39 < time.monotonic() - began < 10
         assert producer.metrics().records_expired == 1
         await producer.flush()
 
@@ -148,13 +148,13 @@ async def test_flush_waits_for_what_was_taken_and_no_more(cluster: EmbeddedClust
 
 
 async def test_flush_ends_in_time(cluster: EmbeddedCluster) -> None:
-    rule = cluster.faults.add("Produce", delay_ms=500, count=1)
+    rule = cluster.faults.add("Produce", delay_ms=1500, count=1)
     async with Producer(cluster.bootstrap_servers) as producer:
         delivery = await producer.send("events", b"v", partition=0)
         began = time.monotonic()
         with pytest.raises(RequestTimedOutError, match="1 batches are not acknowledged after 100 ms"):
             await producer.flush(timeout_ms=100)
-        assert time.monotonic() - began < 0.45
+        assert time.monotonic() - began < 1.2
         assert rule.struck == 1
         assert (await delivery).offset == 0
 
@@ -190,7 +190,7 @@ async def test_stop_with_the_brokers_gone(cluster: EmbeddedCluster, timeout_ms: 
         await anyio.wait_all_tasks_blocked()
         began = time.monotonic()
         await producer.stop(timeout_ms=timeout_ms)
-        assert time.monotonic() - began < timeout_ms / 1000 + 0.5
+        assert time.monotonic() - began < timeout_ms / 1000 + 3
     for delivery in [*deliveries, held]:
         error = await failure(delivery)
         assert isinstance(error, ClientClosedError)

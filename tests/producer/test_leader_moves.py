@@ -25,11 +25,11 @@ async def test_next_record_after_a_move_does_not_wait_for_the_backoff(cluster: E
             cluster.move_leader("events", 0)
             began = time.monotonic()
             await producer.send_and_wait("events", b"v", partition=0)
-            assert time.monotonic() - began < 0.25
+            assert time.monotonic() - began < 0.75
         metrics = producer.metrics()
     assert metrics.free_retries >= 10
     assert metrics.leader_moves >= 10
-    assert 0 < metrics.leader_move_ms_max < 250
+    assert 0 < metrics.leader_move_ms_max < 750
     assert metrics.metadata.hints_accepted >= 10
     assert len(cluster.records("events", 0)) == 13
 
@@ -39,7 +39,7 @@ async def test_without_hints_the_backoff_is_kept_and_only_the_moved_partition_wa
     for partition in range(2):
         cluster.move_leader("events", partition, to=1)
     async with Producer(
-        cluster.bootstrap_servers, linger_ms=0, retry_backoff_ms=400, retry_backoff_max_ms=400
+        cluster.bootstrap_servers, linger_ms=0, retry_backoff_ms=1500, retry_backoff_max_ms=1500
     ) as producer:
         for partition in range(2):
             await producer.send_and_wait("events", b"v", partition=partition)
@@ -70,11 +70,12 @@ async def test_new_leader_that_does_not_know_yet_is_asked_again_soon(cluster: Em
     async with Producer(
         cluster.bootstrap_servers, linger_ms=0, retry_backoff_ms=1000, retry_backoff_max_ms=1000
     ) as producer:
-        await producer.send_and_wait("events", b"v", partition=0)
-        cluster.move_leader("events", 0, to=2, gap_ms=40)
+        for partition in range(3):  # connect to all
+            await producer.send_and_wait("events", b"v", partition=partition)
+        cluster.move_leader("events", 0, to=2, gap_ms=100)
         began = time.monotonic()
         await producer.send_and_wait("events", b"v", partition=0)
-        assert 0.035 < time.monotonic() - began < 0.4
+        assert 0.095 < time.monotonic() - began < 0.75
         assert producer.metrics().catch_up_waits >= 1
 
 
@@ -96,7 +97,7 @@ async def test_late_answers_of_the_old_leader_count(cluster: EmbeddedCluster) ->
     """Nothing goes to the new leader while the old one has not answered, and its answer is believed."""
     async with Producer(cluster.bootstrap_servers, linger_ms=0, metadata_max_age_ms=50) as producer:
         await producer.send_and_wait("events", b"first", partition=0)
-        cluster.faults.add("Produce", delay_ms=400, after=True, count=1)
+        cluster.faults.add("Produce", delay_ms=1200, after=True, count=1)
         slow = await producer.send("events", b"slow", partition=0)
         await cluster.wait_for_requests("Produce", count=2)
         cluster.move_leader("events", 0, to=2)

@@ -1,0 +1,38 @@
+cimport cython
+from libc.stdint cimport int32_t, int64_t
+
+
+@cython.final
+cdef class BatchOutcome:
+    cdef readonly str topic
+    cdef readonly int32_t partition
+    cdef readonly object park
+    cdef readonly bint done
+    cdef readonly int64_t base_offset
+    cdef readonly int64_t log_append_time_ms
+    cdef readonly object error
+    cdef readonly object record_errors
+    cdef readonly list parts
+    cdef public object waiter
+
+    cdef int _settle(self) except -1
+    cdef int _wake(self) except -1
+
+    @cython.locals(offset=int64_t, time_ms=int64_t)
+    cpdef object record(self, Py_ssize_t index, int64_t timestamp_ms)
+
+
+@cython.final
+@cython.freelist(1024)
+cdef class Delivery:
+    cdef BatchOutcome _outcome
+    cdef Py_ssize_t _index
+    cdef int64_t _timestamp_ms
+
+    @cython.locals(outcome=BatchOutcome)
+    cdef BatchOutcome _locate(self)
+    cdef object _result(self, BatchOutcome outcome)
+
+
+@cython.locals(delivery=Delivery)
+cpdef Delivery new_delivery(BatchOutcome outcome, Py_ssize_t index, int64_t timestamp_ms)

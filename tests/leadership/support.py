@@ -26,14 +26,25 @@ TOGETHER = [[1, 2, 3]]
 """Replicas of a partition that broker 1 leads."""
 
 
-def producer_of(cluster: EmbeddedCluster, **options: Any) -> Producer:
-    """A producer whose records go out at once."""
-    return Producer(cluster.bootstrap_servers, **{"linger_ms": 0, **options})
+@asynccontextmanager
+async def producer_of(cluster: EmbeddedCluster | str, **options: Any) -> AsyncIterator[Producer]:
+    """A producer whose records go out at once; after a failure it does not wait for what is pending."""
+    servers = cluster if isinstance(cluster, str) else cluster.bootstrap_servers
+    producer = Producer(servers, **{"linger_ms": 0, **options})
+    await producer.start()
+    try:
+        yield producer
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await producer.stop(timeout_ms=0)
+        raise
+    await producer.stop()
 
 
-def consumer_of(cluster: EmbeddedCluster, *topics: str, **options: Any) -> Consumer[Any, Any]:
+def consumer_of(cluster: EmbeddedCluster | str, *topics: str, **options: Any) -> Consumer[Any, Any]:
     """A consumer that reads from the beginning."""
-    return Consumer(*topics, bootstrap_servers=cluster.bootstrap_servers, **{"auto_offset_reset": "earliest", **options})
+    servers = cluster if isinstance(cluster, str) else cluster.bootstrap_servers
+    return Consumer(*topics, bootstrap_servers=servers, **{"auto_offset_reset": "earliest", **options})
 
 
 def values(cluster: EmbeddedCluster, topic: str = "t", partition: int = 0) -> list[int]:

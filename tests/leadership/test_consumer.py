@@ -1,0 +1,151 @@
+"""Rules 20, 22 and 23: how a consumer follows the leaders of what it reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from aiokafka_lead.testing import EmbeddedCluster, Hint
+
+from .support import (
+    ALWAYS,
+    NEVER,
+    NOT_LEADER,
+    T0,
+    TOGETHER,
+    asked,
+    assert_spaced,
+    consumer_of,
+    fill,
+    next_number,
+    producer_of,
+    until,
+)
+
+pytestmark = pytest.mark.anyio
+
+BRIEF: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 40}
+
+
+async def test_rule_22_forty_moves_without_a_backoff(cluster: EmbeddedCluster) -> None:
+    """Only hints tell, and a backoff would last a minute."""
+    async with consumer_of(cluster, "t", **NEVER) as consumer, producer_of(cluster, **NEVER) as producer:
+        await producer.send_and_wait("t", b"0", partition=0)
+        assert await next_number(consumer) == 0
+        cluster.freeze_metadata(ALWAYS)
+        for number in range(1, 41):
+            cluster.move_leader("t")
+            with anyio.fail_after(20):
+                await producer.send_and_wait("t", b"%d" % number, partition=0)
+            assert await next_number(consumer) == number
+        metrics = consumer.metrics()
+    assert metrics.metadata.hints_accepted == 40
+    assert metrics.truncations == metrics.offset_resets == 0
+
+
+async def test_rule_22_the_move_does_not_wait_for_the_application(cluster: EmbeddedCluster) -> None:
+    """Records are buffered that nobody reads, and the new leader is fetched from all the same."""
+    await fill(cluster, 10)
+    async with consumer_of(cluster, "t", **NEVER) as consumer:
+        assert await next_number(consumer) == 0
+        await until(lambda: (lambda p: p.high_watermark == 10 and p.buffered_bytes)(consumer.metrics().partitions[T0]))
+        cluster.move_leader("t", to=2)
+        await until(lambda: asked(cluster, "Fetch", broker=2))
+        position = await consumer.position(T0)
+        assert position == 1
+        await fill(cluster, 1, first=10)
+        assert [await next_number(consumer) for _ in range(10)] == list(range(1, 11))
+
+
+async def test_rule_22_the_new_leader_is_asked_at_its_epoch_and_checks_the_position(cluster: EmbeddedCluster) -> None:
+    """KIP-320: the epochs in the fetch save the round trip of OffsetsForLeaderEpoch."""
+    await fill(cluster, 3)
+    async with consumer_of(cluster, "t", **NEVER) as consumer:
+        assert [await next_number(consumer) for _ in range(3)] == [0, 1, 2]
+        cluster.move_leader("t", to=2)
+        await until(lambda: asked(cluster, "Fetch", broker=2))
+        fetched = asked(cluster, "Fetch", broker=2)[0].request.topics[0].partitions[0]
+        assert (fetched.current_leader_epoch, fetched.last_fetched_epoch, fetched.fetch_offset) == (1, 0, 3)
+        assert cluster.requests.count("OffsetForLeaderEpoch") == 0
+
+
+async def test_rule_22_an_unclean_move_is_noticed(cluster: EmbeddedCluster) -> None:
+    """The new leader has fewer records: what replaces them is read, from where the logs part."""
+    await fill(cluster, 5)
+    async with consumer_of(cluster, "t", **NEVER) as consumer:
+        assert [await next_number(consumer) for _ in range(5)] == [0, 1, 2, 3, 4]
+        cluster.truncate("t", 0, 3)
+        await fill(cluster, 4, first=10)
+        assert [await next_number(consumer) for _ in range(4)] == [10, 11, 12, 13]
+        assert consumer.metrics().truncations == 1
+
+
+async def test_rule_22_a_refused_partition_is_left_alone_until_it_has_moved(cluster: EmbeddedCluster) -> None:
+    """Its hint is of no use, metadata lags: the old leader is not asked again, and its other partition is read on."""
+    cluster.create_topic("pair", assignments=TOGETHER * 2)
+    async with consumer_of(cluster, "pair", **NEVER) as consumer, producer_of(cluster) as producer:
+        for partition in range(2):
+            await producer.send_and_wait("pair", b"%d" % partition, partition=partition)
+        assert {await next_number(consumer), await next_number(consumer)} == {0, 1}
+        cluster.freeze_metadata(ALWAYS)
+        cluster.faults.add("Fetch", hint=Hint(leader_id=-1))
+        cluster.move_leader("pair", 0, to=2)
+        await until(lambda: consumer.metrics().fetch_errors)
+        known = len(asked(cluster, "Fetch", topic="pair", partition=0))
+        for number in range(2, 12):
+            await producer.send_and_wait("pair", b"%d" % number, partition=1)
+            assert await next_number(consumer) == number
+        assert sum(consumer.metrics().fetch_errors.values()) == 1
+        assert len(asked(cluster, "Fetch", topic="pair", partition=0)) == known
+
+
+async def test_rule_22_the_preferred_replica_is_forgotten_at_a_move() -> None:
+    """KIP-392: the follower refuses, for the epoch has passed; the leader is asked, and names a follower anew."""
+    async with EmbeddedCluster(brokers=3, racks=["a", "b", "c"]) as cluster:
+        cluster.create_topic("t", assignments=TOGETHER)
+        await fill(cluster, 1)
+        async with consumer_of(cluster, "t", client_rack="c", **NEVER) as consumer:
+            assert await next_number(consumer) == 0
+            await until(lambda: asked(cluster, "Fetch", broker=3))
+            cluster.move_leader("t", to=2)
+            await fill(cluster, 1, first=1)
+            assert await next_number(consumer) == 1
+            assert asked(cluster, "Fetch", broker=2)
+            await until(lambda: consumer.metrics().follower_redirects == 2)
+
+
+async def test_rule_23_a_broker_that_is_behind_is_asked_again_without_a_refresh(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 1)
+    cluster.faults.add("Fetch", topic="t", error_code=75, count=4)
+    async with consumer_of(cluster, "t", retry_backoff_ms=60_000, retry_backoff_max_ms=60_000) as consumer:
+        await until(lambda: consumer.metrics().fetch_errors)
+        refreshes = cluster.requests.count("Metadata")
+        assert await next_number(consumer) == 0
+        assert consumer.metrics().fetch_errors == {75: 4}
+        assert_spaced(asked(cluster, "Fetch")[:5], first_ms=10, longest_ms=60_000)
+        assert cluster.requests.count("Metadata") == refreshes
+
+
+async def test_rule_13_a_broker_that_refuses_for_ever_is_asked_ever_more_seldom(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 1)
+    rule = cluster.faults.add("Fetch", topic="t", error_code=NOT_LEADER)
+    async with consumer_of(cluster, "t", retry_backoff_ms=40, retry_backoff_max_ms=160) as consumer:
+        await until(lambda: rule.struck >= 7)
+        assert_spaced(asked(cluster, "Fetch")[:7], first_ms=40, longest_ms=160)
+        rule.remove()
+        assert await next_number(consumer) == 0
+
+
+async def test_rule_20_a_partition_without_a_leader_waits_for_one(cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("lone", assignments=[[2]])
+    await fill(cluster, 1, "lone")
+    async with consumer_of(cluster, "lone", **BRIEF) as consumer:
+        assert await next_number(consumer) == 0
+        await cluster.stop_broker(2)
+        refreshes = consumer.metrics().metadata.refreshes
+        await until(lambda: consumer.metrics().metadata.refreshes >= refreshes + 3)
+        await cluster.start_broker(2)
+        await fill(cluster, 1, "lone", first=1)
+        assert await next_number(consumer) == 1

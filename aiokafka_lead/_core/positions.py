@@ -15,7 +15,7 @@ never has to chase what is in flight.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from random import random
 from typing import TYPE_CHECKING, NamedTuple
@@ -401,19 +401,24 @@ class Positions:
             for state in self:
                 state.touch()
             return
-        moved = new.moved_since(old)
-        if moved is not None:
-            for tp in moved:
+        few = new.moved_since(old)
+        if few is not None:
+            for tp in few:
                 found = self._states.get(TopicPartition(*tp))
                 if found is not None:
                     found.touch()
             return
         for topic, states in self.by_topic.items():
-            if old.topics.get(topic) is not new.topics.get(topic):
-                made_anew = old.topic_id(topic) != new.topic_id(topic)
-                for state in states:
-                    if made_anew or old.partition(*state.tp) != new.partition(*state.tp):
-                        state.touch()
+            before, after = old.topics.get(topic), new.topics.get(topic)
+            if before is after:
+                continue
+            if before is None or after is None or before.topic_id != after.topic_id:
+                moved = None
+            else:
+                moved = changed_partitions(before.partitions, after.partitions)
+            for state in states:
+                if moved is None or state.tp.partition in moved:
+                    state.touch()
 
     def _find_replaced(self, snapshot: ClusterSnapshot) -> None:
         """Tell partitions whose topic was made anew since their position was found (KIP-516)."""
@@ -429,6 +434,13 @@ class Positions:
     def paused(self) -> frozenset[TopicPartition]:
         """The partitions that are paused."""
         return frozenset(tp for tp, state in self._states.items() if state.paused)
+
+
+def changed_partitions(before: Sequence[object], after: Sequence[object]) -> set[int]:
+    """The indices at which two topics' partitions differ."""
+    differ = {index for index, (old, new) in enumerate(zip(before, after, strict=False)) if old != new}
+    shorter, longer = sorted((len(before), len(after)))
+    return differ.union(range(shorter, longer))
 
 
 def _nothing() -> None:

@@ -10,11 +10,11 @@ from typing import Any, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 import anyio.to_thread
-import sniffio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from .._records import ConsumerRecord
 from .._wire import Request
+from ._server.backend import running_backend
 from .cluster import EmbeddedCluster
 from .controls import Done
 from .faults import Faults
@@ -78,9 +78,7 @@ class ClusterThread:
             await function(*args, **kwargs)
 
         future = self._running_portal().start_task_soon(run)
-        try:
-            sniffio.current_async_library()
-        except sniffio.AsyncLibraryNotFoundError:
+        if running_backend() is None:
             future.result()
             return Done()
         return Doing(future)

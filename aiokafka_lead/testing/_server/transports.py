@@ -14,11 +14,11 @@ from typing import Any, Protocol, cast
 
 import anyio
 import anyio.abc
-import sniffio
 from anyio.streams.tls import TLSListener
 
 from ..._wire import Buffer
 from ...errors import FrameTooLargeError
+from .backend import running_backend
 from .connection import ServerConnection, Transport
 from .frames import FrameReader
 
@@ -53,7 +53,7 @@ async def listen(
     task_group: anyio.abc.TaskGroup,
 ) -> Listener:
     """Listen on an address; port 0 takes a free one."""
-    if sniffio.current_async_library() == "asyncio":
+    if running_backend() == "asyncio":
         loop = asyncio.get_running_loop()
         server = await loop.create_server(
             lambda: _Protocol(connect, max_frame_bytes), host, port, ssl=ssl_context, backlog=1024

@@ -1,0 +1,20 @@
+"""Which event loop runs this code."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+__all__ = ["running_backend"]
+
+
+def running_backend() -> str | None:
+    """``"asyncio"``, ``"trio"``, or None outside of an event loop. trio is asked first: it may be asyncio's guest."""
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        return "trio"
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+    return "asyncio"

@@ -33,6 +33,8 @@ pytestmark = pytest.mark.anyio
 
 SERVED = sorted(all_handlers())
 
+NAMES = [request_class(api_key).NAME for api_key in SERVED]
+
 
 def a_request(api_key: int, version: int, cluster: EmbeddedCluster) -> Request[Any]:
     """A request that asks for something; an empty one where that is answered too."""
@@ -75,7 +77,7 @@ def a_request(api_key: int, version: int, cluster: EmbeddedCluster) -> Request[A
             return request_class(api_key)()
 
 
-@pytest.mark.parametrize("api_key", SERVED, ids=[request_class(key).NAME for key in SERVED])
+@pytest.mark.parametrize("api_key", SERVED, ids=NAMES)
 async def test_each_version_is_answered(api_key: int) -> None:
     request = request_class(api_key)
     users = {"alice": "secret"} if api_key == ApiKey.SASL_AUTHENTICATE else None

@@ -347,10 +347,9 @@ def test_commits_are_for_members(clock: FakeClock) -> None:
     groups = GroupCoordinator(clock, GroupOptions())
     # Nobody is in the group: whoever comes may commit.
     groups.check_commit("g", "", None, -1)
-    with pytest.raises(errors.IllegalGenerationError):
+    with pytest.raises(errors.GroupIdNotFoundError):
         groups.check_commit("g", "m", None, 1)
-    with pytest.raises(errors.InvalidGroupIdError):
-        groups.check_commit("", "", None, -1)
+    groups.offsets.commit("g", {})
     group = groups.to_join("g", Member(Group("x", clock, GroupOptions()), "one").request)
     first, second = stable(group, "one", "two")
     groups.check_commit("g", first.member_id, None, first.generation)

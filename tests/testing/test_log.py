@@ -15,10 +15,10 @@ from aiokafka_lead.testing._state.log import NOWHERE, PartitionLog
 from .raw import batch
 
 
-def append(log: PartitionLog, *values: bytes, epoch: int = 0, **fields: int | bool) -> None:
+def append(log: PartitionLog, *values: bytes, leader_epoch: int = 0, **fields: int | bool) -> None:
     records = memoryview(batch(*values, **fields))  # type: ignore[arg-type]
-    header = validate(records, max_bytes=1_000_000, produce_version=12, max_timestamp_ms=2**60)
-    log.append(records, header, epoch, None)
+    header = validate(records, max_bytes=1_000_000, produce_version=12)
+    log.append(records, header, leader_epoch, None)
 
 
 def read(log: PartitionLog, offset: int, max_bytes: int = 1_000_000, *, committed: bool = False) -> list[int]:
@@ -47,7 +47,7 @@ def test_it_agrees_with_a_list(steps: list[tuple[str, int]], max_bytes: int) -> 
     start = end = 0
     for step, number in steps:
         if step == "append":
-            append(log, *[b"v"] * number, epoch=epoch)
+            append(log, *[b"v"] * number, leader_epoch=epoch)
             model.append((end, end + number - 1, epoch))
             end += number
         elif step == "epoch":

@@ -92,14 +92,15 @@ async def test_what_is_refused() -> None:
         cluster.create_topic("compacted", configs={"cleanup.policy": "compact"})
         for records, expected in [
             (corrupt(), errors.CorruptRecordError),
-            (batch(b"a")[:-1], errors.CorruptRecordError),
-            (b"", errors.CorruptRecordError),
+            (batch(b"a")[:-1], errors.InvalidRecordError),
+            (b"", errors.InvalidRecordError),
+            (changed(16, ">b", 3), errors.CorruptRecordError),
             (batch(b"a") + batch(b"b"), errors.InvalidRecordError),
             (changed(0, ">q", 7), errors.InvalidRecordError),
             (changed(16, ">b", 1), errors.InvalidRecordError),
             (changed(57, ">i", 3), errors.InvalidRecordError),
             (changed(21, ">h", 0x20), errors.InvalidRecordError),
-            (changed(21, ">h", 7), errors.CorruptRecordError),
+            (changed(21, ">h", 7), errors.UnknownServerError),
             (batch(b"a", timestamp_ms=9_000_000_000_000), errors.InvalidTimestampError),
             (batch(b"a", producer_id=5, epoch=0, sequence=-1), errors.InvalidRecordError),
         ]:

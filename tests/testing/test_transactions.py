@@ -62,6 +62,12 @@ def partition() -> Partition:
     return Partition(Topic("t", uuid4(), TopicConfigs({})), 0, [1])
 
 
+def verify(
+    coordinator: Coordinator, name: str | None, number: int, epoch: int, partition: Partition, *, add: bool = False
+) -> None:
+    coordinator.verify_write(name, number, epoch, partition, add=add, not_part_of_it=errors.InvalidTxnStateError)
+
+
 def test_who_asks_again_fences_who_asked_before(coordinator: Coordinator) -> None:
     assert coordinator.init_producer_id("tx", 1000, -1, -1) == (100, 0)
     assert coordinator.init_producer_id("tx", 1000, -1, -1) == (100, 1)
@@ -73,7 +79,8 @@ def test_who_asks_again_fences_who_asked_before(coordinator: Coordinator) -> Non
     with pytest.raises(errors.InvalidProducerIdMappingError):
         coordinator.add_partitions("unknown", 101, 0, [])
     # A producer that goes on after an error says who it is (KIP-360).
-    assert coordinator.init_producer_id("tx", 1000, 100, 1) == (100, 2)
+    for _ in range(2):
+        assert coordinator.init_producer_id("tx", 1000, 100, 1) == (100, 2)
     with pytest.raises(errors.ProducerFencedError):
         coordinator.init_producer_id("tx", 1000, 100, 0)
     for timeout_ms in (0, 900_001):
@@ -122,12 +129,12 @@ def test_an_end_may_be_asked_twice(coordinator: Coordinator, partition: Partitio
 def test_each_transaction_has_its_epoch(coordinator: Coordinator, partition: Partition) -> None:
     """KIP-890: the second version of transactions."""
     producer_id, epoch = coordinator.init_producer_id("tx", 1000, -1, -1)
-    coordinator.verify_write("tx", producer_id, epoch, partition, add=True)
+    verify(coordinator, "tx", producer_id, epoch, partition, add=True)
     assert coordinator.state() is TxnState.ONGOING
     for _ in range(2):
         assert coordinator.end("tx", producer_id, epoch, committed=True, bump=True) == (producer_id, epoch + 1)
     with pytest.raises(errors.InvalidProducerEpochError):
-        coordinator.verify_write("tx", producer_id, epoch, partition, add=True)
+        verify(coordinator, "tx", producer_id, epoch, partition, add=True)
     assert coordinator.end("tx", producer_id, epoch + 1, committed=False, bump=True) == (producer_id, epoch + 2)
     with pytest.raises(errors.InvalidTxnStateError):
         coordinator.end("tx", producer_id, epoch + 2, committed=True, bump=True)
@@ -141,13 +148,17 @@ def test_a_producer_without_epochs_left_gets_another_id(coordinator: Coordinator
 
 def test_records_need_a_transaction(coordinator: Coordinator, partition: Partition) -> None:
     producer_id, epoch = coordinator.init_producer_id("tx", 1000, -1, -1)
-    for transactional_id, number in (("tx", producer_id), ("tx", 7), ("other", producer_id)):
-        with pytest.raises(errors.InvalidTxnStateError):
-            coordinator.verify_write(transactional_id, number, epoch, partition, add=False)
+    for transactional_id, number, expected in (
+        ("tx", producer_id, errors.InvalidTxnStateError),
+        ("tx", 7, errors.InvalidProducerIdMappingError),
+        ("other", producer_id, errors.InvalidProducerIdMappingError),
+    ):
+        with pytest.raises(expected):
+            verify(coordinator, transactional_id, number, epoch, partition)
     with pytest.raises(errors.InvalidTxnStateError):
         coordinator.verify_offsets("tx", producer_id, epoch, "g", add=False)
     coordinator.add_partitions("tx", producer_id, epoch, [partition])
-    coordinator.verify_write(None, producer_id, epoch, partition, add=False)
+    verify(coordinator, None, producer_id, epoch, partition)
 
 
 # --- over the wire ---------------------------------------------------------------------------------------------------
@@ -180,7 +191,8 @@ async def test_a_transaction_of_the_second_version() -> None:
         began = await client.call(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000))
         producer_id, epoch = began.producer_id, began.producer_epoch
         # Before version 12 of Produce the partition has to be added first.
-        assert await write(client, producer_id, epoch, 0, version=11) == errors.InvalidTxnStateError.code
+        assert await write(client, producer_id, epoch, 0, version=11) == errors.TransactionAbortableError.code
+        assert await write(client, producer_id, epoch, 0, version=10) == errors.InvalidTxnStateError.code
         assert await write(client, producer_id, epoch, 0) == 0
         committed = await client.call(commit_offset(producer_id, epoch, 7))
         assert committed.topics[0].partitions[0].error_code == 0

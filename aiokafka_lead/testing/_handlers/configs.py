@@ -23,7 +23,7 @@ from ..._wire.messages.incremental_alter_configs import (
 from ..._wire.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse as IncrementalResult,
 )
-from ...errors import BrokerError, InvalidConfigError, InvalidRequestError
+from ...errors import BrokerError, InvalidConfigError, InvalidRequestError, UnknownServerError
 from .._server.context import RequestContext
 from .._state.configs import TOPIC_CONFIGS, ConfigType, TopicConfigs, split_list
 from .._state.topics import Topic
@@ -96,18 +96,18 @@ def _operate(topic: Topic, config: AlterableConfig) -> str | None:
     if config.config_operation == _DELETE:
         return None
     if config.value is None:
-        raise InvalidConfigError(f"Null value for the config {config.name}")
+        raise InvalidRequestError(f"Null value for the config {config.name}")
     if config.config_operation == _SET:
         return config.value
+    if config.config_operation not in (_APPEND, _SUBTRACT):
+        raise UnknownServerError(f"Unknown config operation {config.config_operation}")
     definition = TOPIC_CONFIGS.get(config.name)
     if definition is None or definition.type is not ConfigType.LIST:
         raise InvalidConfigError(f"Config value append or subtract is not allowed for config key: {config.name}")
     present, given = split_list(topic.configs.get(config.name)), split_list(config.value)
     if config.config_operation == _APPEND:
         return ",".join(dict.fromkeys([*present, *given]))
-    if config.config_operation == _SUBTRACT:
-        return ",".join(item for item in present if item not in given)
-    raise InvalidRequestError(f"Unknown config operation {config.config_operation}")
+    return ",".join(item for item in present if item not in given)
 
 
 def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:

@@ -6,6 +6,7 @@ from ..._wire.messages.find_coordinator import Coordinator, FindCoordinatorReque
 from ...errors import (
     BrokerError,
     CoordinatorNotAvailableError,
+    InvalidGroupIdError,
     InvalidRequestError,
     NotCoordinatorError,
     raise_for_code,
@@ -56,6 +57,8 @@ def _find(context: RequestContext, kind: int, key: str) -> BrokerNode:
 
 def check_coordinator(context: RequestContext, kind: int, key: str) -> None:
     """Raise NotCoordinatorError at any other broker than the key's coordinator."""
+    if kind == GROUP and not key:
+        raise InvalidGroupIdError("a group needs an id")
     if context.engine.state.coordinators.of(kind, key) != context.node.node_id:
         raise NotCoordinatorError(f"broker {context.node.node_id} does not coordinate {key}")
 

@@ -219,9 +219,8 @@ class _Read:
         except BrokerError as error:
             self.answers_now = True
             data = _error(part, error)
-            if isinstance(error, OffsetOutOfRangeError):
-                data.log_start_offset = partition.log.start_offset
-            elif error.code in _STALE_LEADER and self._context.api_version >= _HINTS_FROM:
+            data.aborted_transactions = None
+            if error.code in _STALE_LEADER and self._context.api_version >= _HINTS_FROM:
                 leader = named_leader(self._context, partition)
                 self.endpoints.add(leader)
                 data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
@@ -331,7 +330,6 @@ def _error(part: SessionPartition, error: BrokerError) -> PartitionData:
         partition_index=part.partition,
         error_code=error.code,
         high_watermark=-1,
-        aborted_transactions=None,
         records=b"",
     )
 

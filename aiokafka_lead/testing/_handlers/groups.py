@@ -6,7 +6,7 @@ from ..._wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ..._wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from ..._wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from ..._wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from ...errors import BrokerError
+from ...errors import BrokerError, InconsistentGroupProtocolError
 from .._server.context import Pending, RequestContext
 from .._state.members import JoinRequest, JoinResult, SyncResult
 from .coordinators import GROUP, check_coordinator
@@ -16,6 +16,7 @@ _KNOWN_ID_FROM = 4
 _NULL_PROTOCOL_FROM = 7
 _SKIP_ASSIGNMENT_FROM = 9
 _LEAVE_BATCH_FROM = 3
+_PROTOCOL_FROM = 5
 
 
 def join_group(context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse | Pending:
@@ -65,6 +66,8 @@ def sync_group(context: RequestContext, request: SyncGroupRequest) -> SyncGroupR
     pending = Pending()
     try:
         check_coordinator(context, GROUP, request.group_id)
+        if context.api_version >= _PROTOCOL_FROM and None in (request.protocol_type, request.protocol_name):
+            raise InconsistentGroupProtocolError("SyncGroup names its protocol")
         context.engine.groups.of_member(request.group_id).sync(
             request.member_id,
             request.group_instance_id,
@@ -100,17 +103,18 @@ def heartbeat(context: RequestContext, request: HeartbeatRequest) -> HeartbeatRe
 
 def leave_group(context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
     response = LeaveGroupResponse()
+    groups = context.engine.groups
     try:
         check_coordinator(context, GROUP, request.group_id)
-        group = context.engine.groups.of_member(request.group_id)
         if context.api_version < _LEAVE_BATCH_FROM:
-            group.leave(request.member_id, None)
+            groups.of_member(request.group_id).leave(request.member_id, None)
     except BrokerError as error:
         return LeaveGroupResponse(error_code=error.code)
     for member in request.members:
         result = MemberResponse(member_id=member.member_id, group_instance_id=member.group_instance_id)
         response.members.append(result)
         try:
+            group = groups.of_member(request.group_id)
             result.member_id = group.leave(member.member_id, member.group_instance_id)
         except BrokerError as error:
             result.error_code = error.code

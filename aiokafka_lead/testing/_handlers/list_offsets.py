@@ -15,7 +15,7 @@ from ..._wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from ...errors import BrokerError, raise_for_code
+from ...errors import BrokerError, UnsupportedVersionError, raise_for_code
 from .._server.context import RequestContext
 from .._state.log import NOWHERE, OffsetAt, PartitionLog
 from .leaders import check_leader
@@ -25,6 +25,9 @@ _EARLIEST = -2
 _MAX_TIMESTAMP = -3
 _EARLIEST_LOCAL = -4
 _READ_COMMITTED = 1
+_NEVER = 2**15
+_SINCE = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, -5: 9, -6: 11}
+"""The first version in which a special timestamp may be asked for; -5 and -6 are of tiered storage."""
 _LEADER_EPOCH_FROM = 4
 
 
@@ -51,6 +54,8 @@ def _find(context: RequestContext, request: ListOffsetsRequest, topic: str, want
     raise_for_code(context.fault_code(topic, wanted.partition_index))
     partition = context.engine.state.partition(topic, wanted.partition_index)
     check_leader(context, partition, wanted.current_leader_epoch)
+    if wanted.timestamp < _LATEST - 1 and context.api_version < _SINCE.get(wanted.timestamp, _NEVER):
+        raise UnsupportedVersionError(f"no version {context.api_version} with timestamp {wanted.timestamp}")
     return _at(partition.log, wanted.timestamp, committed_only=request.isolation_level == _READ_COMMITTED)
 
 

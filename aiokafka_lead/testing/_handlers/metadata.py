@@ -27,13 +27,12 @@ from ..._wire.messages.metadata import (
 )
 from ...errors import (
     BrokerError,
-    InvalidTopicError,
     LeaderNotAvailableError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
 from .._server.context import RequestContext
-from .._state.cluster import MetadataView
+from .._state.cluster import MetadataView, check_topic_name
 from .._state.topics import NO_LEADER, TopicView
 
 _TOPIC_IDS_FROM = 10
@@ -107,17 +106,10 @@ def _view_by_name(context: RequestContext, stale: MetadataView | None, name: str
     topic = engine.state.topics.get(name)
     if topic is not None:
         return engine.state.topic_view(topic)
+    check_topic_name(name)
     options = engine.options
-    if create and options.auto_create_topics:
-        replication_factor = min(options.replication_factor, len(engine.state.registered()))
-        try:
-            engine.state.create_topic(name, options.num_partitions, replication_factor, {})
-        except InvalidTopicError:
-            raise
-        except BrokerError:
-            pass
-    elif not name:
-        raise InvalidTopicError("a topic needs a name")
+    if create and options.auto_create_topics and (registered := len(engine.state.registered())):
+        engine.state.create_topic(name, options.num_partitions, min(options.replication_factor, registered), {})
     # As from a broker: the topic that was just created is told of from the next request on.
     raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
 

@@ -41,6 +41,7 @@ from ...errors import (
     BrokerError,
     GroupIdNotFoundError,
     GroupSubscribedToTopicError,
+    IllegalGenerationError,
     MalformedMessageError,
     NonEmptyGroupError,
     OffsetMetadataTooLargeError,
@@ -55,6 +56,8 @@ from .coordinators import GROUP, check_coordinator
 
 _TOPIC_IDS_FROM = 10
 _BATCHED_FROM = 8
+_GROUP_NOT_FOUND_FROM = 9
+"""Older clients know ILLEGAL_GENERATION instead."""
 _TXN_IMPLICIT_FROM = 5
 """From this version of TxnOffsetCommit the group becomes part of the transaction by it (KIP-890)."""
 
@@ -69,6 +72,8 @@ def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Offs
             request.group_instance_id,
             request.generation_id_or_member_epoch,
         )
+    except GroupIdNotFoundError as error:
+        failure = error.code if context.api_version >= _GROUP_NOT_FOUND_FROM else IllegalGenerationError.code
     except BrokerError as error:
         failure = error.code
     response = OffsetCommitResponse()
@@ -106,6 +111,8 @@ def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitRequest) 
             request.group_id,
             add=context.api_version >= _TXN_IMPLICIT_FROM,
         )
+    except GroupIdNotFoundError:
+        failure = IllegalGenerationError.code
     except BrokerError as error:
         failure = error.code
     response = TxnOffsetCommitResponse()
@@ -276,10 +283,13 @@ def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> Offs
             code = 0
             if subscribed(wanted.name):
                 code = GroupSubscribedToTopicError.code
-            elif wanted.name not in context.engine.state.topics:
-                code = UnknownTopicOrPartitionError.code
             else:
-                deleted.append((wanted.name, part.partition_index))
+                try:
+                    context.engine.state.partition(wanted.name, part.partition_index)
+                except UnknownTopicOrPartitionError as error:
+                    code = error.code
+                else:
+                    deleted.append((wanted.name, part.partition_index))
             topic.partitions.append(
                 OffsetDeleteResponsePartition(partition_index=part.partition_index, error_code=code)
             )

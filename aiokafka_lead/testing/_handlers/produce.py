@@ -18,10 +18,14 @@ from ...errors import (
     FencedLeaderEpochError,
     InvalidRecordError,
     InvalidRequiredAcksError,
+    InvalidTimestampError,
     InvalidTxnStateError,
+    MessageTooLargeError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
+    TransactionAbortableError,
     UnknownTopicOrPartitionError,
+    UnsupportedCompressionTypeError,
     raise_for_code,
 )
 from .._server.context import CloseConnection, RequestContext
@@ -33,6 +37,19 @@ _HINTS_FROM = 10
 _TOPIC_IDS_FROM = 13
 _IMPLICIT_PARTITIONS_FROM = 12
 """From this version a transaction takes in the partitions that are written to (KIP-890)."""
+
+_LOG_START_UNTOLD = (
+    CorruptRecordError,
+    InvalidRequiredAcksError,
+    MessageTooLargeError,
+    NotLeaderOrFollowerError,
+    UnknownTopicOrPartitionError,
+    UnsupportedCompressionTypeError,
+    batches.NotOneBatchError,
+)
+
+_ABORTABLE_FROM = 11
+"""From this version clients know that an error only means to abort (KIP-890)."""
 
 _STALE_LEADER = (NotLeaderOrFollowerError.code, FencedLeaderEpochError.code)
 
@@ -52,13 +69,13 @@ def produce(context: RequestContext, request: ProduceRequest) -> ProduceResponse
                     raise UnknownTopicOrPartitionError(f"there is no partition {topic.name}-{data.index}")
                 partition = topic.partitions[data.index]
                 result = _append(context, request, partition, data)
+            except _RefusedRecordsError as refused:
+                failed = True
+                result = _failure(data.index, refused.error, partition)
+                result.record_errors = [BatchIndexAndErrorMessage(batch_index=index) for index in refused.indexes]
             except BrokerError as error:
                 failed = True
-                result = PartitionProduceResponse(
-                    index=data.index, error_code=error.code, base_offset=-1, error_message=error.message
-                )
-                if isinstance(error, _UnkeyedRecordsError):
-                    result.record_errors = [BatchIndexAndErrorMessage(batch_index=i) for i in error.indexes]
+                result = _failure(data.index, error, partition)
                 if error.code in _STALE_LEADER and partition is not None and context.api_version >= _HINTS_FROM:
                     leader = named_leader(context, partition)
                     endpoints.add(leader)
@@ -77,12 +94,25 @@ def produce(context: RequestContext, request: ProduceRequest) -> ProduceResponse
     return response
 
 
-class _UnkeyedRecordsError(InvalidRecordError):
-    """Records without a key for a compacted topic."""
+class _RefusedRecordsError(Exception):
+    """Some of a batch's records are refused, and with them all of it."""
 
-    def __init__(self, indexes: list[int]) -> None:
-        super().__init__("Compacted topic cannot accept message without key.")
+    def __init__(self, error: BrokerError, indexes: list[int]) -> None:
+        super().__init__(error.message)
+        self.error = error
         self.indexes = indexes
+
+
+def _failure(index: int, error: BrokerError, partition: Partition | None) -> PartitionProduceResponse:
+    """An error's answer. The log start is told where the log itself has refused the batch."""
+    told = partition is not None and not isinstance(error, _LOG_START_UNTOLD)
+    return PartitionProduceResponse(
+        index=index,
+        error_code=error.code,
+        base_offset=-1,
+        log_start_offset=partition.log.start_offset if told and partition is not None else -1,
+        error_message=error.message,
+    )
 
 
 def _topic(context: RequestContext, name: str, topic_id: object) -> Topic:
@@ -114,10 +144,13 @@ def _append(
         data.records,
         max_bytes=configs.max_message_bytes,
         produce_version=context.api_version,
-        max_timestamp_ms=now_ms + configs.timestamp_after_max_ms,
     )
+    latest_ms = now_ms + configs.timestamp_after_max_ms
+    if header.max_timestamp_ms > latest_ms:
+        late = batches.later_than(data.records, latest_ms)
+        raise _RefusedRecordsError(InvalidTimestampError("Timestamps are too far in the future."), late)
     if configs.compacted and (unkeyed := batches.without_key(data.records)):
-        raise _UnkeyedRecordsError(unkeyed)
+        raise _RefusedRecordsError(InvalidRecordError("Compacted topic cannot accept message without key."), unkeyed)
     log = partition.log
     if header.producer_id >= 0:
         duplicate = log.producers.check(
@@ -137,12 +170,14 @@ def _append(
     if header.is_transactional:
         if header.producer_id < 0:
             raise InvalidTxnStateError("a transactional batch needs a producer id")
+        knows_abortable = context.api_version >= _ABORTABLE_FROM
         engine.transactions.verify_write(
             request.transactional_id,
             header.producer_id,
             header.producer_epoch,
             partition,
             add=context.api_version >= _IMPLICIT_PARTITIONS_FROM,
+            not_part_of_it=TransactionAbortableError if knows_abortable else InvalidTxnStateError,
         )
     append_time_ms = now_ms if configs.log_append_time else None
     stored = log.append(data.records, header, partition.leader_epoch, append_time_ms)

@@ -33,6 +33,7 @@ from ..._wire.messages.list_transactions import TransactionState as ListedTransa
 from ...errors import (
     BrokerError,
     InvalidProducerEpochError,
+    NotLeaderOrFollowerError,
     OperationNotAttemptedError,
     ProducerFencedError,
     TransactionalIdNotFoundError,
@@ -42,7 +43,6 @@ from .._server.context import RequestContext
 from .._state.topics import Partition
 from .._state.transactions import TxnState
 from .coordinators import TRANSACTION, check_coordinator
-from .leaders import check_leader
 
 _BATCHED_FROM = 4
 _FENCED_FROM = 2
@@ -204,7 +204,8 @@ def describe_producers(context: RequestContext, request: DescribeProducersReques
             answer.partitions.append(result)
             try:
                 partition = context.engine.state.partition(topic.name, index)
-                check_leader(context, partition, -1)
+                if context.node.node_id not in partition.replicas:
+                    raise NotLeaderOrFollowerError(f"no replica of {topic.name}-{index} here")
             except BrokerError as error:
                 result.error_code, result.error_message = error.code, error.message
                 continue

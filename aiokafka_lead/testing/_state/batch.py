@@ -5,11 +5,12 @@ Nothing here decodes a record, except where a question can be answered in no oth
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from crc32c import crc32c
 
-from ..._records import ControlType, assign_offsets, control_batch, read_batches
+from ..._records import ConsumerRecord, ControlType, assign_offsets, control_batch, read_batches
 from ..._records.layout import (
     ATTRIBUTES_AT,
     CODEC_MASK,
@@ -24,13 +25,17 @@ from ..._records.layout import (
 from ...errors import (
     CorruptRecordError,
     InvalidRecordError,
-    InvalidTimestampError,
     MessageTooLargeError,
+    UnknownServerError,
     UnsupportedCompressionTypeError,
 )
 
 _MAGIC = 2
 _ZSTD = CODEC_NAMES.index("zstd")
+
+
+class NotOneBatchError(InvalidRecordError):
+    """What a broker answers before it even looks for the log."""
 
 
 class BatchHeader(NamedTuple):
@@ -77,30 +82,27 @@ class StoredBatch:
         self.size = len(data)
 
 
-def validate(records: memoryview, *, max_bytes: int, produce_version: int, max_timestamp_ms: int) -> BatchHeader:
+def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> BatchHeader:
     """Check a produce request's records as a broker does: one batch, whole, of format 2, with its CRC right.
 
     Raises what the broker would answer (Java: ``ProduceRequest.validateRecords``, ``LogValidator.validateBatch``).
     """
     size = len(records)
-    if size < HEADER_SIZE:
-        if size > MAGIC_AT and records[MAGIC_AT] < _MAGIC:
-            raise InvalidRecordError(f"Produce takes record batches of format 2, not {records[MAGIC_AT]}")
-        raise CorruptRecordError(f"{size} bytes are no record batch")
+    if size > MAGIC_AT and records[MAGIC_AT] > _MAGIC:
+        raise CorruptRecordError(f"there is no record batch of format {records[MAGIC_AT]}")
+    if size < HEADER_SIZE or records[MAGIC_AT] != _MAGIC:
+        raise NotOneBatchError("Produce takes exactly one record batch of format 2 for a partition")
     header = BatchHeader._make(HEADER.unpack_from(records))
-    if header.magic != _MAGIC:
-        raise InvalidRecordError(f"Produce takes record batches of format 2, not {header.magic}")
     if header.batch_length + LOG_OVERHEAD != size:
-        if HEADER_SIZE <= header.batch_length + LOG_OVERHEAD < size:
-            raise InvalidRecordError("Produce takes exactly one record batch for a partition")
-        raise CorruptRecordError(f"the batch announces {header.batch_length + LOG_OVERHEAD} bytes, there are {size}")
+        raise NotOneBatchError(f"the batch announces {header.batch_length + LOG_OVERHEAD} bytes, there are {size}")
     if size > max_bytes:
         raise MessageTooLargeError(f"the batch has {size} bytes, the topic takes {max_bytes}")
     if crc32c(records[ATTRIBUTES_AT:]) != header.crc:
         raise CorruptRecordError("the batch's CRC does not match its bytes")
     codec = header.attributes & CODEC_MASK
     if codec >= len(CODEC_NAMES):
-        raise CorruptRecordError(f"there is no compression codec {codec}")
+        # What a broker makes of it: an exception that it did not expect.
+        raise UnknownServerError(f"there is no compression codec {codec}")
     if codec == _ZSTD and produce_version < 7:
         raise UnsupportedCompressionTypeError("zstd needs Produce version 7 (KIP-110)")
     if header.base_offset != 0:
@@ -113,8 +115,6 @@ def validate(records: memoryview, *, max_bytes: int, produce_version: int, max_t
         raise InvalidRecordError("producers must not write control batches")
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise InvalidRecordError(f"invalid sequence number {header.base_sequence} of producer {header.producer_id}")
-    if header.max_timestamp_ms > max_timestamp_ms:
-        raise InvalidTimestampError(f"the timestamp {header.max_timestamp_ms} is too far in the future")
     return header
 
 
@@ -155,18 +155,22 @@ def marker(
 
 def first_record_at(batch: StoredBatch, timestamp_ms: int) -> tuple[int, int] | None:
     """Offset and timestamp of the batch's first record at or after a time; None when all are older."""
-    for view in read_batches(batch.data, check_crcs=False):
-        for record in view.records("", 0):
-            if record.timestamp_ms >= timestamp_ms:
-                return record.offset, record.timestamp_ms
+    for record in _records(batch.data):
+        if record.timestamp_ms >= timestamp_ms:
+            return record.offset, record.timestamp_ms
     return None
 
 
 def without_key(records: memoryview) -> list[int]:
     """Indexes of the records that have no key: a compacted topic refuses them."""
-    return [
-        index
-        for view in read_batches(records, check_crcs=False)
-        for index, record in enumerate(view.records("", 0))
-        if record.key is None
-    ]
+    return [index for index, record in enumerate(_records(records)) if record.key is None]
+
+
+def later_than(records: memoryview, timestamp_ms: int) -> list[int]:
+    """Indexes of the records with a timestamp after a time."""
+    return [index for index, record in enumerate(_records(records)) if record.timestamp_ms > timestamp_ms]
+
+
+def _records(buffer: bytes | memoryview) -> Iterator[ConsumerRecord[bytes | None, bytes | None]]:
+    for view in read_batches(buffer, check_crcs=False):
+        yield from view.records("", 0)

@@ -15,6 +15,7 @@ from ...errors import (
     InvalidReplicaAssignmentError,
     InvalidReplicationFactorError,
     InvalidTopicError,
+    PolicyViolationError,
     PreferredLeaderNotAvailableError,
     TopicAlreadyExistsError,
     UnknownTopicIdError,
@@ -25,7 +26,16 @@ from .coordinators import Coordinators
 from .fetch_sessions import FetchSessions
 from .topics import NO_LEADER, BrokerView, Handover, Partition, PartitionView, Topic, TopicView
 
+_PARTITIONS_MAX = 10_000
+"""How many partitions one request may make (Java: MAX_PARTITIONS_PER_BATCH)."""
+
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def check_topic_name(name: str) -> None:
+    """Raise InvalidTopicError for a name that no topic may have."""
+    if not _LEGAL_TOPIC.fullmatch(name) or name in (".", ".."):
+        raise InvalidTopicError(f"the topic name {name!r} is illegal")
 
 
 class MetadataView(NamedTuple):
@@ -146,8 +156,7 @@ class ClusterState:
         validate_only: bool = False,
     ) -> Topic:
         """Create a topic; ``assignments`` gives each partition's replicas, the preferred leader first."""
-        if not _LEGAL_TOPIC.fullmatch(name) or name in (".", ".."):
-            raise InvalidTopicError(f"the topic name {name!r} is illegal")
+        check_topic_name(name)
         if name in self.topics:
             raise TopicAlreadyExistsError(f"Topic '{name}' already exists.")
         topic = Topic(name, uuid4(), TopicConfigs(configs))
@@ -187,6 +196,8 @@ class ClusterState:
         ids = self._by_rack_in_turn()
         if count <= 0:
             raise InvalidPartitionsError("Number of partitions must be larger than 0.")
+        if count > _PARTITIONS_MAX:
+            raise PolicyViolationError("Excessively large number of partitions per request.")
         if not 0 < replication_factor <= len(ids):
             raise InvalidReplicationFactorError(
                 f"Replication factor {replication_factor} does not fit {len(ids)} registered broker(s)."

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ...errors import (
     GroupIdNotFoundError,
-    IllegalGenerationError,
-    InvalidGroupIdError,
     InvalidSessionTimeoutError,
     NonEmptyGroupError,
     NotCoordinatorError,
@@ -29,8 +27,6 @@ class GroupCoordinator:
 
     def to_join(self, group_id: str, request: JoinRequest) -> Group:
         """The group that somebody wants to join; a new one for a new member."""
-        if not group_id:
-            raise InvalidGroupIdError("a group needs an id")
         limits = self.options
         if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
             raise InvalidSessionTimeoutError(
@@ -46,8 +42,6 @@ class GroupCoordinator:
 
     def of_member(self, group_id: str) -> Group:
         """The group of somebody who says that he is a member."""
-        if not group_id:
-            raise InvalidGroupIdError("a group needs an id")
         group = self.groups.get(group_id)
         if group is None:
             raise UnknownMemberIdError(f"there is no group {group_id}")
@@ -56,13 +50,13 @@ class GroupCoordinator:
     def check_commit(
         self, group_id: str, member_id: str, instance_id: str | None, generation: int, *, transactional: bool = False
     ) -> None:
-        if not group_id:
-            raise InvalidGroupIdError("a group needs an id")
         group = self.groups.get(group_id)
         if group is not None:
             group.check_commit(member_id, instance_id, generation, transactional=transactional)
+        elif generation >= 0 and self.known(group_id):
+            raise UnknownMemberIdError(f"group {group_id} has no members")
         elif generation >= 0:
-            raise IllegalGenerationError(f"there is no group {group_id}")
+            raise GroupIdNotFoundError(f"there is no group {group_id}")
 
     def known(self, group_id: str) -> bool:
         return group_id in self.groups or bool(self.offsets.of(group_id))

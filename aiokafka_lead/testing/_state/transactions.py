@@ -61,7 +61,7 @@ class Transaction:
         self.partitions: dict[Partition, None] = {}
         # Consumer groups whose offsets are part of it.
         self.groups: set[str] = set()
-        # Wall clock, -1 outside a transaction.
+        # Of the last transaction: wall clock, -1 before the first.
         self.started_ms = -1
         self.timer: TimerHandle | None = None
 
@@ -99,6 +99,9 @@ class TransactionCoordinator:
         if producer_id >= 0 and (producer_id != txn.producer_id or epoch not in (txn.epoch, txn.epoch - 1)):
             raise ProducerFencedError(f"{transactional_id} belongs to producer {txn.producer_id} epoch {txn.epoch}")
         txn.timeout_ms = timeout_ms
+        if 0 <= epoch < txn.epoch:
+            # The same request again: its first answer was lost.
+            return txn.producer_id, txn.epoch
         if txn.state is TxnState.ONGOING:
             self._bump(txn)
             self._finish(txn, committed=False)
@@ -119,19 +122,29 @@ class TransactionCoordinator:
         txn.groups.add(group_id)
 
     def verify_write(
-        self, transactional_id: str | None, producer_id: int, epoch: int, partition: Partition, *, add: bool
+        self,
+        transactional_id: str | None,
+        producer_id: int,
+        epoch: int,
+        partition: Partition,
+        *,
+        add: bool,
+        not_part_of_it: type[BrokerError],
     ) -> None:
-        """Let a producer write to a partition within its transaction; ``add``: the write makes it part of it."""
+        """Let a producer write to a partition within its transaction; ``add``: the write makes it part of it.
+
+        ``not_part_of_it`` is the error that the client knows for a partition that was not added before.
+        """
         txn = self._by_producer_id.get(producer_id)
         if txn is None or transactional_id not in (None, txn.transactional_id):
-            raise InvalidTxnStateError(f"producer {producer_id} has no transaction {transactional_id}")
+            raise InvalidProducerIdMappingError(f"producer {producer_id} does not belong to {transactional_id}")
         if epoch != txn.epoch:
             raise InvalidProducerEpochError(f"producer {producer_id} is at epoch {txn.epoch}, not {epoch}")
         if add:
             self._begin(txn)
             txn.partitions[partition] = None
         elif txn.state is not TxnState.ONGOING or partition not in txn.partitions:
-            raise InvalidTxnStateError(
+            raise not_part_of_it(
                 f"{partition.topic.name}-{partition.index} is not part of a transaction of {transactional_id}"
             )
 
@@ -209,7 +222,6 @@ class TransactionCoordinator:
         self._offsets_decided(txn.producer_id, committed)
         txn.partitions.clear()
         txn.groups.clear()
-        txn.started_ms = -1
         if txn.timer is not None:
             txn.timer.cancel()
             txn.timer = None

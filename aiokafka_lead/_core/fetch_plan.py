@@ -111,14 +111,13 @@ class FetchPlanner:
     def place(self, snapshot: ClusterSnapshot, now: float) -> None:
         """Have each touched partition, and each whose time has come, fetched from the right broker, or not at all."""
         timers = self._timers
-        touched = self._positions.touched
+        positions = self._positions
         while timers and timers[0][0] <= now:
             state = heapq.heappop(timers)[2]
             state.timer_at = 0.0
-            touched[state] = None
-        while touched:
-            state = next(iter(touched))
-            del touched[state]
+            positions.touched[state] = None
+        touched, positions.touched = positions.touched, {}
+        for state in touched:
             self._move(state, self._home(state, snapshot, now))
 
     def _home(self, state: PartitionState, snapshot: ClusterSnapshot, now: float) -> int | None:

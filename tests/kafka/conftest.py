@@ -25,26 +25,52 @@ from .harness import (
 _HERE = Path(__file__).parent
 _TIMEOUT_S = 240
 _NO_JAVA = "no real Apache Kafka here"
-_clusters: list[KafkaCluster] = []
+_CLUSTERS = ("kafka_oldest", "kafka_first_with_producer_ids", "kafka_old", "kafka")
+"""The fixtures that are clusters, in the order in which their tests run."""
+_running: dict[str, KafkaCluster] = {}
+_last_test: dict[str, str] = {}
+"""By cluster: the test after which nobody needs it."""
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark everything in this folder ``kafka``, and give it the time that starting a cluster may take."""
-    for item in items:
-        if _HERE in item.path.parents:
-            item.add_marker(pytest.mark.kafka)
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
+    """Mark everything in this folder ``kafka``, give it the time that a cluster takes, and go cluster by cluster."""
+    places = [index for index, item in enumerate(items) if _HERE in item.path.parents]
+    ours = sorted((items[index] for index in places), key=lambda item: _CLUSTERS.index(_cluster_of(item) or "kafka"))
+    for index, item in zip(places, ours, strict=True):
+        items[index] = item
+        item.add_marker(pytest.mark.kafka)
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
+        cluster = _cluster_of(item)
+        if cluster is not None:
+            _last_test[cluster] = item.nodeid
+
+
+def _cluster_of(item: pytest.Item) -> str | None:
+    """The cluster that a test uses, by its fixtures or as a parameter of `any_kafka`."""
+    assert isinstance(item, pytest.Function)
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return next((name for name in _CLUSTERS if name in item.fixturenames or name in parameters), None)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Stop a cluster after its last test: idle brokers take processor time from the tests of the others."""
+    for name, test in _last_test.items():
+        if test == item.nodeid and name in _running:
+            _running[name].stop()
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     """Say aloud how many tests did not run for want of Java or Maven."""
-    skipped = [
-        str(report.longrepr) for report in terminalreporter.stats.get("skipped", ()) if _NO_JAVA in str(report.longrepr)
+    reasons = [
+        report.longrepr[2].partition(f"{_NO_JAVA}: ")[2]
+        for report in terminalreporter.stats.get("skipped", ())
+        if isinstance(report.longrepr, tuple) and _NO_JAVA in report.longrepr[2]
     ]
-    if skipped:
-        why = skipped[0].partition(f"{_NO_JAVA}: ")[2].rstrip("')")
-        text = f"{len(skipped)} tests against a real Apache Kafka were SKIPPED: {why}"
+    if reasons:
+        text = f"{len(reasons)} tests against a real Apache Kafka were SKIPPED: {reasons[0]}"
         terminalreporter.write_sep("!", text, red=True, bold=True)
 
 
@@ -53,13 +79,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Show what the brokers had to say when a test of this folder fails."""
     report = yield
     if report.failed and _HERE in item.path.parents:
-        for cluster in _clusters:
+        for cluster in _running.values():
             for node_id in cluster.node_ids:
                 report.sections.append((f"Kafka {cluster.release}, log of node {node_id}", cluster.log(node_id)))
     return report
 
 
-def _session_cluster(release: Release, *, brokers: int, secure: bool = False) -> Iterator[KafkaCluster]:
+def _session_cluster(name: str, release: Release, *, brokers: int, secure: bool = False) -> Iterator[KafkaCluster]:
     try:
         require_java()
     except JavaUnavailableError as error:
@@ -68,40 +94,40 @@ def _session_cluster(release: Release, *, brokers: int, secure: bool = False) ->
             pytest.fail(f"CI needs a real Apache Kafka: {error}")
         pytest.skip(f"{_NO_JAVA}: {error}")
     cluster = KafkaCluster(release, brokers=brokers, secure=secure)
-    _clusters.append(cluster)
+    _running[name] = cluster
     try:
         cluster.start()
         yield cluster
     finally:
-        _clusters.remove(cluster)
+        del _running[name]
         cluster.stop()
 
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaCluster]:
     """Three brokers of the newest release, with all four listeners."""
-    yield from _session_cluster(NEWEST, brokers=3, secure=True)
+    yield from _session_cluster("kafka", NEWEST, brokers=3, secure=True)
 
 
 @pytest.fixture(scope="session")
 def kafka_old() -> Iterator[KafkaCluster]:
     """Three brokers of the last release line without leader hints (KIP-951)."""
-    yield from _session_cluster(OLD, brokers=3)
+    yield from _session_cluster("kafka_old", OLD, brokers=3)
 
 
 @pytest.fixture(scope="session")
 def kafka_first_with_producer_ids() -> Iterator[KafkaCluster]:
     """One broker of the oldest release whose KRaft supports idempotent producers."""
-    yield from _session_cluster(FIRST_WITH_PRODUCER_IDS, brokers=1)
+    yield from _session_cluster("kafka_first_with_producer_ids", FIRST_WITH_PRODUCER_IDS, brokers=1)
 
 
 @pytest.fixture(scope="session")
 def kafka_oldest() -> Iterator[KafkaCluster]:
     """One broker of the oldest release with KRaft."""
-    yield from _session_cluster(OLDEST, brokers=1)
+    yield from _session_cluster("kafka_oldest", OLDEST, brokers=1)
 
 
-@pytest.fixture(scope="session", params=["kafka", "kafka_old", "kafka_first_with_producer_ids", "kafka_oldest"])
+@pytest.fixture(scope="session", params=_CLUSTERS)
 def any_kafka(request: pytest.FixtureRequest) -> KafkaCluster:
     """Each release in turn."""
     cluster: KafkaCluster = request.getfixturevalue(request.param)

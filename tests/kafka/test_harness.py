@@ -74,7 +74,7 @@ def test_nothing_outlives_the_run() -> None:
         "from tests.kafka.harness.processes import Processes\n"
         "processes = Processes()\n"
         "with open(processes.folder / 'log', 'wb') as log:\n"
-        "    child = processes.start(['sleep', '600'], log=log)\n"
+        "    child = processes.start([sys.executable, '-c', 'import time; time.sleep(600)'], log=log)\n"
         "print(child.pid, processes.folder, flush=True)\n"
         "time.sleep(600)\n"
     )

@@ -68,6 +68,7 @@ class KafkaCluster:
             "-Xshare:auto",
             *([] if optimise else ["-XX:TieredStopAtLevel=1"]),
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.clients.NetworkClient=error",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
         ]
@@ -85,7 +86,7 @@ class KafkaCluster:
         self.wait_for_brokers()
 
     def stop(self) -> None:
-        """Kill every node and remove all data; nothing is left afterwards."""
+        """Kill every node and remove all data; nothing is left afterwards. May be called again."""
         self._processes.close()
         self._ports.close()
         self._running.clear()

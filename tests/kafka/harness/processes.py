@@ -67,7 +67,7 @@ class Processes:
                 self._tell(f"-{process.pid}")
 
     def close(self) -> None:
-        """Kill everything that still runs and remove the folder."""
+        """Kill everything that still runs and remove the folder. May be called again."""
         with self._lock:
             left = list(self._running.values())
         for process in left:

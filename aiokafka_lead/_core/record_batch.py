@@ -112,20 +112,9 @@ class RecordBatch(Generic[K, V]):
         Columns: ``offset`` int64, ``timestamp`` timestamp[ms, UTC] (null where there is none), ``key`` and ``value``
         binary, ``headers`` list of struct of ``key`` string and ``value`` binary.
         """
-        import pyarrow as pa
+        from .._records.arrow import to_arrow
 
-        header = pa.struct([("key", pa.string()), ("value", pa.binary())])
-        timestamps = [None if t < 0 else t for t in self.timestamps_ms]
-        headers = [[{"key": key, "value": value} for key, value in headers] for headers in self.headers]
-        return pa.record_batch(
-            {
-                "offset": pa.array(self.offsets, pa.int64()),
-                "timestamp": pa.array(timestamps, pa.timestamp("ms", tz="UTC")),
-                "key": pa.array(self._columns.keys, pa.binary()),
-                "value": pa.array(self._columns.values, pa.binary()),
-                "headers": pa.array(headers, pa.list_(header)),
-            }
-        )
+        return to_arrow(self._columns)
 
     def _deserialized(
         self, column: list[bytes | None], deserializer: Callable[[bytes], Any] | None, part: str

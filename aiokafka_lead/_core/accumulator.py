@@ -62,8 +62,8 @@ class Accumulator:
         self.nodes = NodeAvailability(config.partitioner_availability_timeout_ms / 1000)
         self.retry = RetryPolicy(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self.expiry = Expiry(config.delivery_timeout_ms / 1000)
-        self.sealed_unseen = 0
-        """Batches that became full since the sender looked: whoever sends without ever suspending should let it."""
+        self.unseen_bytes = 0
+        """Bytes of the batches that became full since the sender looked."""
         self.pending = 0
         """Batches neither acknowledged nor failed."""
         self._chooser = StickyChooser(config.partitioner_adaptive_partitioning_enable, self.nodes, rng)
@@ -200,7 +200,7 @@ class Accumulator:
         if topic.sticky is queue and topic.sticky_bytes * 2 >= self.batch_size:
             topic.sticky = None  # it had its share, even if the last record did not quite fit
         _seal(batch)
-        self.sealed_unseen += 1
+        self.unseen_bytes += batch.size_bytes
         self.schedule.evaluate(queue, now)
 
     # --- batches out --------------------------------------------------------------------------------------------------

@@ -20,6 +20,11 @@ from .sender import Sender
 __all__ = ["PreparedRecord", "RecordIntake"]
 
 
+YIELD_AFTER_BYTES = 128 * 1024
+"""As much is taken in one go, without giving the sender its turn: about a millisecond's worth. The larger this is, the
+more partitions a request carries."""
+
+
 class PreparedRecord(NamedTuple):
     """A record whose arguments were checked and serialized."""
 
@@ -46,12 +51,19 @@ class RecordIntake:
         self._partitioner = config.partitioner
         self._max_block_s = config.max_block_ms / 1000
 
-    def put(self, record: PreparedRecord, granted: bool = False) -> Delivery | None:
-        """Take the record now; None when its topic is not known, or memory is short and none has been granted."""
+    def put(self, record: PreparedRecord) -> Delivery | None:
+        """Take the record now; None when its topic is not known, or memory is short."""
+        buffer = self._accumulator.topic(record.topic)
+        return None if buffer is None else self._put(buffer, record, granted=False)
+
+    def put_or_hold(self, record: PreparedRecord) -> Delivery | None:
+        """Take the record now, also if its topic is not known yet; None when memory is short."""
+        buffer = self._accumulator.topic(record.topic)
+        return self._sender.hold(*record) if buffer is None else self._put(buffer, record, granted=False)
+
+    def _put(self, buffer: TopicBuffer, record: PreparedRecord, granted: bool) -> Delivery | None:
+        """Take the record now; None when memory is short and none has been granted."""
         accumulator = self._accumulator
-        buffer = accumulator.topic(record.topic)
-        if buffer is None:
-            return None
         _, timestamp_ms, key, value, partition, headers = record
         partition = accumulator.chosen_partition(buffer, key, partition)
         delivery = None
@@ -64,42 +76,47 @@ class RecordIntake:
             )
         return delivery
 
-    def put_or_hold(self, record: PreparedRecord) -> Delivery | None:
-        """Take the record now, also if its topic is not known yet; None when memory is short."""
-        delivery = self.put(record)
-        if delivery is None and self._accumulator.topic(record.topic) is None:
-            return self._sender.hold(*record)
-        return delivery
-
     async def put_when_possible(self, record: PreparedRecord) -> Delivery:
         """Take the record as soon as its topic is known and there is memory, within ``max_block_ms``.
 
         Never suspends after the record was taken, so that a cancelled call has not taken it.
         """
-        deadline = time.monotonic() + self._max_block_s
-        if self._accumulator.sealed_unseen:
+        accumulator = self._accumulator
+        if accumulator.unseen_bytes >= YIELD_AFTER_BYTES:
             # Whoever never waits for anything would fill the memory before the sender gets its turn.
             await anyio.lowlevel.checkpoint()
+            self._check()
+        buffer = accumulator.topic(record.topic)
+        if buffer is not None and record.partition < buffer.count:
+            delivery = self._put(buffer, record, granted=False)
+            if delivery is not None:
+                return delivery
+        return await self._wait_and_put(record)
+
+    async def _wait_and_put(self, record: PreparedRecord) -> Delivery:
+        accumulator = self._accumulator
+        deadline = time.monotonic() + self._max_block_s
         claim: MemoryClaim | None = None
         try:
             while True:
-                self._check()
-                buffer = self._accumulator.topic(record.topic)
+                buffer = accumulator.topic(record.topic)
                 if buffer is None:
                     await self._metadata.topic(record.topic, _left_ms(deadline))
                     self._check()
-                    buffer = self._accumulator.topic(record.topic)
-                if buffer is not None and record.partition >= buffer.count:
-                    await self._look_for_partition(record, buffer, deadline)
-                delivery = self.put(record, granted=claim is not None)
-                if delivery is not None:
-                    return delivery
-                if claim is None and buffer is not None:
-                    size = self._accumulator.record_size(record.key, record.value, record.headers)
-                    claim = await self._sender.reserve(size, max(0.0, deadline - time.monotonic()))
+                    buffer = accumulator.topic(record.topic)
+                if buffer is not None:
+                    if record.partition >= buffer.count:
+                        await self._look_for_partition(record, buffer, deadline)
+                    delivery = self._put(buffer, record, granted=claim is not None)
+                    if delivery is not None:
+                        return delivery
+                    if claim is None:
+                        size = accumulator.record_size(record.key, record.value, record.headers)
+                        claim = await self._sender.reserve(size, max(0.0, deadline - time.monotonic()))
+                    self._check()
         finally:
             if claim is not None:
-                self._accumulator.memory.release(claim)
+                accumulator.memory.release(claim)
 
     async def _look_for_partition(self, record: PreparedRecord, buffer: TopicBuffer, deadline: float) -> None:
         """The topic may have got more partitions since metadata was fetched: look once."""
@@ -147,9 +164,7 @@ class RecordIntake:
     async def _put_one(self, batch: DeliveryBatch, record: PreparedRecord, left: int) -> bool:
         """Take one of many; whether to go on. What keeps it out keeps out the ``left - 1`` behind it as well."""
         try:
-            delivery = self.put(record) if not self._accumulator.sealed_unseen else None
-            if delivery is None:
-                delivery = await self.put_when_possible(record)
+            delivery = await self.put_when_possible(record)
         except MessageTooLargeError as error:
             batch.add_failed(error)
             return True

@@ -214,7 +214,7 @@ class Sender:
         now = time.monotonic()
         self._working = True
         try:
-            accumulator.sealed_unseen = 0
+            accumulator.unseen_bytes = 0
             accumulator.schedule.poll(now)
             self._resolver.expire(now)
             more = False

@@ -213,9 +213,9 @@ async def test_cancelled_block_closes_the_producer(cluster: EmbeddedCluster) -> 
 
 
 async def test_sends_that_never_wait_do_not_starve_the_sender(cluster: EmbeddedCluster) -> None:
-    async with Producer(cluster.bootstrap_servers, batch_size=500) as producer:
+    async with Producer(cluster.bootstrap_servers, buffer_memory=8_000_000) as producer:
         first = await producer.send("events", b"x" * 100, partition=0)
-        for _ in range(5000):
+        for _ in range(20_000):
             await producer.send("events", b"x" * 100, partition=0)
         assert first.done
         assert producer.metrics().buffer_waits == 0

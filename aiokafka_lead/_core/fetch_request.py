@@ -8,11 +8,14 @@ from typing import NamedTuple
 from .._wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from .fetch_session import SessionRequest
 
-__all__ = ["FIRST_VERSION_WITH_DIVERGING_EPOCH", "FetchOptions", "fetch_request"]
+__all__ = ["FIRST_VERSION_WITH_DIVERGING_EPOCH", "FetchOptions", "fetch_request", "wait_beside_ms"]
 
 
 FIRST_VERSION_WITH_DIVERGING_EPOCH = 12
 """From here on the broker compares the epoch of the last record that was fetched with its log (KIP-595)."""
+
+
+SHORTEST_BESIDE_MS = 10
 
 
 class FetchOptions(NamedTuple):
@@ -23,6 +26,15 @@ class FetchOptions(NamedTuple):
     max_partition_fetch_bytes: int
     read_committed: bool
     client_rack: str | None
+
+
+def wait_beside_ms(fetch_max_wait_ms: int) -> int:
+    """How long a broker may hold a request beside its session.
+
+    Short, since the next partition that becomes fetchable there has no third way to go; they all join the session when
+    its own request comes back.
+    """
+    return min(fetch_max_wait_ms, max(SHORTEST_BESIDE_MS, fetch_max_wait_ms // 12))
 
 
 def fetch_request(session: SessionRequest, options: FetchOptions, max_bytes: int, version: int) -> FetchRequest:

@@ -13,7 +13,7 @@ from .._core.backoff import Backoff
 from .._core.consumer_metrics import ConsumerCounters
 from .._core.fetch_answer import AnswerReader
 from .._core.fetch_plan import FetchPlanner, PlannedFetch
-from .._core.fetch_request import FetchOptions, fetch_request
+from .._core.fetch_request import FetchOptions, fetch_request, wait_beside_ms
 from .._core.fetch_session import SessionRequest
 from .._core.metadata_types import ClusterSnapshot
 from .._core.positions import Positions
@@ -52,6 +52,7 @@ class Fetcher:
         self._answers = answers
         self._keeper = keeper
         self._options = options
+        self._options_beside = options._replace(fetch_max_wait_ms=wait_beside_ms(options.fetch_max_wait_ms))
         self._counters = counters
         self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
         self._refusals: dict[int, int] = {}
@@ -144,7 +145,8 @@ class Fetcher:
             planned = self._planner.plan(node_id, version, self._client.metadata.snapshot, now, beside=beside)
             if planned is None:
                 return
-            request = fetch_request(planned.request, self._options, planned.max_bytes, planned.version)
+            options = self._options_beside if beside else self._options
+            request = fetch_request(planned.request, options, planned.max_bytes, planned.version)
             connection.submit(request, partial(self._done, planned), version=planned.version)
         except KafkaError as error:
             if planned is not None:

@@ -1,0 +1,336 @@
+"""A consumer's policy against brokers that move leaders, die, forget sessions and lag, on virtual time from one seed.
+
+The brokers here share one true log per partition. What they disagree on is who leads: each learns of an election after
+a delay of its own, as real ones do. Nothing here waits: events lie in a heap, and the clock jumps to the next one.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from uuid import UUID
+
+from aiokafka_lead._core.fetch_plan import FetchLimits, PlannedFetch
+from aiokafka_lead._core.fetch_request import wait_beside_ms
+from aiokafka_lead._core.fetch_session import PartitionFetch
+from aiokafka_lead._core.metadata_types import Broker, ClusterSnapshot, LeaderHint, PartitionMetadata, TopicMetadata
+from aiokafka_lead._core.positions import PartitionState
+from aiokafka_lead._wire.messages.fetch import FetchResponse, PartitionData
+from aiokafka_lead.types import TopicPartition
+
+from .fetch_world import World, batch, data, response
+
+TOPIC_ID = UUID(int=42)
+NOT_LEADER, FENCED, UNKNOWN_EPOCH, OUT_OF_RANGE = 6, 74, 75, 1
+SESSION_NOT_FOUND, BAD_SESSION_EPOCH = 70, 71
+LONG_POLL_MS = 500
+LIMITS = FetchLimits(3000, 1000)
+LARGEST_BATCH = 400
+
+
+class Log:
+    """One partition: its batches, and its leader."""
+
+    def __init__(self, leader: int) -> None:
+        self.batches: list[tuple[int, int, bytes]] = []
+        """First offset, offset behind the last, bytes."""
+        self.end = 0
+        self.leader = leader
+        self.epoch = 0
+        self.known: dict[int, tuple[int, int]] = {}
+        """(leader, epoch) as each broker knows it, where that is not the truth yet."""
+
+    def learn(self, broker: int) -> None:
+        """A broker hears of the election."""
+        self.known.pop(broker, None)
+
+    def append(self, records: int) -> None:
+        self.batches.append((self.end, self.end + records, batch(self.end, [b"v" * 20] * records, epoch=self.epoch)))
+        self.end += records
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        found = b""
+        for _, end, content in self.batches:
+            if end > offset:
+                if found and len(found) + len(content) > max_bytes:
+                    break
+                found += content
+        return found
+
+    def seen_by(self, broker: int) -> tuple[int, int]:
+        return self.known.get(broker, (self.leader, self.epoch))
+
+
+class Node:
+    """A broker: whether it runs, and the sessions that it remembers."""
+
+    def __init__(self) -> None:
+        self.running = True
+        self.sessions: dict[int, tuple[int, dict[TopicPartition, PartitionFetch]]] = {}
+
+
+class Simulation:
+    """One run; equal seeds give equal runs."""
+
+    def __init__(self, seed: int, partitions: int = 4, brokers: int = 3) -> None:
+        self.rng = random.Random(seed)
+        self.tps = [TopicPartition("t", index) for index in range(partitions)]
+        self.nodes = {node_id: Node() for node_id in range(1, brokers + 1)}
+        self.logs = {tp: Log(1 + index % brokers) for index, tp in enumerate(self.tps)}
+        self.events: list[tuple[float, int, Callable[[], None]]] = []
+        self.ids = count(1)
+        self.world = World(*self.tps, limits=LIMITS, reset_policy=None)
+        self.world.snapshot = self.truth()
+        self.expected = dict.fromkeys(self.tps, 0)
+        """The offset that the application must get next from each partition."""
+        self.requests = 0
+        self.most_bytes = 0
+        self.refresh_at: float | None = None
+        self.calm = False
+        """No more accidents."""
+        self.hints = 0.8
+        """How often a broker that refuses says who leads."""
+
+    # --- the machine -------------------------------------------------------------------------------------------------
+
+    def later(self, delay: float, event: Callable[[], None]) -> None:
+        heapq.heappush(self.events, (self.world.now + delay, next(self.ids), event))
+
+    def run(self, seconds: float, done: Callable[[], bool] | None = None) -> bool:
+        """Let time pass; True when ``done`` became true meanwhile."""
+        end = self.world.now + seconds
+        while True:
+            self.step()
+            if done is not None and done():
+                return True
+            wake_at = self.world.planner.next_time(self.world.now)
+            next_event = self.events[0][0] if self.events else end
+            now = min(next_event, end if wake_at is None else wake_at, end)
+            self.world.now = max(self.world.now, now)
+            if self.world.now >= end:
+                return False
+            while self.events and self.events[0][0] <= self.world.now:
+                heapq.heappop(self.events)[2]()
+
+    def step(self) -> None:
+        """What the fetcher does when it is woken."""
+        world = self.world
+        for planned in world.plan():
+            self.requests += 1
+            self.send(planned)
+        if world.planner.leaderless:
+            self.refresh()
+        if world.planner.starved and world.prefetch.chunk() is None:
+            world.planner.make_room(None)
+        self.most_bytes = max(self.most_bytes, world.prefetch.total_bytes)
+
+    # --- metadata ----------------------------------------------------------------------------------------------------
+
+    def truth(self, leaders: dict[TopicPartition, tuple[int, int]] | None = None) -> ClusterSnapshot:
+        view = leaders or {tp: (log.leader, log.epoch) for tp, log in self.logs.items()}
+        rows = tuple(PartitionMetadata("t", tp.partition, *view[tp], (1, 2, 3), (1, 2, 3)) for tp in self.tps)
+        brokers = {node_id: Broker(node_id, f"host{node_id}", 9092) for node_id in self.nodes}
+        topics = {"t": TopicMetadata("t", TOPIC_ID, partitions=rows)}
+        return ClusterSnapshot(next(self.ids), brokers=brokers, topics=topics, topic_names={TOPIC_ID: "t"})
+
+    def refresh(self) -> None:
+        """Ask for metadata, unless that is under way; it may come from a broker that lags."""
+        if self.refresh_at is not None:
+            return
+        asked = self.rng.choice(list(self.nodes))
+        self.refresh_at = self.world.now
+
+        def arrive() -> None:
+            self.refresh_at = None
+            view = {}
+            for tp, log in self.logs.items():
+                told, cached = log.seen_by(asked), self.world.snapshot.leader(*tp)
+                view[tp] = told if told[1] >= cached[1] else cached
+            self.world.learn(self.truth(view))
+
+        self.later(self.rng.uniform(0.02, 0.1), arrive)
+
+    def hint(self, hints: list[LeaderHint]) -> None:
+        view = {tp: self.world.snapshot.leader(*tp) for tp in self.tps}
+        for hint in hints:
+            tp = TopicPartition(hint.topic, hint.partition)
+            if hint.leader_id >= 0 and hint.leader_epoch > view[tp][1]:
+                view[tp] = (hint.leader_id, hint.leader_epoch)
+        self.world.learn(self.truth(view))
+
+    # --- brokers -----------------------------------------------------------------------------------------------------
+
+    def send(self, planned: PlannedFetch) -> None:
+        if not self.nodes[planned.node_id].running or (not self.calm and self.rng.random() < 0.03):
+            self.later(self.rng.uniform(0.001, 0.05), lambda: self.lost(planned))
+        else:
+            wait_s = wait_beside_ms(LONG_POLL_MS) / 1000 if planned.beside else LONG_POLL_MS / 1000
+            self.later(self.rng.uniform(0.0005, 0.01), lambda: self.arrive(planned, self.world.now + wait_s))
+
+    def lost(self, planned: PlannedFetch) -> None:
+        """The connection broke; whether the broker got the request is anybody's guess."""
+        if self.rng.random() < 0.5:
+            self.session_of(planned)
+        for state in self.world.planner.failed(planned):
+            state.read_from_leader()
+        self.refresh()
+        if not planned.beside:
+            self.world.planner.wait(planned.node_id, self.world.now + 0.05)  # the reconnect backoff
+
+    def session_of(self, planned: PlannedFetch) -> tuple[int, int, dict[TopicPartition, PartitionFetch]]:
+        """(error, session id, what to read), as KIP-227 says."""
+        node, request = self.nodes[planned.node_id], planned.request
+        if request.epoch in (0, -1):
+            node.sessions.pop(request.session_id, None)
+            session_id = 0
+            if request.epoch == 0 and self.rng.random() < 0.9:
+                session_id = next(self.ids)
+                node.sessions[session_id] = (1, dict(request.send))
+            return 0, session_id, dict(request.send)
+        if request.session_id not in node.sessions:
+            return SESSION_NOT_FOUND, 0, {}
+        epoch, known = node.sessions[request.session_id]
+        if epoch != request.epoch:
+            return BAD_SESSION_EPOCH, 0, {}
+        for use in request.forget:
+            known.pop(use.tp, None)
+        known.update(request.send)
+        node.sessions[request.session_id] = (epoch + 1, known)
+        return 0, request.session_id, known
+
+    def arrive(self, planned: PlannedFetch, until: float) -> None:
+        """The request is at the broker."""
+        if not self.nodes[planned.node_id].running:
+            self.lost(planned)
+            return
+        error, session_id, wanted = self.session_of(planned)
+        if error:
+            self.reply(planned, response(session_id=session_id, error=error))
+        else:
+            self.poll(planned, session_id, wanted, until)
+
+    def poll(
+        self, planned: PlannedFetch, session_id: int, wanted: dict[TopicPartition, PartitionFetch], until: float
+    ) -> None:
+        """Answer with records or errors, or when the long poll is over."""
+        if not self.nodes[planned.node_id].running:
+            self.lost(planned)
+            return
+        left = planned.max_bytes
+        rows: list[PartitionData] = []
+        for tp, asked in wanted.items():
+            row = self.read(planned.node_id, tp, asked, left)
+            left -= len(row.records or b"")
+            if row.error_code or row.records or planned.request.epoch in (0, -1):
+                rows.append(row)
+        if any(row.error_code or row.records for row in rows) or self.world.now >= until:
+            found = response(*rows, session_id=session_id, endpoints=self.nodes, topic_id=TOPIC_ID)
+            self.later(self.rng.uniform(0.0005, 0.005), lambda: self.reply(planned, found))
+        else:
+            self.later(0.01, lambda: self.poll(planned, session_id, wanted, until))
+
+    def read(self, node_id: int, tp: TopicPartition, asked: PartitionFetch, left: int) -> PartitionData:
+        log = self.logs[tp]
+        leader, epoch = log.seen_by(node_id)
+        if asked.leader_epoch > epoch:
+            return data(tp.partition, error=UNKNOWN_EPOCH)
+        if asked.leader_epoch < epoch or leader != node_id:
+            code = FENCED if leader == node_id else NOT_LEADER
+            named = (leader, epoch) if self.rng.random() < self.hints else (-1, -1)
+            return data(tp.partition, error=code, leader=named)
+        if asked.fetch_offset > log.end:
+            return data(tp.partition, error=OUT_OF_RANGE)
+        found = log.read(asked.fetch_offset, min(left, LIMITS.max_partition_fetch_bytes)) if left > 0 else b""
+        return data(tp.partition, found, high_watermark=log.end)
+
+    def reply(self, planned: PlannedFetch, found: FetchResponse) -> None:
+        """The answer is at the client."""
+        world = self.world
+        outcome = world.answer(planned, found)
+        if outcome.missing or found.error_code:
+            world.planner.wait(planned.node_id, world.now + 0.02)
+        if outcome.hints:
+            self.hint(outcome.hints)
+        if outcome.refresh:
+            self.refresh()
+
+    # --- what happens ------------------------------------------------------------------------------------------------
+
+    def accidents(self) -> None:
+        """From now on: elections, deaths, forgotten sessions, until it is calm."""
+        if self.calm:
+            return
+        what = self.rng.random()
+        if what < 0.6:
+            self.elect(self.rng.choice(self.tps))
+        elif what < 0.8:
+            node_id = self.rng.choice(list(self.nodes))
+            self.nodes[node_id].running = False
+            for tp, log in self.logs.items():
+                if log.leader == node_id:
+                    self.elect(tp)
+            self.later(self.rng.uniform(0.05, 1.5), lambda: self.restart(node_id))
+        else:
+            self.rng.choice(list(self.nodes.values())).sessions.clear()
+        self.later(self.rng.expovariate(6), self.accidents)
+
+    def elect(self, tp: TopicPartition) -> None:
+        log = self.logs[tp]
+        for node_id in self.nodes:
+            log.known.setdefault(node_id, (log.leader, log.epoch))
+            self.later(self.rng.uniform(0, 0.06), partial(log.learn, node_id))
+        running = [node_id for node_id, node in self.nodes.items() if node.running and node_id != log.leader]
+        log.leader = self.rng.choice(running or list(self.nodes))
+        log.epoch += 1
+
+    def restart(self, node_id: int) -> None:
+        self.nodes[node_id].running = True
+        self.nodes[node_id].sessions.clear()
+
+    def produce(self) -> None:
+        self.logs[self.rng.choice(self.tps)].append(self.rng.randint(1, 5))
+        if not self.calm:
+            self.later(self.rng.expovariate(150), self.produce)
+
+    def application(self) -> None:
+        """Reads a little, pauses, resumes, seeks."""
+        what = self.rng.random()
+        state = self.world.state(self.rng.choice(self.tps))
+        if self.calm or what < 0.8:
+            self.world.prefetch.resume(state)
+            self.take(self.rng.randint(1, 40))
+        elif what < 0.88:
+            self.world.prefetch.pause(state)
+        elif what < 0.92:
+            self.seek(state)
+        else:
+            taken = self.world.prefetch.batch()
+            if taken is not None:
+                self.got(taken.topic_partition, taken.offsets)
+        self.later(self.rng.expovariate(100), self.application)
+
+    def take(self, limit: int) -> None:
+        while limit > 0:
+            chunk = self.world.prefetch.chunk()
+            if chunk is None:
+                break
+            records = chunk.take(limit)
+            limit -= len(records)
+            self.got(TopicPartition("t", records[0].partition), [record.offset for record in records])
+
+    def seek(self, state: PartitionState) -> None:
+        offset = self.rng.randint(0, self.logs[state.tp].end)
+        self.world.prefetch.drop(state)
+        state.move(offset)
+        self.expected[state.tp] = offset
+
+    def got(self, tp: TopicPartition, offsets: list[int]) -> None:
+        first = self.expected[tp]
+        assert offsets == list(range(first, first + len(offsets))), f"{tp}: expected {first}, got {offsets}"
+        self.expected[tp] = first + len(offsets)
+
+    def all_read(self) -> bool:
+        return all(self.expected[tp] == log.end for tp, log in self.logs.items())

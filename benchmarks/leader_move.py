@@ -1,8 +1,9 @@
 """Every leader moves twice under a steady load: KIP-951's micro-benchmark, scaled to one machine.
 
-``python -m benchmarks leader_move [--real HOST:PORT,...] [--runs 3]``: on the embedded cluster (in a process of its own),
-and on a real one where it is named, with every broker's address. Each client's load is a process of its own, turn by turn
-on the same cluster; beside each, a prober shows how long the brokers had no leader. Writes a table, JSON and an SVG.
+``python -m benchmarks leader_move [--real HOST:PORT,...] [--runs 3]``: on the embedded cluster (in a process of its
+own), and on a real one where it is named, with every broker's address. Each client's load is a process of its own, turn
+by turn on the same cluster; beside each, a prober shows how long the brokers had no leader. Writes a table, JSON and an
+SVG.
 """
 
 from __future__ import annotations
@@ -23,7 +24,12 @@ from aiokafka_lead.admin import NewTopic
 
 from .stats import latency_picture, latency_row, table
 
-CLIENTS = {"lead": "aiokafka_lead", "lead-no-hints": "aiokafka_lead, hints off", "aiokafka": "aiokafka", "confluent": "confluent-kafka"}
+CLIENTS = {
+    "lead": "aiokafka_lead",
+    "lead-no-hints": "aiokafka_lead, hints off",
+    "aiokafka": "aiokafka",
+    "confluent": "confluent-kafka",
+}
 PARTITIONS = 100
 CHUNK = 10
 """Partitions moved at a time."""
@@ -115,7 +121,9 @@ async def compare(title: str, bootstrap: str, options: argparse.Namespace) -> No
         latency_picture(f"{title}: every leader moves twice, {options.rate:g} records/s, acks=all", series)
     )
     name.with_suffix(".json").write_text(
-        json.dumps({client: [{k: v for k, v in r.items() if k != "samples"} for r in rs] for client, rs in runs.items()})
+        json.dumps(
+            {client: [{k: v for k, v in r.items() if k != "samples"} for r in rs] for client, rs in runs.items()}
+        )
     )
 
 
@@ -138,7 +146,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--only-real", action="store_true")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--rate", type=float, default=2000)
-    parser.add_argument("--real-rate", type=float, default=300, help="two cores carry three JVMs, a client and a prober")
+    parser.add_argument("--real-rate", type=float, default=300, help="two cores carry three JVMs, client, prober")
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))
     asyncio.run(run(parser.parse_args(arguments)))

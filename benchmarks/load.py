@@ -14,15 +14,15 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-Send = Callable[[int, bytes, Callable[[bool], None]], "asyncio.Future[None] | None"]
-"""Sends a value to a partition and calls back, from any thread, with whether it was acknowledged."""
+Send = Callable[[int, bytes, Callable[[bool], None]], Awaitable[None]]
+"""Sends a value to a partition, and has the callback told whether it was acknowledged."""
 
 
 @asynccontextmanager
-async def lead(options: argparse.Namespace, *, leader_hint_policy: str = "trust") -> AsyncIterator[object]:
+async def lead(options: argparse.Namespace, *, leader_hint_policy: str = "trust") -> AsyncIterator[Send]:
     from aiokafka_lead import Producer
 
     async with Producer(
@@ -54,7 +54,7 @@ async def lead(options: argparse.Namespace, *, leader_hint_policy: str = "trust"
 
 
 @asynccontextmanager
-async def aiokafka(options: argparse.Namespace) -> AsyncIterator[object]:
+async def aiokafka(options: argparse.Namespace) -> AsyncIterator[Send]:
     from aiokafka import AIOKafkaProducer
 
     producer = AIOKafkaProducer(
@@ -79,7 +79,7 @@ async def aiokafka(options: argparse.Namespace) -> AsyncIterator[object]:
 
 
 @asynccontextmanager
-async def confluent(options: argparse.Namespace) -> AsyncIterator[object]:
+async def confluent(options: argparse.Namespace) -> AsyncIterator[Send]:
     from confluent_kafka import Producer
 
     producer = Producer(
@@ -114,7 +114,7 @@ async def confluent(options: argparse.Namespace) -> AsyncIterator[object]:
         thread.join()
 
 
-CLIENTS = {
+CLIENTS: dict[str, Callable[[argparse.Namespace], AbstractAsyncContextManager[Send]]] = {
     "lead": lead,
     "lead-no-hints": lambda options: lead(options, leader_hint_policy="off"),
     "aiokafka": aiokafka,

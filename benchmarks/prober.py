@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import sys
 import time
@@ -70,7 +71,7 @@ async def run(options: argparse.Namespace) -> list[tuple[float, float]]:
         times.sort()
         gaps += [
             (earlier, (later - earlier) * 1000)
-            for earlier, later in zip(times, times[1:], strict=False)
+            for earlier, later in itertools.pairwise(times)
             if later - earlier > 3 * EVERY_S
         ]
     return sorted(gaps)

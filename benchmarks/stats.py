@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 
@@ -27,7 +27,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
         first, *others = zip(row, widths, strict=True)
         return "| " + " | ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]) + " |"
 
-    rule = "|" + "|".join("-" * (width + 1) + ("-" if column == 0 else ":") for column, width in enumerate(widths)) + "|"
+    dashes = ["-" * (width + 1) + ("-" if column == 0 else ":") for column, width in enumerate(widths)]
+    rule = f"|{'|'.join(dashes)}|"
     return "\n".join([line(cells[0]), rule, *map(line, cells[1:])])
 
 
@@ -41,7 +42,9 @@ _COLOURS = ("#1b7f4d", "#c9871f", "#b3382c", "#4c5fb8", "#777777")
 _WIDTH, _PANEL, _LEFT, _TOP = 920, 150, 70, 40
 
 
-def latency_picture(title: str, series: Mapping[str, Sequence[tuple[float, float]]], marks: Sequence[float] = ()) -> str:
+def latency_picture(
+    title: str, series: Mapping[str, Sequence[tuple[float, float]]], marks: Sequence[float] = ()
+) -> str:
     """An SVG: one panel per client, every sample (seconds, milliseconds) a dot on one logarithmic scale.
 
     ``marks`` are seconds at which something happened; each is a thin vertical line in every panel.
@@ -50,9 +53,9 @@ def latency_picture(title: str, series: Mapping[str, Sequence[tuple[float, float
     highest = max((ms for samples in series.values() for _, ms in samples), default=1.0)
     decades = (-1, max(1, math.ceil(math.log10(max(highest, 1.0)))))
     height = _TOP + len(series) * _PANEL + 30
+    size = f'width="{_WIDTH}" height="{height}"'
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
-        'font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
         f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
         f'<text x="{_LEFT}" y="22" font-size="15" font-weight="bold">{escape(title)}</text>',
     ]
@@ -81,8 +84,8 @@ def latency_picture(title: str, series: Mapping[str, Sequence[tuple[float, float
     return "\n".join(out)
 
 
-def _thinned(samples: Sequence[tuple[float, float]], x: object, y: object) -> list[tuple[str, str]]:
+def _thinned(
+    samples: Sequence[tuple[float, float]], x: Callable[[float], float], y: Callable[[float], float]
+) -> list[tuple[str, str]]:
     """Each dot once: samples that fall on the same half pixel are drawn as one."""
-    assert callable(x)
-    assert callable(y)
     return sorted({(f"{round(x(at) * 2) / 2:g}", f"{round(y(ms) * 2) / 2:g}") for at, ms in samples})

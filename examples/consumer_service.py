@@ -25,6 +25,8 @@ async def serve(servers: str) -> None:
         print(f"reading {TOPIC} from {servers}")
         async for batch in consumer.batches():
             for value in batch.values:
+                if value is None:
+                    continue  # a tombstone
                 order = json.loads(value)
                 totals[order["customer"]] += order["cents"]
             print(f"{batch.topic}-{batch.partition} up to {batch.offsets[-1]}: {dict(totals)}")

@@ -118,11 +118,12 @@ def print_table(tally: Tally, trouble: Trouble) -> None:
     """The outcome."""
     print(f"\n\n{trouble.summary()}\n")
     print(f"{'sent':>10} {'acknowledged':>13} {'consumed':>10} {'lost':>6} {'duplicated':>11}")
-    print(
-        f"{tally.sent:>10,} {tally.acknowledged:>13,} {tally.consumed:>10,} {tally.lost:>6} {tally.duplicated:>11}\n"
-    )
+    print(f"{tally.sent:>10,} {tally.acknowledged:>13,} {tally.consumed:>10,} {tally.lost:>6} {tally.duplicated:>11}\n")
     print(f"{'':<24}{'p50':>9}{'p99':>9}{'p99.9':>9}{'max':>9}  ms")
-    for title, values in (("send to acknowledgement", tally.acknowledged_ms), ("send to consumer", tally.end_to_end_ms)):
+    for title, values in (
+        ("send to acknowledgement", tally.acknowledged_ms),
+        ("send to consumer", tally.end_to_end_ms),
+    ):
         ordered = sorted(values)
         row = "".join(f"{percentile(ordered, share):>9.1f}" for share in (0.5, 0.99, 0.999, 1.0))
         print(f"{title:<24}{row}")

@@ -1,7 +1,7 @@
 """A FastAPI app that publishes an event for every order it accepts.
 
-Run it, with a Kafka cluster at BOOTSTRAP_SERVERS (default: localhost:9092; ``python -m aiokafka_lead.testing --port 9092``
-serves one):
+Run it, with a Kafka cluster at BOOTSTRAP_SERVERS (default: localhost:9092; ``python -m aiokafka_lead.testing --port
+9092`` serves one):
 
     pip install aiokafka-lead[fastapi]
     uvicorn examples.fastapi_orders:app
@@ -47,7 +47,9 @@ class Accepted(BaseModel):
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Start the producer with the app and stop it with the app."""
     servers = os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")
-    async with Producer(servers, client_id="orders-api", delivery_timeout_ms=10_000, request_timeout_ms=5_000) as producer:
+    async with Producer(
+        servers, client_id="orders-api", delivery_timeout_ms=10_000, request_timeout_ms=5_000
+    ) as producer:
         app.state.producer = producer
         yield
 
@@ -67,7 +69,10 @@ async def accept(order: Order, producer: Annotated[Producer[bytes, bytes], Depen
     order_id = str(uuid.uuid4())
     try:
         meta = await producer.send_and_wait(
-            TOPIC, order.model_dump_json().encode(), key=order.customer.encode(), headers=[("order-id", order_id.encode())]
+            TOPIC,
+            order.model_dump_json().encode(),
+            key=order.customer.encode(),
+            headers=[("order-id", order_id.encode())],
         )
     except KafkaError as error:
         raise HTTPException(503, f"the order was not stored: {error}") from error

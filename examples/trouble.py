@@ -24,6 +24,7 @@ class Trouble(Protocol):
 
     def summary(self) -> str:
         """What was done in all."""
+        ...
 
     async def __aenter__(self) -> Self: ...
 

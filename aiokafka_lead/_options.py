@@ -1,7 +1,7 @@
 """How an option is described and checked: small functions from (option's name, given value) to the value to keep.
 
-Every check raises `ConfigError` for a value that cannot be used and `ConfigTypeError` for one of the wrong type, and both
-messages begin with the option's name.
+Every check raises `ConfigError` for a value that cannot be used and `ConfigTypeError` for one of the wrong type, and
+both messages begin with the option's name.
 """
 
 from __future__ import annotations

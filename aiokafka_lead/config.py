@@ -1,7 +1,7 @@
 """The options of the clients: what may be given, its defaults, and the frozen result that the engine reads.
 
-Names are aiokafka's where it has the option, else the Java client's in snake case. Defaults are the Java client's (4.x).
-Values are checked when the client is constructed, so a mistake shows before anything is connected.
+Names are aiokafka's where it has the option, else the Java client's in snake case. Defaults are the Java client's
+(4.x). Values are checked when the client is constructed, so a mistake shows before anything is connected.
 """
 
 from __future__ import annotations
@@ -12,9 +12,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypedDict
 
-from ._options import INT32_MAX, boolean, build, function, instance, integer, milliseconds, one_of, option, optional
+from ._options import (
+    INT32_MAX,
+    boolean,
+    build,
+    function,
+    instance,
+    integer,
+    milliseconds,
+    one_of,
+    option,
+    optional,
+    text,
+)
 from ._options import servers as server_list
-from ._options import text
 from .errors import ConfigError, ConfigTypeError
 
 __all__ = [
@@ -155,7 +166,8 @@ class ConsumerOptions(ClientOptions, total=False):
     auto_commit_interval_ms: float
     """How often that is (5000)."""
     auto_offset_reset: str
-    """Where to start without a position: "earliest", "latest", "none" or "by_duration:PT1H" (``"latest"``, KIP-1106)."""
+    """Where to start without a position: "earliest", "latest", "none" or "by_duration:PT1H" (``"latest"``,
+    KIP-1106)."""
     isolation_level: Literal["read_uncommitted", "read_committed"]
     """Whether records of open and aborted transactions are seen (``"read_uncommitted"``)."""
     client_rack: str | None
@@ -234,9 +246,7 @@ class ClientConfig:
     cluster_id_mismatch: Literal["fail", "warn", "adopt"] = option("fail", one_of("fail", "warn", "adopt"))
     leader_hint_policy: Literal["trust", "known_nodes", "off"] = option("trust", one_of("trust", "known_nodes", "off"))
     allow_auto_create_topics: bool = option(True, boolean)
-    security_protocol: SecurityProtocol = option(
-        "PLAINTEXT", one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-    )
+    security_protocol: SecurityProtocol = option("PLAINTEXT", one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
     ssl_context: ssl.SSLContext | None = option(None, optional(instance(ssl.SSLContext, "an ssl.SSLContext")))
     sasl_mechanism: SaslMechanism | None = option(None, optional(one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")))
     sasl_plain_username: str | None = option(None, optional(text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from anyio.abc import TaskGroup
 
 from ._io.brokers import Brokers
 from ._io.connection import Connection, Lane
-from ._io.loop import Host, Waiter, loop_token, spawn_host
+from ._io.loop import Host, Signal, Waiter, in_task, loop_token, spawn_host
 from ._io.metadata_actor import MetadataActor
 from ._wire import Request, Response
 from .config import ClientConfig
@@ -56,6 +57,9 @@ class Client:
         self._host: Host | None = None
         self._tasks: TaskGroup | None = None
         """Open from the moment the host runs until it ends."""
+        self._unspawned: deque[tuple[Callable[..., Awaitable[object]], tuple[Any, ...], str]] = deque()
+        """Tasks that a callback wants to be started."""
+        self._spawn_wanted = Signal()
         self._started: Waiter[None] = Waiter()
         self._running = False
         self._closed = False
@@ -118,6 +122,7 @@ class Client:
         """The host task: everything that runs in the background runs below it."""
         try:
             async with anyio.create_task_group() as self._tasks:
+                self.spawn(self._spawn_for_callbacks, name="kafka spawner")
                 await self._bootstrap()
                 await anyio.sleep_forever()
         finally:
@@ -146,7 +151,20 @@ class Client:
         """Run a task until the client stops; an error that escapes it becomes the client's fatal error."""
         if self._tasks is None:
             raise ClientClosedError if self._closed else NotStartedError
-        self._tasks.start_soon(self._supervise, fn, args, name, name=name)
+        if in_task():
+            self._tasks.start_soon(self._supervise, fn, args, name, name=name)
+        else:
+            # In a protocol's callback anyio cannot tell on which event loop it is.
+            self._unspawned.append((fn, args, name))
+            self._spawn_wanted.set()
+
+    async def _spawn_for_callbacks(self) -> None:
+        """Start the tasks that callbacks want."""
+        while True:
+            await self._spawn_wanted.wait()
+            while self._unspawned:
+                fn, args, name = self._unspawned.popleft()
+                self.spawn(fn, *args, name=name)
 
     def on_fatal(self, listener: Callable[[BaseException], None]) -> None:
         """Call this once, when a background task has failed for good."""

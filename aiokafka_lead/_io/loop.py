@@ -20,7 +20,7 @@ import anyio
 if TYPE_CHECKING:
     import trio
 
-__all__ = ["Host", "Signal", "Waiter", "in_trio", "loop_probes", "loop_token", "sleep_until", "spawn_host"]
+__all__ = ["Host", "Signal", "Waiter", "in_task", "in_trio", "loop_probes", "loop_token", "sleep_until", "spawn_host"]
 
 T = TypeVar("T")
 
@@ -182,6 +182,11 @@ class Signal:
         # A wait that is cancelled while it is being woken leaves the signal set for the next one.
         was_set, self._set = self._set, False
         return was_set
+
+
+def in_task() -> bool:
+    """Whether a task runs this code, and not a callback of asyncio's event loop."""
+    return in_trio() or asyncio.current_task() is not None
 
 
 def loop_token() -> object:

@@ -40,3 +40,17 @@ def test_another_event_loop_is_an_error() -> None:
         await delivery  # type: ignore[misc]
 
     asyncio.run(main())
+
+
+def test_hint_that_needs_a_new_connection_outside_of_anyio() -> None:
+    """The connection is opened in a protocol's callback, where anyio does not see which event loop it is on."""
+
+    async def main() -> None:
+        async with EmbeddedCluster(brokers=2) as cluster:
+            cluster.create_topic("events", replication_factor=2)
+            async with Producer(cluster.bootstrap_servers, linger_ms=0) as producer:
+                await producer.send_and_wait("events", b"v")
+                cluster.move_leader("events", 0, to=2)
+                assert (await producer.send_and_wait("events", b"v")).offset == 1
+
+    asyncio.run(main())

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 
 import anyio
 
+from ..errors import KafkaError
 from .cluster import EmbeddedCluster
 
 
@@ -35,6 +36,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME[:PARTITIONS[:REPLICAS]]",
         help="create a topic; may be repeated",
     )
+    parser.add_argument(
+        "--topic-config",
+        action="append",
+        default=[],
+        type=_config,
+        metavar="NAME=VALUE",
+        help="a config of all topics, e.g. retention.bytes=10000000 and segment.bytes=1000000; may be repeated",
+    )
     parser.add_argument("--no-auto-create", action="store_true", help="do not create topics that clients ask for")
     parser.add_argument("--cluster-id", metavar="ID", help="the cluster's id (default: a random one)")
     parser.add_argument(
@@ -57,6 +66,13 @@ def _topic(text: str) -> tuple[str, int, int | None]:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME[:PARTITIONS[:REPLICAS]]") from None
 
 
+def _config(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
 def _user(text: str) -> tuple[str, str]:
     user, separator, password = text.partition(":")
     if not separator:
@@ -75,6 +91,7 @@ async def serve(arguments: argparse.Namespace) -> None:
         advertised_host=arguments.advertised_host,
         cluster_id=arguments.cluster_id,
         auto_create_topics=not arguments.no_auto_create,
+        topic_configs=dict(arguments.topic_config),
         sasl_users=dict(arguments.sasl_user) or None,
     )
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -93,6 +110,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"cannot listen: {error}", file=sys.stderr)
         return 1
+    except KafkaError as error:
+        print(error, file=sys.stderr)
+        return 2
     return 0
 
 

@@ -38,17 +38,19 @@ class EmbeddedCluster(ClusterControls):
     default free ones; ``racks`` likewise. Clients are told ``advertised_host``, by default ``host``.
 
     Broker options: ``auto_create_topics`` with ``num_partitions`` and ``default_replication_factor`` (default: 3, or
-    the number of brokers when there are fewer); ``sasl_users`` (user to password) demands SASL, with PLAIN and
-    SCRAM; ``ssl_context`` makes the listeners TLS; ``max_versions`` caps APIs (name, number or request class to
-    version, -1 takes the API away), to play older brokers; ``features`` are the finalized ones; ``groups`` the options
-    of consumer groups. ``failover_delay_ms`` is how long a killed broker is taken for alive: then its leaders move.
+    the number of brokers when there are fewer); ``topic_configs`` for all topics, over Kafka's defaults;
+    ``sasl_users`` (user to password) demands SASL, with PLAIN and SCRAM; ``ssl_context`` makes the listeners TLS;
+    ``max_versions`` caps APIs (name, number or request class to version, -1 takes the API away), to play older
+    brokers; ``features`` are the finalized ones; ``groups`` the options of consumer groups. ``failover_delay_ms`` is
+    how long a killed broker is taken for alive: then its leaders move.
 
     ``bootstrap_port`` (0: a free one) opens one more address, `bootstrap_address`, which leads to any broker that runs,
     as a load balancer's or a DNS name's does: it stays when every broker's own address changes.
 
     ``requests`` logs what arrives, the last ``request_log_size`` of it; ``faults`` makes things go wrong.
 
-    Records are kept in memory, and one log serves all replicas of a partition: what is acknowledged is replicated.
+    Records are kept in memory, and one log serves all replicas of a partition: what is acknowledged is replicated. For
+    long runs bound it: ``topic_configs={"retention.bytes": "10000000", "segment.bytes": "1000000"}``.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class EmbeddedCluster(ClusterControls):
         auto_create_topics: bool = True,
         num_partitions: int = 1,
         default_replication_factor: int | None = None,
+        topic_configs: Mapping[str, str] | None = None,
         sasl_users: Mapping[str, str] | None = None,
         ssl_context: ssl.SSLContext | None = None,
         max_versions: Mapping[str | int | type[Request[Any]], int] | None = None,
@@ -89,7 +92,7 @@ class EmbeddedCluster(ClusterControls):
         ]
         self._bootstrap_port = bootstrap_port
         self._wanted_ports = dict(zip(ids, ports or [0] * len(ids), strict=True))
-        state = ClusterState(nodes, cluster_id)
+        state = ClusterState(nodes, cluster_id, topic_configs or {})
         apis = Apis(all_handlers(), FEATURES if features is None else features, sasl=sasl_users is not None)
         apis.max_versions.update(max_versions or {})
         options = BrokerOptions(

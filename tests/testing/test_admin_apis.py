@@ -152,6 +152,20 @@ async def test_topics_are_deleted_and_grown() -> None:
         assert cluster.topic_names() == []
 
 
+async def test_configs_of_all_topics() -> None:
+    async with EmbeddedCluster(brokers=1, topic_configs={"retention.bytes": "5000", "segment.bytes": "14"}) as cluster:
+        cluster.create_topic("t")
+        cluster.create_topic("u", configs={"retention.bytes": "-1"})
+        async with connected(cluster.address(1)) as client:
+            for topic in ("t", "u"):
+                for _ in range(20):
+                    await produce(client, batch(b"x" * 500), topic=topic)
+        assert cluster.start_offset("t") > 5
+        assert cluster.start_offset("u") == 0
+    with pytest.raises(errors.InvalidConfigError):
+        EmbeddedCluster(topic_configs={"retention.bytes": "some"})
+
+
 async def test_configs() -> None:
     async with a_cluster(1) as (cluster, client):
         cluster.create_topic("t", configs={"retention.ms": "1000"})

@@ -35,7 +35,9 @@ def stop(process: subprocess.Popen[str], number: signal.Signals = signal.SIGTERM
 
 
 def test_it_serves_until_it_is_told_to_stop() -> None:
-    process, servers = start("--brokers", "2", "--port", "0", "--topic", "events:6:1", "--topic", "more")
+    process, servers = start(
+        "--brokers", "2", "--port", "0", "--topic", "events:6:1", "--topic", "more", "--topic-config", "retention.ms=5"
+    )
     try:
         assert len(servers.split(",")) == 2
         admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": servers})
@@ -66,3 +68,11 @@ def test_a_port_that_is_taken_is_said(capsys: pytest.CaptureFixture[str]) -> Non
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert main(["--brokers", "1", "--port", str(taken.getsockname()[1])]) == 1
     assert "cannot listen" in capsys.readouterr().err
+
+
+def test_a_wrong_option_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--port", "0", "--topic-config", "retention.bytes=much"]) == 2
+    assert "retention.bytes" in capsys.readouterr().err
+    for wrong in (["--topic", "t:many"], ["--sasl-user", "alice"], ["--topic-config", "retention.bytes"]):
+        with pytest.raises(SystemExit):
+            main(["--port", "0", *wrong])

@@ -30,7 +30,7 @@ from aiokafka_lead._wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from aiokafka_lead.testing import EmbeddedCluster
-from aiokafka_lead.testing._state.configs import TopicConfigs
+from aiokafka_lead.testing._state.configs import TopicConfigs, TopicDefaults
 from aiokafka_lead.testing._state.topics import Partition, Topic
 from aiokafka_lead.testing._state.transactions import TransactionCoordinator, TxnState
 
@@ -59,7 +59,7 @@ def coordinator() -> Coordinator:
 
 @pytest.fixture
 def partition() -> Partition:
-    return Partition(Topic("t", uuid4(), TopicConfigs({})), 0, [1])
+    return Partition(Topic("t", uuid4(), TopicConfigs({}, TopicDefaults({}))), 0, [1])
 
 
 def verify(

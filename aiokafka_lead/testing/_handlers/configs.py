@@ -25,7 +25,7 @@ from ..._wire.messages.incremental_alter_configs import (
 )
 from ...errors import BrokerError, InvalidConfigError, InvalidRequestError, UnknownServerError
 from .._server.context import RequestContext
-from .._state.configs import TOPIC_CONFIGS, ConfigType, TopicConfigs, split_list
+from .._state.configs import TOPIC_CONFIGS, ConfigType, split_list
 from .._state.topics import Topic
 
 _TOPIC = 2
@@ -120,7 +120,7 @@ def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> Alte
         response.responses.append(result)
         try:
             topic = _topic(context, resource.resource_type, resource.resource_name)
-            replaced = TopicConfigs(
+            replaced = topic.configs.replaced(
                 {config.name: config.value for config in resource.configs if config.value is not None}
             )
         except BrokerError as error:

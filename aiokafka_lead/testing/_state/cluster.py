@@ -21,7 +21,7 @@ from ...errors import (
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
-from .configs import TopicConfigs
+from .configs import TopicConfigs, TopicDefaults
 from .coordinators import Coordinators
 from .fetch_sessions import FetchSessions
 from .topics import NO_LEADER, BrokerView, Handover, Partition, PartitionView, Topic, TopicView
@@ -70,9 +70,11 @@ class BrokerNode:
 class ClusterState:
     """Brokers and topics. Changes wake the fetches that wait on the partitions they touch."""
 
-    def __init__(self, nodes: Sequence[BrokerNode], cluster_id: str | None = None) -> None:
+    def __init__(self, nodes: Sequence[BrokerNode], cluster_id: str | None, topic_configs: Mapping[str, str]) -> None:
         self.cluster_id = cluster_id or base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
         self.nodes = {node.node_id: node for node in nodes}
+        # Defaults of the brokers for topics' configs, over Kafka's own.
+        self._topic_defaults = TopicDefaults(topic_configs)
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
         # Called with a topic's name after it was deleted.
@@ -159,7 +161,7 @@ class ClusterState:
         check_topic_name(name)
         if name in self.topics:
             raise TopicAlreadyExistsError(f"Topic '{name}' already exists.")
-        topic = Topic(name, uuid4(), TopicConfigs(configs))
+        topic = Topic(name, uuid4(), TopicConfigs(configs, self._topic_defaults))
         if assignments is None:
             assignments = self._spread(0, partitions, replication_factor)
         self._extend(topic, assignments)

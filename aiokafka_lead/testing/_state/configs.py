@@ -58,10 +58,25 @@ TOPIC_CONFIGS: dict[str, ConfigDefinition] = {
 }
 
 
+class TopicDefaults:
+    """What topics have that do not say otherwise: the brokers' options, over Kafka's defaults."""
+
+    __slots__ = ("_overrides",)
+
+    def __init__(self, overrides: Mapping[str, str]) -> None:
+        for name, value in overrides.items():
+            validate_config(name, value)
+        self._overrides = dict(overrides)
+
+    def get(self, name: str) -> str:
+        return self._overrides.get(name, TOPIC_CONFIGS[name].default)
+
+
 class TopicConfigs:
     """A topic's options: what was set, over the defaults. The ones that appends ask for are plain attributes."""
 
     __slots__ = (
+        "_defaults",
         "compacted",
         "log_append_time",
         "max_message_bytes",
@@ -72,9 +87,10 @@ class TopicConfigs:
         "timestamp_after_max_ms",
     )
 
-    def __init__(self, overrides: Mapping[str, str]) -> None:
+    def __init__(self, overrides: Mapping[str, str], defaults: TopicDefaults) -> None:
         for name, value in overrides.items():
             validate_config(name, value)
+        self._defaults = defaults
         self.overrides = dict(overrides)
         self.max_message_bytes = int(self.get("max.message.bytes"))
         self.min_insync_replicas = int(self.get("min.insync.replicas"))
@@ -85,7 +101,12 @@ class TopicConfigs:
         self.compacted = "compact" in split_list(self.get("cleanup.policy"))
 
     def get(self, name: str) -> str:
-        return self.overrides.get(name, TOPIC_CONFIGS[name].default)
+        value = self.overrides.get(name)
+        return self._defaults.get(name) if value is None else value
+
+    def replaced(self, overrides: Mapping[str, str]) -> TopicConfigs:
+        """Other options over the same defaults."""
+        return TopicConfigs(overrides, self._defaults)
 
     def changed(self, changes: Mapping[str, str | None]) -> TopicConfigs:
         """These options with some set, or back at their default (None)."""
@@ -97,7 +118,7 @@ class TopicConfigs:
                 merged.pop(name, None)
             else:
                 merged[name] = value
-        return TopicConfigs(merged)
+        return self.replaced(merged)
 
 
 def split_list(text: str) -> list[str]:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self
 
 from ._core.consumer_metrics import ConsumerMetrics, PartitionMetrics
-from ._core.positions import PartitionState
+from ._core.partition_state import PartitionState
 from ._core.record_batch import RecordBatch
 from ._core.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, ResetPolicy
 from ._core.subscription import SubscriptionKind

@@ -36,7 +36,8 @@ from .fetch_request import FIRST_VERSION_WITH_DIVERGING_EPOCH
 from .fetch_session import PartitionFetch
 from .fetched import FetchedData
 from .metadata_types import NO_TOPIC_ID, Broker, ClusterSnapshot, LeaderHint
-from .positions import BEYOND_ANY_LOG, Backoffs, FetchState, PartitionState, Positions
+from .partition_state import BEYOND_ANY_LOG, Backoffs, FetchState, PartitionState
+from .positions import Positions
 from .prefetch import Prefetch
 from .reset_policy import ResetPolicy
 

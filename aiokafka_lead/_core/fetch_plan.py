@@ -24,7 +24,8 @@ from ..types import TopicPartition
 from .fetch_request import FIRST_VERSION_WITH_DIVERGING_EPOCH
 from .fetch_session import FetchSession, PartitionFetch, SessionRequest
 from .metadata_types import NO_LEADER, NO_TOPIC_ID, ClusterSnapshot
-from .positions import FetchState, PartitionState, Positions
+from .partition_state import FetchState, PartitionState
+from .positions import Positions
 from .prefetch import Prefetch
 
 __all__ = ["FetchLimits", "FetchPlanner", "PlannedFetch"]

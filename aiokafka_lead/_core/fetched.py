@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from .._records import BatchView, ConsumerRecord, read_batches
 from ..errors import CorruptBatchError, CorruptRecordError, RecordDeserializationError
 from .aborted import AbortedFilter, AbortedTransaction
-from .positions import Position
+from .partition_state import Position
 from .record_batch import RecordBatch
 
 if TYPE_CHECKING:
-    from .positions import PartitionState
+    from .partition_state import PartitionState
 
 __all__ = ["Chunk", "Deserializers", "FetchedData"]
 

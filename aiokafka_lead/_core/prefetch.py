@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import KafkaError
 from ..types import TopicPartition
 from .fetched import Chunk, Deserializers, FetchedData
-from .positions import PartitionState
+from .partition_state import PartitionState
 from .record_batch import RecordBatch
 
 __all__ = ["Prefetch"]

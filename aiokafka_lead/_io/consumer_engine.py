@@ -12,7 +12,8 @@ from .._core.fetch_answer import AnswerOptions, AnswerReader
 from .._core.fetch_plan import FetchLimits, FetchPlanner
 from .._core.fetch_request import FetchOptions
 from .._core.fetched import Deserializers
-from .._core.positions import Backoffs, PartitionState, Positions
+from .._core.partition_state import Backoffs, PartitionState
+from .._core.positions import Positions
 from .._core.prefetch import Prefetch
 from .._core.reset_policy import parse_reset_policy
 from .._core.subscription import Subscription, SubscriptionKind

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from .._core.fetch_answer import AnswerReader
 from .._core.offset_lookup import LookupAnswer, by_leader, epoch_end_request, read_epoch_ends
-from .._core.positions import Backoffs, FetchState, PartitionState, Positions
+from .._core.partition_state import Backoffs, FetchState, PartitionState
+from .._core.positions import Positions
 from .._core.prefetch import Prefetch
 from .._core.reset_policy import LATEST, ResetPolicy
 from .._wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._core.metadata_types import ClusterSnapshot
-from .._core.positions import PartitionState, Positions
+from .._core.partition_state import PartitionState
+from .._core.positions import Positions
 from .._core.prefetch import Prefetch
 from .._core.reset_policy import EARLIEST, LATEST, ResetPolicy
 from .._core.subscription import Subscription, SubscriptionKind

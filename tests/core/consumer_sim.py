@@ -17,7 +17,7 @@ from aiokafka_lead._core.fetch_plan import FetchLimits, PlannedFetch
 from aiokafka_lead._core.fetch_request import wait_beside_ms
 from aiokafka_lead._core.fetch_session import PartitionFetch
 from aiokafka_lead._core.metadata_types import Broker, ClusterSnapshot, LeaderHint, PartitionMetadata, TopicMetadata
-from aiokafka_lead._core.positions import PartitionState
+from aiokafka_lead._core.partition_state import PartitionState
 from aiokafka_lead._wire.messages.fetch import FetchResponse, PartitionData
 from aiokafka_lead.types import TopicPartition
 

@@ -10,7 +10,8 @@ from aiokafka_lead._core.fetch_answer import AnswerOptions, AnswerReader, FetchO
 from aiokafka_lead._core.fetch_plan import FetchLimits, FetchPlanner, PlannedFetch
 from aiokafka_lead._core.fetched import Deserializers, FetchedData
 from aiokafka_lead._core.metadata_types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
-from aiokafka_lead._core.positions import Backoffs, PartitionState, Positions
+from aiokafka_lead._core.partition_state import Backoffs, PartitionState
+from aiokafka_lead._core.positions import Positions
 from aiokafka_lead._core.prefetch import Prefetch
 from aiokafka_lead._core.reset_policy import EARLIEST, ResetPolicy
 from aiokafka_lead._records import StoredRecord, build_batch

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafka_lead._core.fetched import Chunk
-from aiokafka_lead._core.positions import Position
+from aiokafka_lead._core.partition_state import Position
 from aiokafka_lead.errors import KafkaError, TopicAuthorizationFailedError
 from aiokafka_lead.types import TopicPartition
 

@@ -93,6 +93,8 @@ def test_times() -> None:
     assert [log.at_time(at).offset for at in (0, 1000, 1001, 1002, 2001, 2002)] == [0, 0, 1, 3, 4, -1]
     assert log.at_time(1001) == (1, 1001, 0)
     assert log.at_max_timestamp() == (4, 2001, 0)
+    log.delete_before(4)
+    assert log.at_time(0) == (4, 2001, 0)
 
 
 def test_committed_readers_stop_at_open_transactions() -> None:

@@ -153,10 +153,10 @@ def marker(
     return StoredBatch(BatchHeader._make(HEADER.unpack_from(data)), data, base_offset, leader_epoch, timestamp_ms)
 
 
-def first_record_at(batch: StoredBatch, timestamp_ms: int) -> tuple[int, int] | None:
-    """Offset and timestamp of the batch's first record at or after a time; None when all are older."""
+def first_record_at(batch: StoredBatch, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
+    """Offset and timestamp of the batch's first record at or after a time and an offset; None when there is none."""
     for record in _records(batch.data):
-        if record.timestamp_ms >= timestamp_ms:
+        if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
             return record.offset, record.timestamp_ms
     return None
 

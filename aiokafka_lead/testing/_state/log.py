@@ -170,8 +170,8 @@ class PartitionLog:
         """The first record at or after a time."""
         for batch in self.batches:
             if batch.max_timestamp_ms >= timestamp_ms:
-                found = first_record_at(batch, timestamp_ms)
-                if found is not None and found[0] >= self.start_offset:
+                found = first_record_at(batch, timestamp_ms, self.start_offset)
+                if found is not None:
                     return OffsetAt(*found, batch.leader_epoch)
         return NOWHERE
 
@@ -180,7 +180,7 @@ class PartitionLog:
         newest = max(self.batches, key=lambda batch: batch.max_timestamp_ms, default=None)
         if newest is None:
             return NOWHERE
-        found = first_record_at(newest, newest.max_timestamp_ms)
+        found = first_record_at(newest, newest.max_timestamp_ms, self.start_offset)
         return NOWHERE if found is None else OffsetAt(*found, newest.leader_epoch)
 
     def delete_before(self, offset: int) -> None:

@@ -1,0 +1,354 @@
+"""Questions to the coordinators of groups and transactions, as in `probes`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+
+from aiokafka_lead._wire import Request, Response
+from aiokafka_lead._wire.messages import add_partitions_to_txn as ap
+from aiokafka_lead._wire.messages import join_group as jg
+from aiokafka_lead._wire.messages import leave_group as lg
+from aiokafka_lead._wire.messages import offset_commit as oc
+from aiokafka_lead._wire.messages import offset_fetch as of
+from aiokafka_lead._wire.messages import sync_group as sg
+from aiokafka_lead._wire.messages.delete_groups import DeleteGroupsRequest
+from aiokafka_lead._wire.messages.describe_groups import DescribeGroupsRequest
+from aiokafka_lead._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from aiokafka_lead._wire.messages.find_coordinator import FindCoordinatorRequest
+from aiokafka_lead._wire.messages.heartbeat import HeartbeatRequest
+from aiokafka_lead._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from aiokafka_lead._wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.testing.raw import batch
+
+from .probes import Answers, World
+
+_LOADING = (14, 15, 16)
+_CONCURRENT_TRANSACTIONS = 51
+
+
+async def coordinator(world: World, key: str, kind: int = 0) -> int:
+    """The broker that coordinates a group (0) or a transactional id (1), once it is ready."""
+    while True:
+        request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+        found = (await world.ask(request, 4)).coordinators[0]
+        if found.error_code == 0 and (
+            kind == 1 or await heartbeat(world, found.node_id, key, 1, "nobody") not in _LOADING
+        ):
+            return found.node_id
+        await anyio.sleep(0.2)
+
+
+async def heartbeat(world: World, broker: int, group: str, generation: int, member: str, **fields: Any) -> int:
+    request = HeartbeatRequest(group_id=group, generation_id=generation, member_id=member, **fields)
+    return (await world.ask(request, broker=broker)).error_code
+
+
+class Members:
+    """What members say to one group, and are told."""
+
+    def __init__(self, world: World, group: str, topic: str, broker: int) -> None:
+        self.world = world
+        self.group = group
+        self.topic = topic
+        self.broker = broker
+
+    async def _ask(self, request: Request[Any], version: int | None = None) -> Any:
+        return await self.world.ask(request, version, broker=self.broker)
+
+    async def join(self, member: str = "", *, protocols: tuple[str, ...] = ("range",), **fields: Any) -> Any:
+        version = fields.pop("version", 9)
+        request = jg.JoinGroupRequest(
+            **{
+                "group_id": self.group,
+                "session_timeout_ms": 30_000,
+                "rebalance_timeout_ms": 30_000,
+                "member_id": member,
+                "protocol_type": "consumer",
+                "protocols": [jg.JoinGroupRequestProtocol(name=name, metadata=b"") for name in protocols],
+                **fields,
+            }
+        )
+        return await self._ask(request, version)
+
+    async def sync(self, generation: int, member: str, *, protocol: str | None = "range", **fields: Any) -> Any:
+        given = sg.SyncGroupRequestAssignment(member_id=member, assignment=b"all")
+        request = sg.SyncGroupRequest(
+            group_id=self.group,
+            generation_id=generation,
+            member_id=member,
+            protocol_type="consumer",
+            protocol_name=protocol,
+            assignments=[given],
+            **fields,
+        )
+        response = await self._ask(request)
+        return response.error_code, response.assignment
+
+    async def heartbeat(self, generation: int, member: str, **fields: Any) -> int:
+        return await heartbeat(self.world, self.broker, self.group, generation, member, **fields)
+
+    async def commit(self, generation: int = -1, member: str = "", *, metadata: str = "", **fields: Any) -> int:
+        position = oc.OffsetCommitRequestPartition(
+            partition_index=fields.pop("partition", 0), committed_offset=5, committed_metadata=metadata
+        )
+        wanted = oc.OffsetCommitRequestTopic(name=fields.pop("topic", self.topic), partitions=[position])
+        request = oc.OffsetCommitRequest(
+            group_id=self.group,
+            generation_id_or_member_epoch=generation,
+            member_id=member,
+            topics=[wanted],
+            **fields,
+        )
+        code: int = (await self._ask(request, 9)).topics[0].partitions[0].error_code
+        return code
+
+    async def leave(self, *members: tuple[str, str | None]) -> tuple[int, list[int]]:
+        leaving = [lg.MemberIdentity(member_id=member, group_instance_id=instance) for member, instance in members]
+        response = await self._ask(lg.LeaveGroupRequest(group_id=self.group, members=leaving))
+        return response.error_code, [member.error_code for member in response.members]
+
+    async def described(self, version: int = 6) -> tuple[Any, ...]:
+        group = (await self._ask(DescribeGroupsRequest(groups=[self.group]), version)).groups[0]
+        return group.error_code, group.group_state, group.protocol_type, group.protocol_data, len(group.members)
+
+    async def positions(self, version: int, *, every: bool = False) -> Any:
+        if version >= 8:
+            asked = None if every else [of.OffsetFetchRequestTopics(name=self.topic, partition_indexes=[0, 1])]
+            wanted = of.OffsetFetchRequestGroup(group_id=self.group, topics=asked)
+            response = (await self._ask(of.OffsetFetchRequest(groups=[wanted]), version)).groups[0]
+        else:
+            older = None if every else [of.OffsetFetchRequestTopic(name=self.topic, partition_indexes=[0, 1])]
+            response = await self._ask(of.OffsetFetchRequest(group_id=self.group, topics=older), version)
+        return response.error_code, [
+            (part.partition_index, part.committed_offset, part.metadata, part.error_code)
+            for topic in response.topics
+            for part in topic.partitions
+        ]
+
+
+def joined(response: jg.JoinGroupResponse) -> tuple[Any, ...]:
+    leads = response.leader != "" and response.leader == response.member_id
+    return (
+        response.error_code,
+        response.generation_id,
+        response.protocol_type,
+        response.protocol_name,
+        leads,
+        response.skip_assignment,
+        response.member_id != "",
+        len(response.members),
+    )
+
+
+async def groups(world: World) -> Answers:
+    topic, group = world.name("-groups"), world.name("-group")
+    await world.topic(topic, 2)
+    broker = await coordinator(world, group)
+    members = Members(world, group, topic, broker)
+    elsewhere = next(other for other in world.addresses if other != broker)
+    answers: Answers = {
+        "commit of nobody": await members.commit(),
+        "described": await members.described(),
+        "commit of a member": await members.commit(5, "m"),
+        "commit, no topic": await members.commit(topic=world.name("-none")),
+        "commit, no partition": await members.commit(partition=9),
+        "commit, long metadata": await members.commit(metadata="x" * 5000),
+        "heartbeat of nobody": await members.heartbeat(1, "nobody"),
+        "heartbeat elsewhere": await heartbeat(world, elsewhere, group, 1, "nobody"),
+        "leave of nobody": await members.leave(("nobody", None)),
+        "sync without protocol": await members.sync(1, "nobody", protocol=None),
+        "join of no group": joined(await members.join(group_id="")),
+        "join without protocols": joined(await members.join(protocols=())),
+        "join, long session": joined(await members.join(session_timeout_ms=1_800_001)),
+        "join of an unknown member": joined(await members.join("nobody")),
+    }
+    first = await members.join()
+    answers["join without id"] = joined(first)
+    member = first.member_id
+    response = await members.join(member)
+    generation = response.generation_id
+    answers["join"] = joined(response)
+    answers["described before sync"] = await members.described()
+    answers["commit before sync"] = await members.commit(generation, member)
+    answers["heartbeat before sync"] = await members.heartbeat(generation, member)
+    answers["sync, generation"] = await members.sync(generation + 1, member)
+    answers["sync, protocol"] = await members.sync(generation, member, protocol="other")
+    answers["sync"] = await members.sync(generation, member)
+    answers["sync again"] = await members.sync(generation, member)
+    answers["described after sync"] = await members.described()
+    answers["join, other protocol"] = joined(await members.join(protocols=("other",)))
+    answers["join, other type"] = joined(await members.join(protocol_type="connect"))
+    answers["commit"] = await members.commit(generation, member)
+    answers["commit of somebody"] = await members.commit()
+    answers["commit, generation"] = await members.commit(generation + 1, member)
+    answers["commit, member"] = await members.commit(generation, "nobody")
+    answers["heartbeat"] = await members.heartbeat(generation, member)
+    answers["heartbeat, generation"] = await members.heartbeat(generation + 1, member)
+    answers["join again"] = joined(await members.join(member))
+    answers["heartbeat after it"] = await members.heartbeat(generation, member)
+    generation += 1
+    answers["sync after it"] = await members.sync(generation, member)
+    delete = DeleteGroupsRequest(groups_names=[group])
+    answers["delete with members"] = (await world.ask(delete, broker=broker)).results[0].error_code
+    for version in (1, 5, 7, 8, 9):
+        answers[f"positions, {version}"] = await members.positions(version)
+    for version in (7, 9):
+        answers[f"all positions, {version}"] = await members.positions(version, every=True)
+    answers["leave"] = await members.leave((member, None), ("nobody", None))
+    answers["described without members"] = await members.described()
+    answers["heartbeat of who left"] = await members.heartbeat(generation, member)
+    answers["commit of who left"] = await members.commit(generation, member)
+    answers["delete"] = [(await world.ask(delete, broker=broker)).results[0].error_code for _ in range(2)]
+    answers["described at last"] = await members.described()
+    answers["described at last, 5"] = await members.described(5)
+    return answers
+
+
+async def static_members(world: World) -> Answers:
+    topic, group = world.name("-static"), world.name("-static-group")
+    await world.topic(topic)
+    members = Members(world, group, topic, await coordinator(world, group))
+    first = await members.join(group_instance_id="i")
+    answers: Answers = {"join": joined(first)}
+    generation = first.generation_id
+    answers["sync"] = await members.sync(generation, first.member_id, group_instance_id="i")
+    second = await members.join(group_instance_id="i")
+    answers["again"] = joined(second), second.leader == second.member_id
+    third = await members.join(group_instance_id="i", version=8)
+    answers["again, 8"] = joined(third), third.leader == second.member_id
+    answers["fenced heartbeat"] = await members.heartbeat(generation, second.member_id, group_instance_id="i")
+    answers["fenced commit"] = await members.commit(generation, second.member_id, group_instance_id="i")
+    answers["unknown instance"] = await members.commit(generation, third.member_id, group_instance_id="j")
+    answers["fenced leave"] = await members.leave((first.member_id, "i"))
+    answers["leave"] = await members.leave(("", "i"))
+    return answers
+
+
+class Transactions:
+    """What a transactional producer says, and is told."""
+
+    def __init__(self, world: World, transactional_id: str, broker: int) -> None:
+        self.world = world
+        self.transactional_id = transactional_id
+        self.broker = broker
+        self.producer_id = -1
+
+    async def _ready(self, request: Request[Any], version: int) -> Any:
+        """Ask until the transaction before is quite over."""
+        while True:
+            response: Response = await self.world.ask(request, version, broker=self.broker)
+            if getattr(response, "error_code", 0) not in (*_LOADING, _CONCURRENT_TRANSACTIONS):
+                return response
+            await anyio.sleep(0.05)
+
+    async def init(self, *, version: int = 5, **fields: Any) -> InitProducerIdResponse:
+        request = InitProducerIdRequest(
+            **{"transactional_id": self.transactional_id, "transaction_timeout_ms": 60_000, **fields}
+        )
+        response: InitProducerIdResponse = await self._ready(request, version)
+        return response
+
+    async def end(
+        self, epoch: int, *, committed: bool, producer_id: int | None = None, version: int = 4
+    ) -> EndTxnResponse:
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id if producer_id is None else producer_id,
+            producer_epoch=epoch,
+            committed=committed,
+        )
+        response: EndTxnResponse = await self._ready(request, version)
+        return response
+
+    async def add(self, epoch: int, *topics: str) -> list[int]:
+        wanted = [ap.AddPartitionsToTxnTopic(name=topic, partitions=[0]) for topic in topics]
+        request = ap.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=wanted,
+        )
+        while True:
+            response = await self.world.ask(request, 3, broker=self.broker)
+            codes = sorted(
+                part.partition_error_code
+                for topic in response.results_by_topic_v3_and_below
+                for part in topic.results_by_partition
+            )
+            if _CONCURRENT_TRANSACTIONS not in codes:
+                return codes
+            await anyio.sleep(0.05)
+
+    async def write(
+        self, topic: str, leader: int, epoch: int, sequence: int, *, version: int, transactional: bool = True
+    ) -> int:
+        records = batch(b"v", producer_id=self.producer_id, epoch=epoch, sequence=sequence, transactional=transactional)
+        wanted = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=records)])
+        request = ProduceRequest(
+            transactional_id=self.transactional_id if transactional else None,
+            acks=-1,
+            timeout_ms=10_000,
+            topic_data=[wanted],
+        )
+        while True:
+            code = (
+                (await self.world.ask(request, version, broker=leader)).responses[0].partition_responses[0].error_code
+            )
+            if code != _CONCURRENT_TRANSACTIONS:
+                return code
+            await anyio.sleep(0.05)
+
+
+async def transactions(world: World) -> Answers:
+    topic, other, name = world.name("-transactions"), world.name("-other"), world.name("-tx")
+    leader, _, _ = await world.topic(topic)
+    other_leader, _, _ = await world.topic(other)
+    txn = Transactions(world, name, await coordinator(world, name, 1))
+    first = await txn.init()
+    txn.producer_id = first.producer_id
+    second = await txn.init()
+    answers: Answers = {
+        "init": (first.error_code, first.producer_epoch),
+        "init again": (second.error_code, second.producer_epoch, second.producer_id == first.producer_id),
+        "no timeout": (await txn.init(transaction_timeout_ms=0)).error_code,
+        "long timeout": (await txn.init(transaction_timeout_ms=10**8)).error_code,
+        "no id": (await txn.init(transactional_id="")).error_code,
+    }
+
+    async def resumed(producer_id: int, epoch: int, version: int = 5) -> tuple[int, int]:
+        response = await txn.init(producer_id=producer_id, producer_epoch=epoch, version=version)
+        return response.error_code, response.producer_epoch
+
+    answers["resumed"] = await resumed(txn.producer_id, 1)
+    answers["resumed again"] = await resumed(txn.producer_id, 1)
+    answers["resumed by somebody"] = await resumed(txn.producer_id + 999, 0)
+    answers["resumed, old epoch"] = await resumed(txn.producer_id, 0)
+    answers["resumed, old epoch, 3"] = await resumed(txn.producer_id, 0, version=3)
+    epoch = 2
+    answers["end of nothing"] = (await txn.end(epoch, committed=True)).error_code
+    answers["end by somebody"] = (await txn.end(epoch, committed=True, producer_id=999)).error_code
+    answers["end, old epoch"] = (await txn.end(epoch - 1, committed=True)).error_code
+    answers["end, old epoch, 1"] = (await txn.end(epoch - 1, committed=True, version=1)).error_code
+    answers["add, no topic"] = await txn.add(epoch, topic, world.name("-none"))
+    answers["add, old epoch"] = await txn.add(epoch - 1, topic)
+    answers["add"] = await txn.add(epoch, topic)
+    answers["write"] = await txn.write(topic, leader, epoch, 0, version=11)
+    answers["write elsewhere"] = await txn.write(other, other_leader, epoch, 0, version=11)
+    answers["write outside"] = await txn.write(topic, leader, epoch, 1, version=11, transactional=False)
+    answers["commit"] = [(await txn.end(epoch, committed=True)).error_code for _ in range(2)]
+    answers["abort after it"] = (await txn.end(epoch, committed=False)).error_code
+    answers["add again"] = await txn.add(epoch, topic)
+    answers["write again"] = await txn.write(topic, leader, epoch, 1, version=11)
+    answers["abort"] = (await txn.end(epoch, committed=False)).error_code
+    # The second version of transactions (KIP-890).
+    answers["write, 12"] = await txn.write(topic, leader, epoch, 2, version=12)
+    for attempt in (1, 2):
+        ended = await txn.end(epoch, committed=True, version=5)
+        answers[f"commit, 5, {attempt}"] = ended.error_code, ended.producer_epoch
+    answers["write, old epoch"] = await txn.write(topic, leader, epoch, 3, version=12)
+    aborted = await txn.end(epoch + 1, committed=False, version=5)
+    answers["abort of nothing, 5"] = aborted.error_code, aborted.producer_epoch
+    answers["commit of nothing, 5"] = (await txn.end(epoch + 2, committed=True, version=5)).error_code
+    return answers

@@ -1,0 +1,35 @@
+"""The embedded cluster answers as Apache Kafka does: the same questions to both."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from aiokafka_lead.testing import EmbeddedCluster
+
+from . import coordinator_probes, probes
+from .harness import KafkaCluster
+
+PROBES: list[probes.Probe] = [
+    probes.refused_records,
+    probes.idempotence,
+    probes.points_of_a_log,
+    probes.fetches,
+    probes.metadata,
+    probes.connections,
+    coordinator_probes.groups,
+    coordinator_probes.static_members,
+    coordinator_probes.transactions,
+]
+
+
+@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.__name__)
+def test_answers(kafka: KafkaCluster, probe: probes.Probe) -> None:
+    async def ask() -> tuple[probes.Answers, probes.Answers]:
+        with anyio.fail_after(120):
+            real = await probe(probes.World(kafka.bootstrap()))
+            async with EmbeddedCluster(brokers=3) as cluster:
+                return real, await probe(probes.World(cluster.bootstrap_servers))
+
+    real, embedded = anyio.run(ask)
+    assert embedded == real

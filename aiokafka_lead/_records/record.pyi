@@ -3,13 +3,15 @@ from typing import Any, Generic, TypeVar, final
 
 from ..types import Headers, TimestampType
 
-K = TypeVar("K", covariant=True)
-V = TypeVar("V", covariant=True)
-K2 = TypeVar("K2")
-V2 = TypeVar("V2")
+__all__ = ["ConsumerRecord"]
+
+_K = TypeVar("_K", covariant=True)
+_V = TypeVar("_V", covariant=True)
+_K2 = TypeVar("_K2")
+_V2 = TypeVar("_V2")
 
 @final
-class ConsumerRecord(Generic[K, V]):
+class ConsumerRecord(Generic[_K, _V]):
     """A record as it was read from a partition: frozen where it is compiled, to be treated so elsewhere."""
 
     def __init__(
@@ -19,8 +21,8 @@ class ConsumerRecord(Generic[K, V]):
         offset: int,
         timestamp_ms: int,
         timestamp_type: TimestampType,
-        key: K,
-        value: V,
+        key: _K,
+        value: _V,
         headers: Headers = (),
         leader_epoch: int | None = None,
     ) -> None: ...
@@ -35,14 +37,14 @@ class ConsumerRecord(Generic[K, V]):
     @property
     def timestamp_type(self) -> TimestampType: ...
     @property
-    def key(self) -> K: ...
+    def key(self) -> _K: ...
     @property
-    def value(self) -> V: ...
+    def value(self) -> _V: ...
     @property
     def headers(self) -> Headers: ...
     @property
     def leader_epoch(self) -> int | None: ...
-    def with_content(self, key: K2, value: V2) -> ConsumerRecord[K2, V2]: ...
+    def with_content(self, key: _K2, value: _V2) -> ConsumerRecord[_K2, _V2]: ...
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]: ...
     def __eq__(self, other: object) -> bool: ...
     def __hash__(self) -> int: ...

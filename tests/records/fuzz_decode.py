@@ -11,6 +11,7 @@ module in the same way with the corpus's files.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import sys
 import tempfile
@@ -103,11 +104,12 @@ def legacy_seeds() -> list[bytes]:
 
 def main() -> None:
     instrument: Any = atheris.instrument_func  # pyright: ignore[reportAttributeAccessIssue]
-    for module in ("decoder", "batch", "reading", "legacy"):
-        for _, member in inspect.getmembers(getattr(pure, module)):
+    for name in ("decoder", "batch", "reading", "legacy", "compression.snappy", "compression.lz4"):
+        module = importlib.import_module(f"{pure.__name__}.{name}")
+        for _, member in inspect.getmembers(module):
             if inspect.isfunction(member):
                 instrument(member)
-            elif inspect.isclass(member) and member.__module__.endswith(module):
+            elif inspect.isclass(member) and member.__module__ == module.__name__:
                 for _, method in inspect.getmembers(member, inspect.isfunction):
                     instrument(method)
     with tempfile.TemporaryDirectory() as folder:

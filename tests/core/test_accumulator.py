@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aiokafka_lead._core.buffer_memory import BufferMemory
+from aiokafka_lead._core.metadata_types import ClusterSnapshot
 from aiokafka_lead.errors import DeliveryTimeoutError, MessageTooLargeError
 from tests.core.producer_sim import TOPIC, ProducerSim
 
@@ -112,6 +113,23 @@ def test_leader_that_moves_takes_what_is_ready_with_it() -> None:
     sim.refresh()
     sim.run_until_done([delivery])
     assert [node_id for _, node_id, _ in sim.sent] == [1]
+
+
+def test_topic_that_metadata_forgets_and_learns_again() -> None:
+    sim = ProducerSim(linger_ms=0)
+    known = sim.snapshot
+    sim.run_until_done([sim.send(b"a", partition=0)])
+    sim.unreachable = {0}
+    waiting = sim.send(b"b", partition=0)
+    sim.accumulator.on_snapshot(ClusterSnapshot(known.generation + 1, "sim"), sim.now)
+    assert sim.accumulator.topic(TOPIC) is None
+    assert [queue.partition for queue in sim.accumulator.schedule.leaderless] == [0]
+    assert not sim.accumulator.schedule.ready
+    sim.unreachable = set()
+    sim.accumulator.on_snapshot(known, sim.now)
+    sim.run_until_done([waiting, sim.send(b"c", partition=0)])
+    assert sim.partitions[0].log == [b"a", b"b", b"c"]
+    assert not sim.accumulator.schedule.leaderless
 
 
 def test_work_does_not_grow_with_partitions_that_are_idle() -> None:

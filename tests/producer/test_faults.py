@@ -53,22 +53,24 @@ async def send_numbers(producer: Producer, count: int, partition: int = 0) -> li
     return deliveries
 
 
+BEFORE = [
+    CorruptRecordError,
+    KafkaStorageError,
+    NotEnoughReplicasError,
+    NotEnoughReplicasAfterAppendError,
+    RequestTimedOutError,
+    UnknownTopicOrPartitionError,
+    UnknownTopicIdError,
+]
+"""What brokers answer when they have not appended."""
+AFTER = [error for error in BEFORE if error not in (CorruptRecordError, NotEnoughReplicasError)]
+"""And what they may answer though they have."""
+
+
 @pytest.mark.parametrize(
-    "error",
-    [
-        CorruptRecordError,
-        KafkaStorageError,
-        NotEnoughReplicasError,
-        NotEnoughReplicasAfterAppendError,
-        RequestTimedOutError,
-        UnknownTopicOrPartitionError,
-        UnknownTopicIdError,
-    ],
+    ("error", "after"), [*((error, False) for error in BEFORE), *((error, True) for error in AFTER)]
 )
-@pytest.mark.parametrize("after", [False, True])
 async def test_passing_errors_are_retried(cluster: EmbeddedCluster, error: type[BrokerError], after: bool) -> None:
-    if after and error in (NotEnoughReplicasError, CorruptRecordError):
-        pytest.skip("brokers answer so only when they have not appended")
     async with quick_producer(cluster, linger_ms=0) as producer:
         await producer.send_and_wait("events", b"first", partition=0)
         rule = cluster.faults.add("Produce", error_code=error, count=3, after=after)

@@ -1,0 +1,135 @@
+"""What lasts: another cluster, credentials that are refused, every broker at another address."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from aiokafka_lead.errors import (
+    ClusterIdMismatchError,
+    DeliveryTimeoutError,
+    KafkaError,
+    SaslAuthenticationFailedError,
+    UnknownTopicOrPartitionError,
+)
+from aiokafka_lead.producer import Producer
+from aiokafka_lead.testing import EmbeddedCluster
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_failure_in_the_background_reaches_every_call_and_record() -> None:
+    async with EmbeddedCluster(brokers=1, cluster_id="one") as first:
+        first.create_topic("events")
+        port = int(first.bootstrap_servers.rpartition(":")[2])
+        producer = Producer(
+            first.bootstrap_servers, retry_backoff_ms=20, reconnect_backoff_ms=10, reconnect_backoff_max_ms=50
+        )
+        await producer.start()
+        await producer.send_and_wait("events", b"v")
+    pending = await producer.send("events", b"v")
+    async with EmbeddedCluster(brokers=1, cluster_id="two", ports=[port]) as second:
+        second.create_topic("events")
+        with anyio.fail_after(20), pytest.raises(ClusterIdMismatchError):
+            await pending
+        with pytest.raises(ClusterIdMismatchError):
+            await producer.send("events", b"v")
+        with pytest.raises(ClusterIdMismatchError):
+            producer.send_nowait("events", b"v")
+        with pytest.raises(ClusterIdMismatchError):
+            await producer.flush()
+        with anyio.fail_after(5):
+            await producer.stop()
+        assert second.records("events") == []
+
+
+async def test_another_cluster_that_is_adopted_gets_another_producer_id() -> None:
+    async with EmbeddedCluster(brokers=1, cluster_id="one") as first:
+        first.create_topic("events")
+        port = int(first.bootstrap_servers.rpartition(":")[2])
+        producer = Producer(
+            first.bootstrap_servers,
+            cluster_id_mismatch="adopt",
+            linger_ms=0,
+            retry_backoff_ms=20,
+            reconnect_backoff_ms=10,
+            reconnect_backoff_max_ms=50,
+        )
+        await producer.start()
+        for _ in range(3):
+            await producer.send_and_wait("events", b"v")
+    async with EmbeddedCluster(brokers=1, cluster_id="two", ports=[port]) as second:
+        second.create_topic("events")
+        with anyio.fail_after(20):
+            for offset in range(3):
+                assert (await producer.send_and_wait("events", b"w")).offset == offset
+        assert second.requests.count("InitProducerId") == 1
+        await producer.stop()
+
+
+async def test_credentials_that_are_refused_later_fail_records_at_once() -> None:
+    async with EmbeddedCluster(brokers=2, sasl_users={"alice": "secret"}) as cluster:
+        cluster.create_topic("events", replication_factor=2)
+        async with Producer(
+            cluster.bootstrap_servers,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_plain_username="alice",
+            sasl_plain_password="secret",
+            reconnect_backoff_ms=10,
+        ) as producer:
+            await producer.send_and_wait("events", b"v")
+            rule = cluster.faults.add("SaslAuthenticate", error_code=SaslAuthenticationFailedError)
+            cluster.move_leader("events", 0, to=2)
+            with anyio.fail_after(10), pytest.raises(SaslAuthenticationFailedError):
+                await producer.send_and_wait("events", b"v")
+            rule.remove()
+            with anyio.fail_after(10):
+                while True:
+                    try:
+                        await producer.send_and_wait("events", b"w")
+                        break
+                    except SaslAuthenticationFailedError:
+                        continue
+
+
+async def test_every_broker_at_another_address(cluster: EmbeddedCluster) -> None:
+    """Only the bootstrap server's address stays: batches are kept, and go where the brokers are now (KIP-899)."""
+    async with Producer(
+        cluster.address(1), linger_ms=0, retry_backoff_ms=20, reconnect_backoff_ms=10, reconnect_backoff_max_ms=50
+    ) as producer:
+        deliveries = [await producer.send("events", b"%d" % number, partition=number % 3) for number in range(30)]
+        for broker in cluster.broker_ids:
+            await cluster.kill_broker(broker, failover_delay_ms=0)
+        with anyio.fail_after(5):  # it takes records meanwhile
+            for number in range(30, 60):
+                deliveries.append(await producer.send("events", b"%d" % number, partition=number % 3))
+        await anyio.sleep(0.1)
+        await cluster.start_broker(1)
+        await cluster.start_broker(2, port=0)
+        await cluster.start_broker(3, port=0)
+        with anyio.fail_after(20):
+            await producer.flush()
+        assert all(delivery.result().offset >= 0 for delivery in deliveries)
+    for partition in range(3):
+        values = [record.value for record in cluster.records("events", partition)]
+        assert values == [b"%d" % number for number in range(partition, 60, 3)]
+
+
+async def test_topic_that_is_deleted_under_way(cluster: EmbeddedCluster) -> None:
+    async with Producer(
+        cluster.bootstrap_servers,
+        allow_auto_create_topics=False,
+        max_block_ms=500,
+        delivery_timeout_ms=1000,
+        request_timeout_ms=500,
+        retry_backoff_ms=20,
+    ) as producer:
+        await producer.send_and_wait("events", b"v", partition=0)
+        cluster.delete_topic("events")
+        delivery = await producer.send("events", b"v", partition=0)
+        with anyio.fail_after(10):
+            with pytest.raises(DeliveryTimeoutError) as caught:
+                await delivery
+            assert isinstance(caught.value.__cause__, KafkaError)
+            with pytest.raises(UnknownTopicOrPartitionError, match="events"):
+                await producer.send("events", b"v", partition=0)

@@ -76,7 +76,9 @@ class Consumer(Generic[K, V]):
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Stop fetching and close every connection, within ``timeout_ms`` (10000), whatever the brokers do.
 
-        Iterations end, other calls that wait raise `ClientClosedError`. Commits nothing. May be called again.
+        Iterations end, other calls that wait raise `ClientClosedError`. May be called again. With ``group_id`` and
+        ``enable_auto_commit`` it commits what the application has come back from: not the record, batch or result of
+        `getmany` that it got last. Leaving an ``async with`` block without an error commits that, too.
         """
         await self._engine.stop(timeout_ms)
 
@@ -87,6 +89,8 @@ class Consumer(Generic[K, V]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is None and self._engine.auto_commit is not None:
+            self._engine.auto_commit.finished()
         await self.stop()
 
     # --- what to read ------------------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ class Chunk:
     costs nothing beside the list's own iterator, and the position follows from what the iterator has left.
     """
 
-    __slots__ = ("leader_epoch", "next_offset", "records", "remaining", "start")
+    __slots__ = ("_taken", "leader_epoch", "next_offset", "records", "remaining", "start")
 
     def __init__(self, records: list[Record], start: Position, next_offset: int, leader_epoch: int) -> None:
         self.records = records
@@ -79,6 +79,8 @@ class Chunk:
         self.next_offset = next_offset
         """Where to go on behind the last record."""
         self.leader_epoch = leader_epoch
+        self._taken: int | None = None
+        """Once withdrawn: how many records had been handed out."""
 
     def left(self) -> int:
         """How many records have not been handed out."""
@@ -100,7 +102,16 @@ class Chunk:
     def withdraw(self) -> Chunk:
         """The same chunk for later: whoever iterates over this one gets nothing more."""
         start = self.position()
+        if self._taken is None:
+            self._taken = len(self.records) - self.left()
         return Chunk(list(self.remaining), start, self.next_offset, self.leader_epoch)
+
+    def before_last_taken(self) -> Position | None:
+        """The position before the record that was handed out last, or None before the first."""
+        taken = len(self.records) - self.left() if self._taken is None else self._taken
+        if not taken:
+            return None
+        return Position(self.records[taken - 1].offset, self.leader_epoch if taken > 1 else self.start.leader_epoch)
 
 
 class FetchedData:

@@ -20,6 +20,7 @@ from .._core.subscription import Subscription, SubscriptionKind
 from .._wire.messages.metadata import MetadataRequest
 from ..config import ConsumerConfig
 from ..errors import IllegalStateError, RequestTimedOutError
+from .auto_commit import AutoCommit
 from .coordinators import Coordinators
 from .fetcher import Fetcher
 from .group_offsets import GroupOffsets
@@ -69,6 +70,12 @@ class ConsumerEngine(Generic[K, V]):
         """Committed offsets; None without a group."""
         if config.group_id is not None:
             self.group_offsets = GroupOffsets(client, Coordinators(client), config.group_id)
+        self.auto_commit: AutoCommit | None = None
+        if self.group_offsets is not None and config.enable_auto_commit:
+            interval_s = config.auto_commit_interval_ms / 1000
+            self.auto_commit = AutoCommit(
+                client, self.positions, self.group_offsets, interval_s, config.default_api_timeout_ms
+            )
         self.queries = OffsetQueries(client, read_committed=read_committed)
         keeper = PositionKeeper(
             client,
@@ -91,9 +98,15 @@ class ConsumerEngine(Generic[K, V]):
         )
         planner = FetchPlanner(self.positions, self.prefetch, limits)
         self.fetcher = Fetcher(client, self.positions, self.prefetch, planner, answers, keeper, options, self.counters)
-        self.subscriber = Subscriber(client, self.subscription, self.positions, self.prefetch, reset_policy)
+        self.subscriber = Subscriber(
+            client, self.subscription, self.positions, self.prefetch, reset_policy, self.auto_commit
+        )
         self.reader: Reader[K, V] = Reader(
-            self.prefetch, check=self._check_reading, watch=self.subscriber.watch, demand=self.fetcher.demand
+            self.prefetch,
+            check=self._check_reading,
+            watch=self.subscriber.watch,
+            demand=self.fetcher.demand,
+            witness=self.auto_commit,
         )
         self.started = False
         self._read_committed = read_committed
@@ -118,7 +131,9 @@ class ConsumerEngine(Generic[K, V]):
         try:
             if self.started and self.client.fatal is None:
                 self.started = False
-                await self.fetcher.close_sessions(min(timeout_s / 2, SESSIONS_CLOSE_WITHIN_S))
+                if self.auto_commit is not None:
+                    await self.auto_commit.commit_last(timeout_s / 2)
+                await self.fetcher.close_sessions(min(timeout_s / 4, SESSIONS_CLOSE_WITHIN_S))
         finally:
             with anyio.CancelScope(shield=True):
                 await self.client.stop(max(0.0, deadline - time.monotonic()) * 1000)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Container
 from itertools import islice
-from typing import Generic, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import anyio.lowlevel
 
+from .._core.fetched import Chunk
+from .._core.partition_state import Position
 from .._core.prefetch import Prefetch
 from .._core.record_batch import RecordBatch
 from .._records import ConsumerRecord
@@ -33,6 +35,22 @@ TAKE_S = 0.01
 Wanted = Container[TopicPartition] | None
 
 
+class Witness(Protocol):
+    """Whoever has to know what the application is working on."""
+
+    def returned(self, now: float) -> None:
+        """The application is done with what it got, and wants more."""
+
+    def watch(self, now: float) -> float | None:
+        """The application waits; returns when to call `returned` again."""
+
+    def hold(self, tp: TopicPartition, before: Position) -> None:
+        """It gets records from this position on."""
+
+    def hold_last(self, tp: TopicPartition, chunk: Chunk) -> None:
+        """It gets these records one by one."""
+
+
 class Reader(Generic[K, V]):
     """Hands out what is buffered, and waits when nothing is.
 
@@ -40,7 +58,8 @@ class Reader(Generic[K, V]):
     await in between, so that cancellation loses nothing.
 
     ``check`` raises what makes reading impossible; ``watch`` reports problems that nobody else would notice and
-    returns when to ask again; ``demand`` tells the fetcher for which partitions a reader waits (None: any).
+    returns when to ask again; ``demand`` tells the fetcher for which partitions a reader waits (None: any);
+    ``witness`` is told of everything that goes out.
     """
 
     def __init__(
@@ -50,11 +69,13 @@ class Reader(Generic[K, V]):
         check: Callable[[], None],
         watch: Callable[[float], float | None],
         demand: Callable[[Wanted], None],
+        witness: Witness | None = None,
     ) -> None:
         self._prefetch = prefetch
         self._check = check
         self._watch = watch
         self._demand = demand
+        self._witness = witness
         self._waiting = False
         self._gave_way_at = 0.0
         """When a task that reads last let others run."""
@@ -75,8 +96,7 @@ class Reader(Generic[K, V]):
         while True:
             if self.stopped:
                 return
-            self._check()
-            prefetch.raise_report()
+            self._begin()
             chunk = prefetch.chunk()
             if chunk is None:
                 try:
@@ -84,6 +104,7 @@ class Reader(Generic[K, V]):
                 except ClientClosedError:
                     return
                 continue
+            self._hold_last(chunk)
             began_at = time.monotonic()
             for record in islice(chunk.remaining, size):
                 yield record
@@ -104,13 +125,10 @@ class Reader(Generic[K, V]):
     async def getone(self, wanted: Wanted) -> ConsumerRecord[K, V]:
         """The next record, of these partitions."""
         while True:
-            self._check()
-            if time.monotonic() > self._gave_way_at + FAIR_S:
-                await self._give_way()
-                self._check()
-            self._prefetch.raise_report()
+            await self._begin_fairly()
             chunk = self._prefetch.chunk(wanted)
             if chunk is not None:
+                self._hold_last(chunk)
                 record: ConsumerRecord[K, V] = next(chunk.remaining)
                 return record
             await self._wait(wanted, None)
@@ -123,11 +141,7 @@ class Reader(Generic[K, V]):
         """What is buffered of these partitions, or, if that is nothing, what comes first within the time."""
         deadline = time.monotonic() + timeout_ms / 1000
         while True:
-            self._check()
-            if time.monotonic() > self._gave_way_at + FAIR_S:
-                await self._give_way()
-                self._check()
-            self._prefetch.raise_report()
+            await self._begin_fairly()
             taken = self._take(wanted, max_records)
             if taken or not await self._wait(wanted, deadline):
                 return taken
@@ -144,11 +158,14 @@ class Reader(Generic[K, V]):
                 raise
             if chunk is None:
                 break
+            before = chunk.position()
             records = chunk.take(limit)
             tp = TopicPartition(records[0].topic, records[0].partition)
             held = taken.get(tp)
             if held is None:
                 taken[tp] = records
+                if self._witness is not None:
+                    self._witness.hold(tp, before)
             else:
                 held.extend(records)
             if limit is not None:
@@ -159,20 +176,37 @@ class Reader(Generic[K, V]):
 
     async def next_batch(self) -> RecordBatch[K, V] | None:
         """The next batch, or None when the consumer was stopped meanwhile."""
-        while not self.stopped:
-            self._check()
-            if time.monotonic() > self._gave_way_at + FAIR_S:
-                await self._give_way()
-                continue
-            self._prefetch.raise_report()
-            batch: RecordBatch[K, V] | None = self._prefetch.batch()
-            if batch is not None:
-                return batch
-            try:
+        try:
+            while True:
+                await self._begin_fairly()
+                batch: RecordBatch[K, V] | None = self._prefetch.batch()
+                if batch is not None:
+                    if self._witness is not None:
+                        self._witness.hold(batch.topic_partition, Position(batch.base_offset))
+                    return batch
                 await self._wait(None, None)
-            except ClientClosedError:
-                break
-        return None
+        except ClientClosedError:
+            if self.stopped:
+                return None
+            raise
+
+    def _begin(self) -> None:
+        """The application wants more: raise what is wrong."""
+        self._check()
+        self._prefetch.raise_report()
+        if self._witness is not None:
+            self._witness.returned(time.monotonic())
+
+    async def _begin_fairly(self) -> None:
+        self._begin()
+        if time.monotonic() > self._gave_way_at + FAIR_S:
+            await self._give_way()
+            self._begin()
+
+    def _hold_last(self, chunk: Chunk) -> None:
+        if self._witness is not None:
+            first = chunk.records[0]
+            self._witness.hold_last(TopicPartition(first.topic, first.partition), chunk)
 
     # --- waiting -----------------------------------------------------------------------------------------------------
 
@@ -192,8 +226,8 @@ class Reader(Generic[K, V]):
         now = time.monotonic()
         if deadline is not None and now >= deadline:
             return False
-        look_at = self._watch(now)
-        until = min((at for at in (deadline, look_at) if at is not None), default=None)
+        commit_at = None if self._witness is None else self._witness.watch(now)
+        until = min((at for at in (deadline, self._watch(now), commit_at) if at is not None), default=None)
         self._waiting = True
         self._demand(wanted)
         try:

@@ -11,6 +11,7 @@ from .._core.prefetch import Prefetch
 from .._core.reset_policy import EARLIEST, LATEST, ResetPolicy
 from .._core.subscription import Subscription, SubscriptionKind
 from ..types import TopicPartition
+from .auto_commit import AutoCommit
 
 if TYPE_CHECKING:
     from ..client import Client
@@ -32,12 +33,14 @@ class Subscriber:
         positions: Positions,
         prefetch: Prefetch,
         reset_policy: ResetPolicy | None,
+        auto_commit: AutoCommit | None,
     ) -> None:
         self._client = client
         self._subscription = subscription
         self._positions = positions
         self._prefetch = prefetch
         self._reset_policy = reset_policy
+        self._auto_commit = auto_commit
         self._topics: frozenset[str] = frozenset()
         """The topics that metadata keeps for this consumer."""
         self._seen: set[str] = set()
@@ -83,6 +86,8 @@ class Subscriber:
         self._seen.update(snapshot.topics)
 
     def _assign(self, partitions: tuple[TopicPartition, ...]) -> list[PartitionState]:
+        if self._auto_commit is not None and len(self._positions):
+            self._auto_commit.commit_soon()
         added, removed = self._positions.assign(partitions)
         for state in removed:
             self._prefetch.drop(state)

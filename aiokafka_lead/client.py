@@ -115,7 +115,11 @@ class Client:
             raise ClientClosedError if self._closed else NotStartedError
         if self.fatal is not None:
             raise copy.copy(self.fatal) from self.fatal.__cause__
-        if loop_token() is not self._loop:
+        try:
+            here = loop_token()
+        except RuntimeError:  # another thread, without any event loop
+            here = None
+        if here is not self._loop:
             raise WrongEventLoopError
 
     async def _run(self) -> None:

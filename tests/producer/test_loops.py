@@ -30,10 +30,20 @@ def test_another_event_loop_is_an_error() -> None:
                         except WrongEventLoopError as error:
                             errors.append(error)
 
-                thread = threading.Thread(target=asyncio.run, args=(elsewhere(),))
+                def without_a_loop() -> None:
+                    try:
+                        producer.send_nowait("events", b"v")
+                    except WrongEventLoopError as error:
+                        errors.append(error)
+
+                def in_a_thread() -> None:
+                    asyncio.run(elsewhere())
+                    without_a_loop()
+
+                thread = threading.Thread(target=in_a_thread)
                 thread.start()
                 thread.join(10)
-                assert len(errors) == 4
+                assert len(errors) == 5
                 assert (await delivery).offset == 0
 
     async def wait(delivery: object) -> None:

@@ -48,7 +48,7 @@ async def test_offsets_that_are_given(cluster: EmbeddedCluster) -> None:
 
 async def test_without_a_committed_offset_the_policy_decides(cluster: EmbeddedCluster) -> None:
     await fill(cluster, values(3))
-    async with consumer_of(cluster, group_id="g") as consumer:
+    async with consumer_of(cluster, group_id="g", enable_auto_commit=False) as consumer:
         consumer.assign([E0])
         assert await consumer.position(E0) == 0
     async with consumer_of(cluster, group_id="g", auto_offset_reset="none") as consumer:

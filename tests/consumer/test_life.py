@@ -140,8 +140,8 @@ async def test_use_before_start_and_after_stop(cluster: EmbeddedCluster) -> None
 
 
 async def test_stop_ends_what_waits(cluster: EmbeddedCluster) -> None:
+    ended: list[str] = []
     async with consumer_of(cluster, "events") as consumer, anyio.create_task_group() as tasks:
-        ended: list[str] = []
 
         async def iterate() -> None:
             async for _ in consumer:

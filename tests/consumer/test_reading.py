@@ -229,8 +229,8 @@ async def test_one_task_reads_at_a_time(cluster: EmbeddedCluster) -> None:
 
 
 async def test_a_background_failure_reaches_the_reader(cluster: EmbeddedCluster) -> None:
+    raised: list[KafkaError] = []
     async with consumer_of(cluster, "events") as consumer, anyio.create_task_group() as tasks:
-        raised: list[KafkaError] = []
         done = anyio.Event()
 
         async def read() -> None:

@@ -18,7 +18,6 @@ DIRECTIVES = {
     "language_level": "3",
     "annotation_typing": False,
     "binding": False,
-    "boundscheck": False,
     "embedsignature": True,
     "embedsignature.format": "clinic",
     "wraparound": False,

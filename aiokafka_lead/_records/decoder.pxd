@@ -93,7 +93,7 @@ cdef class RecordIndex:
     cdef readonly object payload
     cdef readonly object offsets
     cdef readonly object timestamps_ms
-    cdef readonly object spans
+    cdef object spans
 
     cpdef list keys(self)
     cpdef list values(self)

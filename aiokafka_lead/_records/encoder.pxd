@@ -69,6 +69,7 @@ cdef class BatchBuilder:
     cdef int _codec
     cdef Py_ssize_t _capacity
     cdef bytearray _buffer
+    cdef bint _closed
     cdef object _built
     cdef tuple _stamp
 
@@ -77,13 +78,11 @@ cdef class BatchBuilder:
     @cython.locals(count=Py_ssize_t, at=Py_ssize_t)
     cpdef Py_ssize_t append_values(self, int64_t timestamp_ms, object values, Py_ssize_t start) except -2
 
-    cdef int _check(self, int64_t timestamp_ms) except -1
-
     @cython.locals(index=Py_ssize_t, delta=int64_t, body=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t)
     cdef Py_ssize_t _append(self, int64_t timestamp_ms, bytes key, bytes value, tuple headers) except -2
 
     @cython.locals(capacity=Py_ssize_t)
     cdef int _grow(self, Py_ssize_t needed) except -1
 
-    cdef bytearray _seal(self)
+    cdef int _close(self) except -1
     cdef BatchBuilder _sibling(self, Py_ssize_t batch_size)

@@ -190,6 +190,8 @@ class BatchBuilder:
         self._codec = CODEC_IDS[compression]
         self._capacity = max(_HEADER_SIZE, min(batch_size, _FIRST_CAPACITY))
         self._buffer = bytearray(self._capacity)
+        self._closed = False
+        """The records in `_buffer` are as they are sent, and no more are taken."""
         self._built: memoryview | None = None
         """The finished batch. A buffer that was given away never changes."""
         self._stamp: tuple[int, int, int, bool, int] | None = None
@@ -209,7 +211,6 @@ class BatchBuilder:
         An empty builder takes one record of any size. ``timestamp_ms`` is not negative. Raises TypeError for what is
         not bytes, IllegalStateError after `build`.
         """
-        self._check(timestamp_ms)
         if key is not None and type(key) is not bytes:
             key = exact_bytes(key, "key")
         if value is not None and type(value) is not bytes:
@@ -218,7 +219,8 @@ class BatchBuilder:
 
     def append_values(self, timestamp_ms: int, values: Sequence[bytes | None], start: int) -> int:
         """Add the records ``values[start:]``, which have neither key nor headers; how many of them fitted."""
-        self._check(timestamp_ms)
+        if start < 0:
+            raise ValueError(f"start must not be negative, got {start}")
         count = len(values)
         at = start
         while at < count:
@@ -230,15 +232,14 @@ class BatchBuilder:
             at += 1
         return at - start
 
-    def _check(self, timestamp_ms: int) -> None:
+    def _append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers | None) -> int:
+        # From here on nothing but this codec runs: what is checked and measured now still holds when it is written.
         if timestamp_ms < 0:
             raise ValueError(f"timestamp_ms must not be negative, got {timestamp_ms}")
         if timestamp_ms > _INT64_MAX:
             raise OverflowError("timestamp_ms is more than 64 bits hold")
-        if self._built is not None:
+        if self._closed:
             raise IllegalStateError("this batch has been built and takes no more records")
-
-    def _append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers | None) -> int:
         index = self.record_count
         delta = timestamp_ms - self.base_timestamp_ms if index else 0
         body = body_size(index, delta, key, value, headers)
@@ -282,10 +283,9 @@ class BatchBuilder:
             return self._built
         if self.record_count == 0:
             raise IllegalStateError("an empty batch cannot be built")
-        if self._built is None:
-            batch = self._seal()
-        else:
-            batch = bytearray(self._built)
+        if not self._closed:
+            self._close()
+        batch = self._buffer if self._built is None else bytearray(self._built)
         write_header(
             batch,
             0,
@@ -303,28 +303,28 @@ class BatchBuilder:
         self._stamp = stamp
         return self._built
 
-    def _seal(self) -> bytearray:
-        """The batch with its records as they are sent, and a header still empty."""
-        batch = self._buffer
-        del batch[self.size_bytes :]
-        if self._codec == 0:
-            return batch
-        payload = compress(self.compression, memoryview(batch)[_HEADER_SIZE:], self.compression_level)
-        if _HEADER_SIZE + len(payload) > max(self.batch_size, len(batch)):
-            # What does not compress may grow, but never beyond batch_size.
-            self._codec = 0
-            return batch
-        self._buffer = bytearray()
-        return bytearray(_HEADER_SIZE) + payload
+    def _close(self) -> None:
+        payload = b""
+        if self._codec:
+            with memoryview(self._buffer) as view, view[_HEADER_SIZE : self.size_bytes] as records:
+                payload = compress(self.compression, records, self.compression_level)
+            if _HEADER_SIZE + len(payload) > max(self.batch_size, self.size_bytes):
+                # What does not compress may grow, but never beyond batch_size.
+                self._codec = 0
+        self._closed = True
+        if self._codec:
+            self._buffer = bytearray(_HEADER_SIZE) + payload
+        else:
+            del self._buffer[self.size_bytes :]
+        self._capacity = len(self._buffer)
 
     def split(self, max_bytes: int) -> list[BatchBuilder]:
         """The same records in the same order in batches of at most ``max_bytes`` before compression.
 
         For MESSAGE_TOO_LARGE. A single record that is larger has a batch of its own.
         """
-        if self._built is None:
-            self._built = self.build()
-        payload: bytes | memoryview = self._built[_HEADER_SIZE:]
+        built = self.build() if self._built is None else self._built
+        payload: bytes | memoryview = built[_HEADER_SIZE:]
         if self._codec:
             payload = decompress(self.compression, payload, self.size_bytes)
         last = self.record_count - 1

@@ -48,8 +48,6 @@ CODEC_IDS = {name: codec for codec, name in enumerate(CODEC_NAMES)}
 
 
 INT32_MAX = 2**31 - 1
-INT64_MAX = 2**63 - 1
-INT64_MIN = -(2**63)
 
 DEFAULT_MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
 """How far one batch may grow when decompressed before it is taken for hostile."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
@@ -163,6 +164,60 @@ def test_states(codec: Any) -> None:
         builder.append_values(NOW, [b""], 0)
     with pytest.raises(KeyError):
         codec.BatchBuilder(batch_size=1000, compression="brotli")
+
+
+def test_a_build_that_fails_can_be_repeated(codec: Any) -> None:
+    for compression in CODECS:
+        builder = codec.BatchBuilder(batch_size=100_000, compression=compression)
+        for record in SAMPLE:
+            builder.append(*record)
+        with pytest.raises(struct.error):
+            builder.build(producer_epoch=2**15)
+        with pytest.raises(IllegalStateError, match="built"):
+            builder.append(NOW, None, b"x" * 100_000)
+        assert read(codec, bytes(builder.build(producer_epoch=2**15 - 1))) == SAMPLE
+
+
+def test_a_level_that_the_codec_does_not_have(codec: Any) -> None:
+    builder = codec.BatchBuilder(batch_size=100_000, compression="gzip", compression_level=99)
+    builder.append(NOW, None, b"v")
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"[Ii]nvalid|level"):
+            builder.build()
+        builder.append(NOW, None, b"x" * 5000)
+
+
+def test_values_that_change_while_they_are_read_do_no_harm(codec: Any) -> None:
+    class Value(bytearray):
+        """Bytes-like, and run when it is read."""
+
+        def __bytes__(self) -> bytes:
+            values.clear()
+            return b"v"
+
+    values: list[Any] = [Value(b"v"), b"w", b"x"]
+    builder = codec.BatchBuilder(batch_size=1000)
+    with pytest.raises(IndexError):
+        builder.append_values(NOW, values, 0)
+    assert builder.record_count == 1
+    with pytest.raises(ValueError, match="start must not be negative"):
+        builder.append_values(NOW, [b"v"], -1)
+    assert builder.append_values(NOW, [b"v"], 5) == 0
+
+
+def test_a_batch_built_while_a_record_is_read_takes_it_no_more(codec: Any) -> None:
+    builder = codec.BatchBuilder(batch_size=10_000)
+    builder.append(NOW, None, b"v")
+
+    class Building(list[Any]):
+        """Builds the batch when it is read."""
+
+        def __iter__(self) -> Any:
+            builder.build()
+            return super().__iter__()
+
+    with pytest.raises(IllegalStateError, match="built"):
+        builder.append(NOW, None, b"v", Building([("h", b"")]))
 
 
 def test_a_first_record_larger_than_the_batch_is_taken_alone(codec: Any) -> None:

@@ -302,7 +302,8 @@ class AnswerReader:
                 error = kind(f"{state.tp} cannot be read: {kind.__doc__}")
                 self._prefetch.report((kind, state.tp.topic), error)
             outcome.refresh = outcome.refresh or kind.refreshes_metadata
-        state.back_off(now, asked.leader_epoch, self._backoffs, lagging_leader=code in LAGGING)
+        if not state.has_failed_since(asked.leader_epoch, now):
+            state.back_off(now, asked.leader_epoch, self._backoffs, lagging_leader=code in LAGGING)
 
     def _out_of_range(self, state: PartitionState) -> None:
         if not self._believe(state):

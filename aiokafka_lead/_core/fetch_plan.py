@@ -3,7 +3,8 @@
 Every broker has one request of its session under way as long as it has partitions to fetch; without records the broker
 holds it for ``fetch_max_wait_ms``. A partition that becomes fetchable meanwhile (a seek, a new leader, a buffer that
 was read) need not wait for that: it goes out *beside* the session, in a request without one on a connection of its
-own, and joins the session's next request.
+own. The session's next request has it, too, whether or not the other one is back: of two answers about the same offset
+the second is void, and that is cheaper than to have a partition wait until both requests are back.
 
 The planner looks only at partitions that were touched since it last ran, so that thousands of idle ones cost nothing.
 
@@ -167,7 +168,7 @@ class FetchPlanner:
         """Whether a partition with a position is not to be fetched now though it could be."""
         if state.state is not FetchState.FETCHING:
             return False
-        if state.paused or state.on_side:
+        if state.paused:
             return True
         if not state.fetched:
             return False
@@ -239,10 +240,6 @@ class FetchPlanner:
         self._asked_bytes += max_bytes
         if beside:
             node.beside = planned
-            for tp in asked:
-                state = members[tp]
-                state.on_side = True
-                state.touch()
         else:
             node.main = planned
         return planned
@@ -326,11 +323,6 @@ class FetchPlanner:
         self._asked_bytes -= planned.max_bytes
         if planned.beside:
             node.beside = None
-            for tp in planned.asked:
-                state = self._positions.get(tp)
-                if state is not None:
-                    state.on_side = False
-                    state.touch()
         else:
             node.main = None
         return node

@@ -86,7 +86,6 @@ class PartitionState:
         "last_stable_offset",
         "log_start_offset",
         "looked_up",
-        "on_side",
         "paused",
         "preferred_replica",
         "preferred_until",
@@ -131,8 +130,6 @@ class PartitionState:
         """The leader epoch of the batch before ``fetch_offset``."""
         self.home: int | None = None
         """The broker whose fetches include this partition. Written by the planner."""
-        self.on_side = False
-        """Whether a fetch beside its broker's session is on its way. Written by the planner."""
         self.read_ahead = True
         """Whether to fetch while something is buffered. False after an answer that, true or not, moves the position:
         it is asked for again, and believed, when the application has everything before it."""
@@ -276,6 +273,10 @@ class PartitionState:
         backoff = backoffs.lagging_leader if self.lagging_leader else backoffs.normal
         self.retry_at = now + backoff.delay_s(self.failures)
         self._touch(self)
+
+    def has_failed_since(self, leader_epoch: int, now: float) -> bool:
+        """Whether a request of this epoch was sent before the failure that is being waited out: it is no news."""
+        return self.failures > 0 and now < self.retry_at and leader_epoch <= self.failed_epoch
 
     def clear_failure(self) -> None:
         """The last request succeeded."""

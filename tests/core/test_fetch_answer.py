@@ -64,6 +64,21 @@ def test_rule_11_a_second_failure_at_an_epoch_waits() -> None:
     assert world.plan_one().node_id == 2
 
 
+def test_two_refusals_of_one_epoch_are_one_failure() -> None:
+    """The session and a request beside it may both have asked."""
+    world = World(T0, T1)
+    world.prefetch.pause(world.state(T0))
+    main = world.plan_one()
+    world.prefetch.resume(world.state(T0))
+    world.now += 0.1
+    beside = world.plan_one()
+    world.answer(main, response(data(1)))
+    main = world.plan_one()
+    world.answer(beside, response(data(0, error=6), session_id=0))
+    world.answer(main, response(data(0, error=6)))
+    assert world.state().failures == 1
+
+
 def test_a_broker_that_refuses_for_ever_sees_a_bounded_rate() -> None:
     world = World(T0)
     requests = 0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.fetched import Chunk
+from aiokafka_lead._core.fetched import Chunk, FetchedData
 from aiokafka_lead._core.partition_state import Position
 from aiokafka_lead.errors import KafkaError, TopicAuthorizationFailedError
 from aiokafka_lead.types import TopicPartition
@@ -216,3 +216,16 @@ def test_every_record_once_and_in_order_whatever_the_order_of_calls(steps: list[
             assert offsets == list(range(position.offset))
         assert world.prefetch.total_bytes == sum(s.buffered_bytes for s in states)
         assert world.prefetch.records_taken == sum(map(len, got.values()))
+
+
+def test_a_paused_partition_does_not_keep_the_whole_answer_in_memory() -> None:
+    world = World(T0)
+    state = world.state()
+    own = batch(0, [b"a"]) + batch(1, [b"b", b"c"])
+    answer = bytearray(own + b"other partitions' records" * 1000)
+    world.prefetch.add(FetchedData(state, memoryview(answer)[: len(own)], None, check_crcs=True))
+    assert world.read(2) == [0, 1]
+    world.prefetch.pause(state)
+    answer.clear()  # refused while anything looks into it
+    world.prefetch.resume(state)
+    assert world.read() == [2]

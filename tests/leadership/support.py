@@ -30,7 +30,8 @@ TOGETHER = [[1, 2, 3]]
 async def producer_of(cluster: EmbeddedCluster | str, **options: Any) -> AsyncIterator[Producer]:
     """A producer whose records go out at once; after a failure it does not wait for what is pending."""
     servers = cluster if isinstance(cluster, str) else cluster.bootstrap_servers
-    producer = Producer(servers, **{"linger_ms": 0, **options})
+    options.setdefault("linger_ms", 0)
+    producer = Producer(servers, **options)
     await producer.start()
     try:
         yield producer
@@ -44,7 +45,8 @@ async def producer_of(cluster: EmbeddedCluster | str, **options: Any) -> AsyncIt
 def consumer_of(cluster: EmbeddedCluster | str, *topics: str, **options: Any) -> Consumer[Any, Any]:
     """A consumer that reads from the beginning."""
     servers = cluster if isinstance(cluster, str) else cluster.bootstrap_servers
-    return Consumer(*topics, bootstrap_servers=servers, **{"auto_offset_reset": "earliest", **options})
+    options.setdefault("auto_offset_reset", "earliest")
+    return Consumer(*topics, bootstrap_servers=servers, **options)
 
 
 def values(cluster: EmbeddedCluster, topic: str = "t", partition: int = 0) -> list[int]:
@@ -70,7 +72,7 @@ async def next_number(consumer: Consumer[Any, Any], timeout_s: float = 20) -> in
 async def until(met: Callable[[], object], timeout_s: float = 20) -> None:
     """Look again and again until this is true."""
     with anyio.fail_after(timeout_s):
-        while not met():
+        while not met():  # noqa: ASYNC110 - what is waited for has no event
             await anyio.sleep(0.002)
 
 
@@ -112,10 +114,10 @@ async def garbage_server(answer: bytes) -> AsyncIterator[tuple[str, int]]:
                 pass
 
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
-    host, port = listener.extra(anyio.abc.SocketAttribute.local_address)
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, serve)
-        yield str(host), int(port)
+        yield "127.0.0.1", port
         tasks.cancel_scope.cancel()
 
 

@@ -85,12 +85,13 @@ async def test_rule_22_an_unclean_move_is_noticed(cluster: EmbeddedCluster) -> N
 async def test_rule_22_a_refused_partition_is_left_alone_until_it_has_moved(cluster: EmbeddedCluster) -> None:
     """Its hint is of no use, metadata lags: the old leader is not asked again, and its other partition is read on."""
     cluster.create_topic("pair", assignments=TOGETHER * 2)
+    # In force before any fetch that might wait for records.
+    cluster.faults.add("Fetch", hint=Hint(leader_id=-1))
     async with consumer_of(cluster, "pair", **NEVER) as consumer, producer_of(cluster) as producer:
         for partition in range(2):
             await producer.send_and_wait("pair", b"%d" % partition, partition=partition)
         assert {await next_number(consumer), await next_number(consumer)} == {0, 1}
         cluster.freeze_metadata(ALWAYS)
-        cluster.faults.add("Fetch", hint=Hint(leader_id=-1))
         cluster.move_leader("pair", 0, to=2)
         await until(lambda: consumer.metrics().fetch_errors)
         known = len(asked(cluster, "Fetch", topic="pair", partition=0))

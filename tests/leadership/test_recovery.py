@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from aiokafka_lead import AdminClient, TopicPartition
@@ -80,23 +81,26 @@ async def test_rule_24_the_bootstrap_swap_consumer() -> None:
 
 async def test_rule_24_with_none_nobody_comes_back_before_the_broker_does() -> None:
     none = {**QUICK, "metadata_recovery_strategy": "none"}
-    async with two_brokers() as cluster, producer_of(cluster, **none) as producer:
-        async with consumer_of(cluster, "t", **none) as consumer:
-            await producer.send_and_wait("t", b"0", partition=0)
-            assert await next_number(consumer) == 0
-            await swap(cluster)
-            since = len(cluster.requests.select(broker=2))
-            delivery = await producer.send("t", b"1", partition=0)
-            failures = producer.metrics().metadata.refresh_failures
-            await until(lambda: producer.metrics().metadata.refresh_failures >= failures + 5)
-            await until(lambda: consumer.metrics().metadata.refresh_failures >= 5)
-            assert not delivery.done
-            assert len(cluster.requests.select(broker=2)) == since
-            await cluster.start_broker(1)
-            assert await all_of([delivery]) == [1]
-            assert await next_number(consumer) == 1
-            for metrics in (producer.metrics().metadata, consumer.metrics().metadata):
-                assert metrics.rebootstraps_unavailable == metrics.rebootstraps_timed_out == 0
+    async with (
+        two_brokers() as cluster,
+        producer_of(cluster, **none) as producer,
+        consumer_of(cluster, "t", **none) as consumer,
+    ):
+        await producer.send_and_wait("t", b"0", partition=0)
+        assert await next_number(consumer) == 0
+        await swap(cluster)
+        since = len(cluster.requests.select(broker=2))
+        delivery = await producer.send("t", b"1", partition=0)
+        failures = producer.metrics().metadata.refresh_failures
+        await until(lambda: producer.metrics().metadata.refresh_failures >= failures + 5)
+        await until(lambda: consumer.metrics().metadata.refresh_failures >= 5)
+        assert not delivery.done
+        assert len(cluster.requests.select(broker=2)) == since
+        await cluster.start_broker(1)
+        assert await all_of([delivery]) == [1]
+        assert await next_number(consumer) == 1
+        for metrics in (producer.metrics().metadata, consumer.metrics().metadata):
+            assert metrics.rebootstraps_unavailable == metrics.rebootstraps_timed_out == 0
 
 
 async def test_rule_24_a_busy_broker_is_not_unavailable(cluster: EmbeddedCluster) -> None:
@@ -186,7 +190,7 @@ async def test_rule_29_sending_goes_on_while_nobody_is_there() -> None:
             for number in range(1, 101):
                 for partition in range(4):
                     deliveries.append(producer.send_nowait("t", b"%d" % number, partition=partition))
-                await anyio.sleep(0)
+                await anyio.lowlevel.checkpoint()
             await until(lambda: producer.metrics().metadata.rebootstraps_unavailable)
             deliveries.append(producer.send_nowait("t", b"101", partition=0))
             await cluster.start_broker(1)

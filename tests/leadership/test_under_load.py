@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from aiokafka_lead import Delivery
@@ -22,7 +23,7 @@ from .support import all_of, consumer_of, next_number, producer_of, values
 
 pytestmark = pytest.mark.anyio
 
-SECONDS = float(os.environ.get("LEADERSHIP_SECONDS", "4"))
+SECONDS = float(os.environ.get("LEADERSHIP_SECONDS", "3"))
 
 
 def watch_produce_codes(cluster: EmbeddedCluster) -> Counter[int]:
@@ -51,20 +52,24 @@ async def disturbed(
     deliveries: list[Delivery] = []
     read: list[int] = []
     done = anyio.Event()
+    total: int | None = None
     async with (
         producer_of(servers, batch_size=200, **options) as producer,
         consumer_of(servers, "t", **options) as consumer,
     ):
 
         async def write() -> None:
-            while not done.is_set() or not deliveries:
+            nonlocal total
+            while not done.is_set():
                 for _ in range(5):
                     deliveries.append(await producer.send("t", b"%d" % len(deliveries), partition=0))
                 await anyio.sleep(0.003)
+            total = len(deliveries) + 1
+            deliveries.append(await producer.send("t", b"%d" % len(deliveries), partition=0))
             await producer.flush()
 
         async def follow() -> None:
-            while not done.is_set() or len(read) < len(deliveries):
+            while total is None or len(read) < total:
                 read.append(await next_number(consumer))
 
         with anyio.fail_after(seconds + 40):
@@ -73,6 +78,7 @@ async def disturbed(
                 tasks.start_soon(follow)
                 with anyio.move_on_after(seconds):
                     while True:
+                        await anyio.lowlevel.checkpoint()
                         await disturb()
                 done.set()
         count = len(deliveries)

@@ -24,7 +24,7 @@ NOW = 1_700_000_000_000
 ROOM = 2_000_000
 Job = Callable[[], object]
 
-KINDS: dict[str, tuple[bytes | None, bytes, list[tuple[str, bytes]]]] = {
+KINDS: dict[str, tuple[bytes | None, bytes, list[tuple[str, bytes | None]]]] = {
     "100 B": (None, b"x" * 100, []),
     "100 B, key and header": (b"key-12345", b"x" * 100, [("trace", b"abcdefgh")]),
     "1 KB": (None, b"x" * 1000, []),
@@ -36,7 +36,7 @@ def ours(codec: Any) -> dict[str, Job]:
     jobs: dict[str, Job] = {}
     values = [b"x" * 100] * RECORDS
 
-    def encode(key: bytes | None, value: bytes, headers: list[tuple[str, bytes]]) -> Any:
+    def encode(key: bytes | None, value: bytes, headers: list[tuple[str, bytes | None]]) -> Any:
         builder = codec.BatchBuilder(batch_size=ROOM)
         append = builder.append
         if headers:
@@ -83,7 +83,7 @@ def aiokafkas() -> dict[str, Job]:
     """What aiokafka's compiled codec is timed at."""
     jobs: dict[str, Job] = {}
 
-    def encode(key: bytes | None, value: bytes, headers: list[tuple[str, bytes]]) -> bytes:
+    def encode(key: bytes | None, value: bytes, headers: list[tuple[str, bytes | None]]) -> bytes:
         builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, ROOM)
         append = builder.append
         for offset in range(RECORDS):
@@ -91,7 +91,7 @@ def aiokafkas() -> dict[str, Job]:
         return bytes(builder.build())
 
     def decode(data: bytes) -> list[Any]:
-        batch = MemoryRecords(data).next_batch()
+        batch: Any = MemoryRecords(data).next_batch()
         assert batch.validate_crc()
         return list(batch)
 

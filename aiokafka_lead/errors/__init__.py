@@ -15,7 +15,12 @@ from .group import *
 from .log import *
 from .reads import *
 
-# Users meet the classes by this module's name, in tracebacks too.
-for _class in [value for value in globals().values() if isinstance(value, type) and issubclass(value, KafkaError)]:
-    _class.__module__ = __name__
-del _class
+
+def _adopt() -> None:
+    """Users meet the classes by this module's name, in tracebacks too."""
+    for value in globals().values():
+        if isinstance(value, type) and issubclass(value, KafkaError):
+            value.__module__ = __name__
+
+
+_adopt()

@@ -48,7 +48,7 @@ async def test_commits_are_those_of_other_clients(any_kafka: KafkaCluster, topic
     (tp,) = partitions_of(topic, 1)
     async with make_producer(any_kafka) as producer:
         await (await producer.send_many(topic, [b"%d" % i for i in range(20)], partition=0))
-    async with make_consumer(any_kafka, group_id=topic) as consumer:
+    async with make_consumer(any_kafka, group_id=topic, enable_auto_commit=False) as consumer:
         consumer.assign([tp])
         assert await consumer.committed(tp) is None
         assert len((await consumer.getmany(timeout_ms=20_000, max_records=7))[tp]) == 7

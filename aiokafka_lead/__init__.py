@@ -12,8 +12,8 @@ from .types import OffsetAndMetadata, OffsetAndTimestamp, RecordMetadata, Timest
 
 if TYPE_CHECKING:
     from ._accel import ACCELERATED
-    from ._core.delivery import Delivery
-    from ._core.record_batch import RecordBatch
+    from ._core.consumer.record_batch import RecordBatch
+    from ._core.producer.delivery import Delivery
     from ._records.record import ConsumerRecord
     from .admin import AdminClient
     from .consumer import Consumer
@@ -41,9 +41,9 @@ _HOMES = {
     "AdminClient": "admin",
     "Consumer": "consumer",
     "ConsumerRecord": "_records.record",
-    "Delivery": "_core.delivery",
+    "Delivery": "_core.producer.delivery",
     "Producer": "producer",
-    "RecordBatch": "_core.record_batch",
+    "RecordBatch": "_core.consumer.record_batch",
 }
 
 

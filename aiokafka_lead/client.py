@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from ._io.brokers import Brokers
-from ._io.connection import Connection, Lane
+from ._io.connection.brokers import Brokers
+from ._io.connection.connection import Connection, Lane
 from ._io.loop import Host, Signal, Waiter, in_task, loop_token, spawn_host
-from ._io.metadata_actor import MetadataActor
+from ._io.metadata.actor import MetadataActor
 from ._wire import Request, Response
 from .config import ClientConfig
 from .errors import (

@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self
 
-from ._core.consumer_metrics import ConsumerMetrics, PartitionMetrics
-from ._core.partition_state import PartitionState
-from ._core.record_batch import RecordBatch
-from ._core.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, ResetPolicy
-from ._core.subscription import SubscriptionKind
-from ._io.consumer_engine import ConsumerEngine
-from ._io.group_offsets import GroupOffsets
+from ._core.consumer.metrics import ConsumerMetrics, PartitionMetrics
+from ._core.consumer.partition_state import PartitionState
+from ._core.consumer.record_batch import RecordBatch
+from ._core.consumer.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, ResetPolicy
+from ._core.consumer.subscription import SubscriptionKind
+from ._io.consumer.engine import ConsumerEngine
+from ._io.consumer.reader import Batches
+from ._io.group.offsets import GroupOffsets
 from ._io.loop import in_trio
-from ._io.reader import Batches
 from ._records import ConsumerRecord
 from .client import Client
 from .config import ConsumerConfig, ConsumerOptions

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 import anyio
 
-from ._core.append import FastPath
-from ._core.delivery import Delivery, DeliveryBatch
-from ._core.producer_metrics import ProducerMetrics
-from ._core.producer_record import check_headers, check_partition, check_timestamp, check_topic, to_bytes
+from ._core.producer.append import FastPath
+from ._core.producer.delivery import Delivery, DeliveryBatch
+from ._core.producer.metrics import ProducerMetrics
+from ._core.producer.record import check_headers, check_partition, check_timestamp, check_topic, to_bytes
 from ._io.loop import Waiter, loop_probes
-from ._io.record_intake import PreparedRecord, RecordIntake
-from ._io.sender import Sender
+from ._io.producer.record_intake import PreparedRecord, RecordIntake
+from ._io.producer.sender import Sender
 from .client import Client
 from .config import ProducerConfig, ProducerOptions, Serializer
 from .errors import (

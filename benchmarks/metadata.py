@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from time import process_time
 from uuid import UUID
 
-from aiokafka_lead._core.metadata import Broker, LeaderHint, MetadataState
+from aiokafka_lead._core.metadata.state import Broker, LeaderHint, MetadataState
 from aiokafka_lead._wire import decode, encode
 from aiokafka_lead._wire.messages.metadata import (
     MetadataResponse,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Self, Unpack
 
-from .._core.metadata import MetadataMetrics
+from .._core.metadata.state import MetadataMetrics
 from ..client import Client
 from ..config import AdminConfig, AdminOptions
 from ..types import OffsetAndTimestamp, TopicPartition

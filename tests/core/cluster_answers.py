@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from aiokafka_lead._core.metadata import Broker, LeaderHint, MetadataState
+from aiokafka_lead._core.metadata.state import Broker, LeaderHint, MetadataState
 from aiokafka_lead._wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from aiokafka_lead._core.consumer_metrics import ConsumerCounters
-from aiokafka_lead._core.fetch_answer import AnswerOptions, AnswerReader, FetchOutcome
-from aiokafka_lead._core.fetch_plan import FetchLimits, FetchPlanner, PlannedFetch
-from aiokafka_lead._core.fetched import Deserializers, FetchedData
-from aiokafka_lead._core.metadata_types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
-from aiokafka_lead._core.partition_state import Backoffs, PartitionState
-from aiokafka_lead._core.positions import Positions
-from aiokafka_lead._core.prefetch import Prefetch
-from aiokafka_lead._core.reset_policy import EARLIEST, ResetPolicy
+from aiokafka_lead._core.consumer.fetch_answer import AnswerOptions, AnswerReader, FetchOutcome
+from aiokafka_lead._core.consumer.fetch_plan import FetchLimits, FetchPlanner, PlannedFetch
+from aiokafka_lead._core.consumer.fetched import Deserializers, FetchedData
+from aiokafka_lead._core.consumer.metrics import ConsumerCounters
+from aiokafka_lead._core.consumer.partition_state import Backoffs, PartitionState
+from aiokafka_lead._core.consumer.positions import Positions
+from aiokafka_lead._core.consumer.prefetch import Prefetch
+from aiokafka_lead._core.consumer.reset_policy import EARLIEST, ResetPolicy
+from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
 from aiokafka_lead._records import StoredRecord, build_batch
 from aiokafka_lead._wire.messages.fetch import (
     AbortedTransaction,

@@ -15,11 +15,11 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from aiokafka_lead._core.accumulator import Accumulator
-from aiokafka_lead._core.append import ProducerBatch
-from aiokafka_lead._core.delivery import BatchOutcome, Delivery
-from aiokafka_lead._core.metadata_types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
-from aiokafka_lead._core.resolver import BatchResolver
+from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
+from aiokafka_lead._core.producer.accumulator import Accumulator
+from aiokafka_lead._core.producer.append import ProducerBatch
+from aiokafka_lead._core.producer.delivery import BatchOutcome, Delivery
+from aiokafka_lead._core.producer.resolver import BatchResolver
 from aiokafka_lead._records import read_batches
 from aiokafka_lead.config import ProducerConfig
 from aiokafka_lead.errors import KafkaConnectionError, error_for_code

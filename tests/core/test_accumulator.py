@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aiokafka_lead._core.buffer_memory import BufferMemory
-from aiokafka_lead._core.metadata_types import ClusterSnapshot
+from aiokafka_lead._core.metadata.types import ClusterSnapshot
+from aiokafka_lead._core.producer.buffer_memory import BufferMemory
 from aiokafka_lead.errors import DeliveryTimeoutError, MessageTooLargeError
 from tests.core.producer_sim import TOPIC, ProducerSim
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafka_lead._core.backoff import Backoff
-from aiokafka_lead._core.reachability import REMEMBERED_ADDRESSES, Reachability
+from aiokafka_lead._core.metadata.reachability import REMEMBERED_ADDRESSES, Reachability
 from aiokafka_lead.errors import KafkaConnectionError
 
 A, B = ("a", 9092), ("b", 9092)

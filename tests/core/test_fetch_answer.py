@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.metadata_types import Broker, LeaderHint
-from aiokafka_lead._core.partition_state import FetchState, Position
-from aiokafka_lead._core.reset_policy import EARLIEST, LATEST
+from aiokafka_lead._core.consumer.partition_state import FetchState, Position
+from aiokafka_lead._core.consumer.reset_policy import EARLIEST, LATEST
+from aiokafka_lead._core.metadata.types import Broker, LeaderHint
 from aiokafka_lead.errors import (
     CorruptBatchError,
     FetchOffsetOutOfRangeError,

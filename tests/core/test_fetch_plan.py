@@ -6,10 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.fetch_plan import BESIDE_AFTER_S, FetchLimits
-from aiokafka_lead._core.metadata_types import NO_TOPIC_ID
-from aiokafka_lead._core.partition_state import FetchState
-from aiokafka_lead._core.reset_policy import EARLIEST
+from aiokafka_lead._core.consumer.fetch_plan import BESIDE_AFTER_S, FetchLimits
+from aiokafka_lead._core.consumer.partition_state import FetchState
+from aiokafka_lead._core.consumer.reset_policy import EARLIEST
+from aiokafka_lead._core.metadata.types import NO_TOPIC_ID
 
 from .fetch_world import ID, MIB, T0, T1, T2, World, batch, data, response, snapshot
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.fetch_session import FetchSession, PartitionFetch, TopicUse
+from aiokafka_lead._core.consumer.fetch_session import FetchSession, PartitionFetch, TopicUse
 from aiokafka_lead.types import TopicPartition
 
 A = TopicPartition("a", 0)

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from aiokafka_lead._core.aborted import AbortedFilter
-from aiokafka_lead._core.fetched import Deserializers
-from aiokafka_lead._core.partition_state import Position
+from aiokafka_lead._core.consumer.aborted import AbortedFilter
+from aiokafka_lead._core.consumer.fetched import Deserializers
+from aiokafka_lead._core.consumer.partition_state import Position
 from aiokafka_lead._records import BatchView, ControlType, StoredRecord, build_batch, control_batch, read_batches
 from aiokafka_lead._wire.messages.fetch import AbortedTransaction
 from aiokafka_lead.errors import CorruptBatchError, CorruptRecordError, RecordDeserializationError

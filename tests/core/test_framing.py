@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.foreign import HANDSHAKE_MAX_BYTES, recognise
-from aiokafka_lead._core.framing import SCRATCH_BYTES, FrameReader
+from aiokafka_lead._core.connection.foreign import HANDSHAKE_MAX_BYTES, recognise
+from aiokafka_lead._core.connection.framing import SCRATCH_BYTES, FrameReader
 from aiokafka_lead.errors import FrameTooLargeError, MalformedMessageError, NotKafkaError
 
 LIMIT = 100 * 1024 * 1024

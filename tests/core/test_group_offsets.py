@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from aiokafka_lead._core.group_offsets import (
+from aiokafka_lead._core.group.offsets import (
     Membership,
     commit_request,
     committed_request,
     read_commit,
     read_committed,
 )
-from aiokafka_lead._core.metadata_types import NO_TOPIC_ID
+from aiokafka_lead._core.metadata.types import NO_TOPIC_ID
 from aiokafka_lead._wire import decode, encode
 from aiokafka_lead._wire.messages.offset_commit import (
     OffsetCommitRequest,

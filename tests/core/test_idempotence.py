@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lead._core.delivery import Delivery
-from aiokafka_lead._core.idempotence import sequence_after
+from aiokafka_lead._core.producer.delivery import Delivery
+from aiokafka_lead._core.producer.idempotence import sequence_after
 from aiokafka_lead.errors import DeliveryTimeoutError, InvalidRecordError, MessageTooLargeError
 from tests.core.producer_sim import (
     INVALID_PRODUCER_EPOCH,

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from aiokafka_lead._core.in_flight import InFlightLedger
+from aiokafka_lead._core.connection.in_flight import InFlightLedger
 from aiokafka_lead.errors import KafkaError, MalformedMessageError
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from aiokafka_lead._core.fetched import Chunk
-from aiokafka_lead._core.in_hand import InHand
-from aiokafka_lead._core.partition_state import Position
+from aiokafka_lead._core.consumer.fetched import Chunk
+from aiokafka_lead._core.consumer.in_hand import InHand
+from aiokafka_lead._core.consumer.partition_state import Position
 from aiokafka_lead.types import OffsetAndMetadata
 
 from .fetch_world import T0, T1, World, batch

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.metadata import MetadataState, RebootstrapCause
-from aiokafka_lead._core.metadata_epochs import REWIND_AFTER_S, REWIND_ANSWERS
-from aiokafka_lead._core.metadata_merge import MISSING_ANSWERS, RETIRED_FOR_S
+from aiokafka_lead._core.metadata.epochs import REWIND_AFTER_S, REWIND_ANSWERS
+from aiokafka_lead._core.metadata.merge import MISSING_ANSWERS, RETIRED_FOR_S
+from aiokafka_lead._core.metadata.state import MetadataState, RebootstrapCause
 from aiokafka_lead._wire.messages.metadata import MetadataResponsePartition
 from aiokafka_lead.errors import (
     ClusterIdMismatchError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.metadata import Broker, ClusterSnapshot, LeaderHint, MetadataState, RebootstrapCause
+from aiokafka_lead._core.metadata.state import Broker, ClusterSnapshot, LeaderHint, MetadataState, RebootstrapCause
 
 from .cluster_answers import ID_A, ID_B, answer, broker, hint, topic
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aiokafka_lead._core.offset_lookup import (
+from aiokafka_lead._core.consumer.offset_lookup import (
     EpochEnd,
     ListedOffset,
     by_leader,

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lead._core.append import ProducerBatch, TopicBuffer
-from aiokafka_lead._core.buffer_memory import BufferMemory
-from aiokafka_lead._core.delivery import BatchOutcome
-from aiokafka_lead._core.metadata_types import ClusterSnapshot, PartitionMetadata, TopicMetadata
-from aiokafka_lead._core.partitioner import NodeAvailability, StickyChooser
+from aiokafka_lead._core.metadata.types import ClusterSnapshot, PartitionMetadata, TopicMetadata
+from aiokafka_lead._core.producer.append import ProducerBatch, TopicBuffer
+from aiokafka_lead._core.producer.buffer_memory import BufferMemory
+from aiokafka_lead._core.producer.delivery import BatchOutcome
+from aiokafka_lead._core.producer.partitioner import NodeAvailability, StickyChooser
 from aiokafka_lead._records import BatchBuilder
 from tests.core.producer_sim import TOPIC, TOPIC_ID, ProducerSim
 

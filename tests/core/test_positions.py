@@ -4,10 +4,10 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.metadata_types import ClusterSnapshot
-from aiokafka_lead._core.partition_state import BEYOND_ANY_LOG, Backoffs, FetchState, Position
-from aiokafka_lead._core.positions import Positions
-from aiokafka_lead._core.reset_policy import EARLIEST, LATEST
+from aiokafka_lead._core.consumer.partition_state import BEYOND_ANY_LOG, Backoffs, FetchState, Position
+from aiokafka_lead._core.consumer.positions import Positions
+from aiokafka_lead._core.consumer.reset_policy import EARLIEST, LATEST
+from aiokafka_lead._core.metadata.types import ClusterSnapshot
 from aiokafka_lead.errors import FetchOffsetOutOfRangeError, IllegalStateError, KafkaError, OffsetOutOfRangeError
 from aiokafka_lead.types import TopicPartition
 

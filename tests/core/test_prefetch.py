@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.fetched import Chunk, FetchedData
-from aiokafka_lead._core.partition_state import Position
+from aiokafka_lead._core.consumer.fetched import Chunk, FetchedData
+from aiokafka_lead._core.consumer.partition_state import Position
 from aiokafka_lead.errors import KafkaError, TopicAuthorizationFailedError
 from aiokafka_lead.types import TopicPartition
 

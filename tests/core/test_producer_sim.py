@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from aiokafka_lead._core.delivery import Delivery
+from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead.errors import KafkaError
 from tests.core.producer_sim import (
     MESSAGE_TOO_LARGE,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafka_lead._core.backoff import Backoff
-from aiokafka_lead._core.refresh import RefreshSchedule
+from aiokafka_lead._core.metadata.refresh import RefreshSchedule
 
 MAX_AGE_MS = 300_000.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from aiokafka_lead._core.backoff import Backoff
-from aiokafka_lead._core.metadata_topics import LOOKUP_TICK_S, TopicsInUse
+from aiokafka_lead._core.metadata.topics import LOOKUP_TICK_S, TopicsInUse
 
 IDLE_S = 300.0
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.reset_policy import EARLIEST, LATEST, parse_reset_policy
+from aiokafka_lead._core.consumer.reset_policy import EARLIEST, LATEST, parse_reset_policy
 from aiokafka_lead.errors import ConfigError
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.sasl import MECHANISMS, Credentials, new_mechanism
-from aiokafka_lead._core.sasl.scram import Scram
+from aiokafka_lead._core.connection.sasl import MECHANISMS, Credentials, new_mechanism
+from aiokafka_lead._core.connection.sasl.scram import Scram
 from aiokafka_lead.errors import ConfigError, SaslAuthenticationFailedError
 
 PENCIL = Credentials("user", "pencil")

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import re
 
-from aiokafka_lead._core.metadata_types import ClusterSnapshot, PartitionMetadata, TopicMetadata
-from aiokafka_lead._core.subscription import REFUSALS_APART_S, Subscription, SubscriptionKind
+from aiokafka_lead._core.consumer.subscription import REFUSALS_APART_S, Subscription, SubscriptionKind
+from aiokafka_lead._core.metadata.types import ClusterSnapshot, PartitionMetadata, TopicMetadata
 from aiokafka_lead.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from aiokafka_lead.types import TopicPartition
 

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from aiokafka_lead._io.brokers import Connection, NodeState
+from aiokafka_lead._io.connection.brokers import Connection, NodeState
 from aiokafka_lead._io.loop import Waiter
 from aiokafka_lead._wire import RequestFrame
 from aiokafka_lead._wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData

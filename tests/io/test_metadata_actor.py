@@ -7,8 +7,8 @@ import time
 import anyio
 import pytest
 
-from aiokafka_lead._core.metadata import ClusterSnapshot, TopicMetadata
-from aiokafka_lead._io.connection import Lane
+from aiokafka_lead._core.metadata.state import ClusterSnapshot, TopicMetadata
+from aiokafka_lead._io.connection.connection import Lane
 from aiokafka_lead._wire import decode_response, encode_response
 from aiokafka_lead._wire.messages.metadata import MetadataResponse
 from aiokafka_lead.errors import (

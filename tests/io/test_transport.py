@@ -14,10 +14,10 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
+from aiokafka_lead._io.connection.transport import AnyioTransport, AsyncioTransport, Transport, open_transport
+from aiokafka_lead._io.connection.transport.base import JOINED_BYTES, coalesce
+from aiokafka_lead._io.connection.transport.dial import race
 from aiokafka_lead._io.loop import Waiter
-from aiokafka_lead._io.transport import AnyioTransport, AsyncioTransport, Transport, open_transport
-from aiokafka_lead._io.transport.base import JOINED_BYTES, coalesce
-from aiokafka_lead._io.transport.dial import race
 from aiokafka_lead._wire import Buffer
 from aiokafka_lead.errors import KafkaConnectionError, KafkaError, NotKafkaError
 

@@ -1,0 +1,1 @@
+"""One connection's frames, its requests in flight, and its authentication."""

@@ -1,0 +1,69 @@
+"""What answered, when it was not Kafka: recognised by its first bytes.
+
+A client that takes foreign bytes for a frame's length reads nonsense: the ``HTTP`` of a web server is 1.2 GB, a TLS
+alert 352 MB. Both are far more common than a broker with a frame of that size, so they are worth a clear text.
+"""
+
+from __future__ import annotations
+
+from ...errors import FrameTooLargeError, KafkaError, MalformedMessageError, NotKafkaError
+
+__all__ = ["HANDSHAKE_MAX_BYTES", "frame_length_error", "recognise"]
+
+HANDSHAKE_MAX_BYTES = 1024 * 1024
+"""No answer before a connection is ready comes near this: a Kerberos token has 64 KiB at most, ApiVersions a few."""
+
+_SHOWN_BYTES = 40
+
+_TLS_RECORDS = {0x14: "change cipher spec", 0x15: "alert", 0x16: "handshake", 0x17: "data"}
+
+_GREETINGS = (
+    (b"HTTP/", "an HTTP server"),
+    (b"SSH-", "an SSH server"),
+    (b"220 ", "a mail or FTP server"),
+    (b"220-", "a mail or FTP server"),
+    (b"AMQP", "an AMQP broker"),
+    (b"-ERR", "a Redis server"),
+    (b"-DENIED", "a Redis server"),
+    (b"<", "a server that sends HTML or XML"),
+)
+
+
+def recognise(head: bytes) -> str | None:
+    """What the first bytes of a connection look like and what to do about it, or None where nothing is recognised."""
+    if len(head) >= 3 and head[0] in _TLS_RECORDS and head[1] == 3 and head[2] <= 4:
+        return (
+            f"the answer is a TLS {_TLS_RECORDS[head[0]]}: this listener uses TLS, "
+            'set security_protocol to "SSL" or "SASL_SSL"'
+        )
+    for greeting, server in _GREETINGS:
+        if head.startswith(greeting):
+            return f"the answer {_shown(head)} comes from {server}: check host and port in bootstrap_servers"
+    if len(head) >= 4 and all(32 <= byte < 127 or byte in b"\r\n\t" for byte in head[:16]):
+        return f"the answer {_shown(head)} is text and no Kafka frame: check host and port in bootstrap_servers"
+    return None
+
+
+def frame_length_error(head: bytes, length: int, max_bytes: int) -> KafkaError:
+    """The error for a frame whose length prefix cannot be accepted; ``head`` begins with that prefix."""
+    foreign = recognise(head)
+    if foreign is not None:
+        return NotKafkaError(foreign)
+    if length < 0:
+        return MalformedMessageError(f"a frame announces {length} bytes; the stream begins with {_hex(head)}")
+    if max_bytes <= HANDSHAKE_MAX_BYTES:
+        return NotKafkaError(
+            f"the first answer announces {length} bytes, which no Kafka broker does; it begins with {_hex(head)}: "
+            "check host and port in bootstrap_servers"
+        )
+    return FrameTooLargeError(f"a frame announces {length} bytes, more than receive_max_bytes ({max_bytes})")
+
+
+def _shown(head: bytes) -> str:
+    """The first line, as far as it can be printed: it comes from a stranger and ends up in logs."""
+    line = head.splitlines()[0][:_SHOWN_BYTES] if head.splitlines() else b""
+    return repr("".join(chr(byte) if 32 <= byte < 127 else "." for byte in line))
+
+
+def _hex(head: bytes) -> str:
+    return head[:16].hex(" ")

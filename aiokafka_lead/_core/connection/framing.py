@@ -1,0 +1,118 @@
+"""Frames out of a byte stream: a big-endian 4-byte length, then as many bytes.
+
+Sans-I/O: the transport asks where to put bytes, puts them there, says how many, and gets complete frames. A small
+frame is copied out of a reused buffer; the rest of a large one is read straight into memory of its own, so that a slice
+of any frame stays valid for as long as somebody holds it.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from ..._wire import Buffer
+from ...errors import KafkaError
+from .foreign import frame_length_error
+
+__all__ = ["FrameReader"]
+
+SCRATCH_BYTES = 32 * 1024
+"""Frames that fit are collected in the reused buffer; a TLS record and many small answers go in at once."""
+
+_unpack_length = Struct(">i").unpack_from
+
+
+class FrameReader:
+    """Collects frames of one connection.
+
+    ``max_bytes`` bounds the length that a frame may announce and is checked before any memory is taken; it may be
+    raised later. ``error`` is set once, when the stream stops being frames: nothing can be read after that.
+    """
+
+    __slots__ = ("_body", "_body_view", "_end", "_filled", "_scratch", "_scratch_view", "error", "max_bytes")
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.error: KafkaError | None = None
+        self._scratch = bytearray(SCRATCH_BYTES)
+        self._scratch_view = memoryview(self._scratch)
+        self._end = 0
+        """Bytes of the scratch buffer that hold an incomplete frame, always from its start."""
+        self._body: bytearray | None = None
+        """A large frame under way, without its length prefix."""
+        self._body_view = memoryview(b"")
+        self._filled = 0
+        """Bytes of the large frame that have arrived."""
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a frame has begun and not ended."""
+        return self._body is not None or self._end > 0
+
+    @property
+    def missing_bytes(self) -> int:
+        """How much of a large frame is still to come; 0 where that is not known."""
+        return 0 if self._body is None else len(self._body) - self._filled
+
+    def get_buffer(self) -> memoryview:
+        """Where the next bytes belong. Never empty; only valid until the next `received`."""
+        if self._body is not None:
+            return self._body_view[self._filled :]
+        return self._scratch_view[self._end :] if self._end else self._scratch_view
+
+    def received(self, count: int) -> list[Buffer]:
+        """Takes note of ``count`` bytes put into `get_buffer`, and returns the frames that are now complete."""
+        if self._body is not None:
+            return self._received_body(self._body, count)
+        scratch = self._scratch_view
+        if not self._end and count >= 4:
+            (length,) = _unpack_length(scratch)
+            if length == count - 4 and length <= self.max_bytes:
+                return [scratch[4:count].tobytes()]  # the common case: one whole frame, and nothing else
+        frames: list[Buffer] = []
+        end = self._end + count
+        start = 0
+        while end - start >= 4:
+            (length,) = _unpack_length(scratch, start)
+            if not 0 <= length <= self.max_bytes:
+                self.error = frame_length_error(bytes(scratch[start:end]), length, self.max_bytes)
+                return frames
+            stop = start + 4 + length
+            if stop > end:
+                if 4 + length > SCRATCH_BYTES:
+                    self._begin_body(length, scratch[start + 4 : end])
+                    return frames
+                break
+            frames.append(scratch[start + 4 : stop].tobytes())
+            start = stop
+        if 0 < start < end:
+            self._scratch[: end - start] = self._scratch[start:end]
+        self._end = end - start
+        return frames
+
+    def feed(self, data: bytes) -> list[Buffer]:
+        """`get_buffer` and `received` in one, for a transport that hands out bytes."""
+        frames: list[Buffer] = []
+        view = memoryview(data)
+        while len(view) and self.error is None:
+            room = self.get_buffer()
+            count = min(len(room), len(view))
+            room[:count] = view[:count]
+            frames += self.received(count)
+            view = view[count:]
+        return frames
+
+    def _begin_body(self, length: int, beginning: memoryview) -> None:
+        self._body = bytearray(length)
+        self._body_view = memoryview(self._body)
+        self._filled = len(beginning)
+        self._body_view[: self._filled] = beginning
+        self._end = 0
+
+    def _received_body(self, body: bytearray, count: int) -> list[Buffer]:
+        self._filled += count
+        if self._filled < len(body):
+            return []
+        frame = self._body_view
+        self._body = None
+        self._body_view = memoryview(b"")
+        return [frame]

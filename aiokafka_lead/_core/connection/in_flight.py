@@ -1,0 +1,97 @@
+"""The ledger of requests that wait for their answer on one connection.
+
+A broker answers the requests of a connection in the order in which they came (Java: ``InFlightRequests``), so an answer
+belongs to the oldest request or the stream is broken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import KafkaError, MalformedMessageError
+
+__all__ = ["InFlight", "InFlightLedger", "OnDone"]
+
+OnDone = Callable[[Any, KafkaError | None], None]
+"""Gets the response and None, or None and the error; called exactly once."""
+
+_LAST_ID = 2**31 - 1
+
+
+@dataclass(slots=True)
+class InFlight:
+    """A request on its way."""
+
+    correlation_id: int
+    request_class: Any
+    version: int
+    deadline: float
+    """Monotonic seconds: without an answer by then the connection is given up."""
+    on_done: OnDone
+
+
+class InFlightLedger:
+    """Requests in the order in which they were sent.
+
+    Invariant: correlation ids are consecutive, wrapping after 2**31 - 1.
+    """
+
+    __slots__ = ("_entries", "next_id")
+
+    def __init__(self) -> None:
+        self._entries: deque[InFlight] = deque()
+        self.next_id = 0
+        """The correlation id of the request that is sent next."""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, request_class: Any, version: int, deadline: float, on_done: OnDone) -> None:
+        """A request was sent with ``next_id``, and expects an answer."""
+        self._entries.append(InFlight(self.next_id, request_class, version, deadline, on_done))
+        self.skip()
+
+    def skip(self) -> None:
+        """A request was sent with ``next_id``, and has no answer."""
+        self.next_id = 0 if self.next_id == _LAST_ID else self.next_id + 1
+
+    def match(self, correlation_id: int) -> InFlight:
+        """The oldest request; `MalformedMessageError` when the answer with this id is not its."""
+        if not self._entries:
+            raise MalformedMessageError(f"an answer with correlation id {correlation_id} to no request")
+        oldest = self._entries[0]
+        if oldest.correlation_id != correlation_id:
+            raise MalformedMessageError(
+                f"an answer with correlation id {correlation_id} where {oldest.correlation_id} "
+                f"({oldest.request_class.NAME}) was due"
+            )
+        return oldest
+
+    def pop(self) -> None:
+        """Forgets the oldest request, which is done."""
+        self._entries.popleft()
+
+    def oldest(self) -> InFlight | None:
+        """The request whose answer is due next."""
+        return self._entries[0] if self._entries else None
+
+    def expired(self, now: float) -> InFlight | None:
+        """A request whose deadline has passed."""
+        for entry in self._entries:
+            if entry.deadline <= now:
+                return entry
+        return None
+
+    def next_deadline(self) -> float:
+        """The earliest deadline, or infinity; a later request may have an earlier one."""
+        return min((entry.deadline for entry in self._entries), default=math.inf)
+
+    def drain(self) -> list[InFlight]:
+        """All requests in order, which the ledger forgets."""
+        entries = list(self._entries)
+        self._entries.clear()
+        return entries

@@ -1,0 +1,137 @@
+"""SCRAM (RFC 5802, RFC 7677): the password is proved by both sides and sent by neither.
+
+Names and passwords are taken as UTF-8 without SASLprep, because Kafka stores and checks them so (``ScramFormatter``):
+with SASLprep a password like "Ⅸ" would not match what ``kafka-configs`` stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from base64 import b64decode, b64encode
+
+from ....errors import SaslAuthenticationFailedError
+from .mechanism import Credentials
+
+__all__ = ["Scram"]
+
+MIN_ITERATIONS = 4096
+"""RFC 7677's floor and Kafka's: fewer would make a captured exchange cheap to guess passwords with."""
+
+MAX_ITERATIONS = 1_000_000
+"""Kafka's own ceiling is 16384. More than this would let a hostile server stop the event loop for a second or more."""
+
+_CHANNEL_BINDING = "biws"  # base64 of "n,,": no channel binding, no authorization identity
+_NONCE_BYTES = 24
+
+
+class Scram:
+    """One SCRAM authentication with the given hash.
+
+    ``nonce`` is the client's part of the nonce, drawn at random but for test vectors.
+    """
+
+    def __init__(self, credentials: Credentials, hash_name: str, nonce: str | None = None) -> None:
+        self.done = False
+        self._credentials = credentials
+        self._hash_name = hash_name
+        self._nonce = nonce if nonce is not None else secrets.token_urlsafe(_NONCE_BYTES)
+        self._first_bare = f"n={_sasl_name(credentials.username)},r={self._nonce}"
+        self._server_signature: bytes | None = None
+        """What the server has to answer to the final message; None before that was sent."""
+
+    def start(self) -> bytes:
+        """client-first-message."""
+        return f"n,,{self._first_bare}".encode()
+
+    def respond(self, challenge: bytes) -> bytes:
+        """client-final-message for server-first-message; nothing for server-final-message."""
+        try:
+            text = challenge.decode()
+        except UnicodeDecodeError:
+            raise SaslAuthenticationFailedError("the server's SCRAM message is not UTF-8") from None
+        if self._server_signature is None:
+            return self._prove(text)
+        self._verify(text, self._server_signature)
+        self.done = True
+        return b""
+
+    def _prove(self, server_first: str) -> bytes:
+        fields = _fields(server_first)
+        if fields[0][0] == "m":
+            raise SaslAuthenticationFailedError("the server asks for a SCRAM extension that this client lacks")
+        if [name for name, _ in fields[:3]] != ["r", "s", "i"]:
+            raise SaslAuthenticationFailedError("the server's first SCRAM message lacks nonce, salt or iterations")
+        nonce, salt, iterations = fields[0][1], _base64(fields[1][1]), _iterations(fields[2][1])
+        if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
+            raise SaslAuthenticationFailedError("the server's SCRAM nonce does not extend the client's")
+        if not salt:
+            raise SaslAuthenticationFailedError("the server's SCRAM salt is empty")
+        salted = self._salted_password(salt, iterations)
+        final_bare = f"c={_CHANNEL_BINDING},r={nonce}"
+        auth_message = f"{self._first_bare},{server_first},{final_bare}".encode()
+        client_key = self._hmac(salted, b"Client Key")
+        stored_key = hashlib.new(self._hash_name, client_key).digest()
+        signature = self._hmac(stored_key, auth_message)
+        proof = bytes(key ^ sign for key, sign in zip(client_key, signature, strict=True))
+        self._server_signature = self._hmac(self._hmac(salted, b"Server Key"), auth_message)
+        return f"{final_bare},p={b64encode(proof).decode()}".encode()
+
+    def _verify(self, server_final: str, expected: bytes) -> None:
+        name, value = _fields(server_final)[0]
+        if name == "e":
+            # The value is one of RFC 5802's short words; anything else is not worth repeating.
+            reason = value if value.replace("-", "").isalpha() and len(value) < 50 else "unknown error"
+            raise SaslAuthenticationFailedError(f"the server refused the SCRAM proof: {reason}")
+        if name != "v" or not hmac.compare_digest(_base64(value), expected):
+            raise SaslAuthenticationFailedError(
+                "the server could not prove that it knows the password: it may not be who it claims to be"
+            )
+
+    def _salted_password(self, salt: bytes, iterations: int) -> bytes:
+        """Costs milliseconds, so the last one is kept: a user's salt is the same at every broker."""
+        keys = self._credentials.derived_keys
+        wanted = (self._hash_name, salt, iterations)
+        if wanted not in keys:
+            password = self._credentials.password.encode()
+            salted = hashlib.pbkdf2_hmac(self._hash_name, password, salt, iterations)
+            keys.clear()
+            keys[wanted] = salted
+        return keys[wanted]
+
+    def _hmac(self, key: bytes, message: bytes) -> bytes:
+        return hmac.digest(key, message, self._hash_name)
+
+
+def _sasl_name(name: str) -> str:
+    return name.replace("=", "=3D").replace(",", "=2C")
+
+
+def _fields(message: str) -> list[tuple[str, str]]:
+    """The attributes in order; the message names what it lacks, never what it holds."""
+    fields = []
+    for part in message.split(","):
+        name, equals, value = part.partition("=")
+        if len(name) != 1 or not equals:
+            raise SaslAuthenticationFailedError("the server's SCRAM message is malformed")
+        fields.append((name, value))
+    return fields
+
+
+def _base64(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        raise SaslAuthenticationFailedError("the server's SCRAM message holds malformed base64") from None
+
+
+def _iterations(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise SaslAuthenticationFailedError("the server's SCRAM iteration count is no number")
+    count = int(text)
+    if not MIN_ITERATIONS <= count <= MAX_ITERATIONS:
+        raise SaslAuthenticationFailedError(
+            f"the server asks for {count} SCRAM iterations; this client accepts {MIN_ITERATIONS} to {MAX_ITERATIONS}"
+        )
+    return count

@@ -1,0 +1,333 @@
+"""What becomes of a Fetch answer: records to the prefetch buffer, errors to the partitions they are about.
+
+One partition's error holds back that partition only. An answer moves a partition only while nothing is buffered of it:
+what was read ahead is handed out first, then the same is asked again, and believed.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from ..._wire.messages.fetch import FetchResponse, PartitionData
+from ...errors import (
+    CorruptBatchError,
+    CorruptRecordError,
+    FencedLeaderEpochError,
+    FetchOffsetOutOfRangeError,
+    InconsistentTopicIdError,
+    KafkaStorageError,
+    LogTruncationError,
+    NotLeaderOrFollowerError,
+    OffsetNotAvailableError,
+    OffsetOutOfRangeError,
+    ReplicaNotAvailableError,
+    UnknownLeaderEpochError,
+    UnknownServerError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+    error_for_code,
+)
+from ...types import TopicPartition
+from ..metadata.types import NO_TOPIC_ID, Broker, ClusterSnapshot, LeaderHint
+from .batch_scan import scan_batches
+from .fetch_plan import PlannedFetch
+from .fetch_request import FIRST_VERSION_WITH_DIVERGING_EPOCH
+from .fetch_session import PartitionFetch
+from .fetched import FetchedData
+from .metrics import ConsumerCounters
+from .partition_state import BEYOND_ANY_LOG, Backoffs, FetchState, PartitionState
+from .positions import Positions
+from .prefetch import Prefetch
+from .reset_policy import ResetPolicy
+
+__all__ = ["AnswerOptions", "AnswerReader", "FetchOutcome"]
+
+log = logging.getLogger("aiokafka_lead.consumer")
+
+FIRST_VERSION_WITH_HINTS = 16
+
+MOVED = {NotLeaderOrFollowerError.code, FencedLeaderEpochError.code}
+"""The codes that come with a leader hint (KIP-951)."""
+
+STALE = MOVED | {
+    ReplicaNotAvailableError.code,
+    KafkaStorageError.code,
+    OffsetNotAvailableError.code,
+    UnknownTopicOrPartitionError.code,
+    UnknownTopicIdError.code,
+    InconsistentTopicIdError.code,
+}
+"""The codes after which metadata is refreshed (Java: FetchCollector)."""
+
+PATIENT = {UnknownLeaderEpochError.code, UnknownServerError.code}
+"""The codes after which the same request is sent again, later."""
+
+
+LAGGING = {UnknownLeaderEpochError.code, OffsetNotAvailableError.code}
+"""The codes of a leader that has not caught up with its own election."""
+
+
+class AnswerOptions(NamedTuple):
+    """From the consumer's options."""
+
+    read_committed: bool
+    check_crcs: bool
+    reset_policy: ResetPolicy | None
+    metadata_max_age_s: float
+    """How long a follower is read from before the leader is asked again."""
+
+
+class FetchOutcome:
+    """What an answer asks of the caller."""
+
+    __slots__ = ("hints", "missing", "refresh")
+
+    def __init__(self) -> None:
+        self.hints: list[LeaderHint] = []
+        self.refresh = False
+        """Metadata is stale."""
+        self.missing = False
+        """A full request's answer leaves partitions out: the session is of no use."""
+
+
+class AnswerReader:
+    """Writes what answers say to the partitions' states."""
+
+    def __init__(
+        self,
+        positions: Positions,
+        prefetch: Prefetch,
+        options: AnswerOptions,
+        backoffs: Backoffs,
+        counters: ConsumerCounters,
+    ) -> None:
+        self._positions = positions
+        self._prefetch = prefetch
+        self._options = options
+        self._backoffs = backoffs
+        self._counters = counters
+
+    def read(
+        self, planned: PlannedFetch, response: FetchResponse, snapshot: ClusterSnapshot, now: float
+    ) -> FetchOutcome:
+        """Take in an answer without an error of its own."""
+        outcome = FetchOutcome()
+        endpoints = {n.node_id: Broker(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints}
+        seen = 0
+        for topic in response.responses:
+            name = topic.topic or planned.names.get(topic.topic_id)
+            if name is None:
+                self._counters.unexpected_partitions += len(topic.partitions)
+                continue
+            for data in topic.partitions:
+                tp = TopicPartition(name, data.partition_index)
+                asked = planned.asked.get(tp)
+                if asked is None:
+                    self._counters.unexpected_partitions += 1
+                    continue
+                seen += 1
+                state = self._positions.get(tp)
+                if state is None or state.state is not FetchState.FETCHING or self._is_stale(state, asked, snapshot):
+                    self._counters.stale_answers += 1
+                elif data.error_code:
+                    self._error(state, asked, data, planned, outcome, endpoints, now)
+                else:
+                    self._records(state, asked, data, planned, outcome, now)
+        outcome.missing = planned.request.epoch in (0, -1) and seen < len(planned.asked)
+        return outcome
+
+    @staticmethod
+    def _is_stale(state: PartitionState, asked: PartitionFetch, snapshot: ClusterSnapshot) -> bool:
+        """Whether the partition has gone elsewhere since, by a seek or with a new topic of this name."""
+        if state.fetch_offset != asked.fetch_offset:
+            return True
+        topic_id = snapshot.topic_id(state.tp.topic)
+        return NO_TOPIC_ID not in (topic_id, asked.topic_id) and topic_id != asked.topic_id
+
+    # --- without an error --------------------------------------------------------------------------------------------
+
+    def _records(
+        self,
+        state: PartitionState,
+        asked: PartitionFetch,
+        data: PartitionData,
+        planned: PlannedFetch,
+        outcome: FetchOutcome,
+        now: float,
+    ) -> None:
+        if data.high_watermark >= 0:
+            state.high_watermark = data.high_watermark
+        if data.last_stable_offset >= 0:
+            state.last_stable_offset = data.last_stable_offset
+        if data.log_start_offset >= 0:
+            state.log_start_offset = data.log_start_offset
+        if data.diverging_epoch.end_offset >= 0 and planned.version >= FIRST_VERSION_WITH_DIVERGING_EPOCH:
+            self._diverging(state, data.diverging_epoch.end_offset, data.diverging_epoch.epoch)
+            return
+        state.clear_failure()
+        state.validated_epoch = asked.leader_epoch
+        if data.preferred_read_replica >= 0 and data.preferred_read_replica != planned.node_id:
+            self._counters.follower_redirects += 1
+            state.read_from(data.preferred_read_replica, now + self._options.metadata_max_age_s)
+        records = data.records
+        if not records:
+            return
+        assert isinstance(records, memoryview)  # as the codec decodes it
+        span = scan_batches(records)
+        if span.next_offset < 0:
+            self._unreadable(state, "the broker answered with no complete batch")
+            return
+        if span.next_offset <= asked.fetch_offset:
+            # Nothing at or behind the offset asked for: asking again at once would go on for ever.
+            state.back_off(now, asked.leader_epoch, self._backoffs)
+            outcome.refresh = True
+            return
+        aborted = (data.aborted_transactions or ()) if self._options.read_committed else None
+        self._counters.bytes_fetched += len(records)
+        self._prefetch.add(FetchedData(state, records, aborted, check_crcs=self._options.check_crcs))
+        state.received(span.next_offset, span.leader_epoch)
+
+    def _unreadable(self, state: PartitionState, why: str) -> None:
+        if self._believe(state):
+            error = CorruptBatchError(
+                f"{state.tp} cannot be read at offset {state.fetch_offset}: {why}; seek past it to go on",
+                topic=state.tp.topic,
+                partition=state.tp.partition,
+                offset=state.fetch_offset,
+            )
+            self._prefetch.fail(state, error)
+
+    def _believe(self, state: PartitionState) -> bool:
+        """Whether an answer may move the partition now, or is to come again when all before it has been handed out."""
+        if state.fetched:
+            state.read_ahead = False
+            state.touch()
+            return False
+        return True
+
+    # --- truncation --------------------------------------------------------------------------------------------------
+
+    def _diverging(self, state: PartitionState, end_offset: int, epoch: int) -> None:
+        """The leader's log ends the epoch of the last record read elsewhere than we did (KIP-320, KIP-595)."""
+        if end_offset >= state.fetch_offset:
+            # Nothing that was read is gone; the leader merely knows the offset under another epoch.
+            state.received(state.fetch_offset, epoch)
+        elif self._believe(state):
+            self._truncated(state, end_offset, epoch)
+
+    def epoch_ended(self, state: PartitionState, end_offset: int, epoch: int, leader_epoch: int) -> None:
+        """What the leader of ``leader_epoch`` answered to OffsetForLeaderEpoch; -1 where it does not know."""
+        unknown = end_offset < 0 or epoch < 0
+        if not unknown and end_offset >= state.fetch_offset:
+            state.validated(leader_epoch)
+        elif self._believe(state):
+            self._truncated(state, -1 if unknown else end_offset, epoch)
+        else:
+            state.validate_later()
+
+    def _truncated(self, state: PartitionState, end_offset: int, epoch: int) -> None:
+        """Records before the position are gone from the log; -1 where the broker does not know from where on."""
+        self._counters.truncations += 1
+        tp, offset = state.tp, state.fetch_offset
+        policy = self._options.reset_policy
+        if policy is None:
+            known = end_offset >= 0
+            self._prefetch.fail(
+                state,
+                LogTruncationError(
+                    f"the log of {tp} was truncated before offset {offset}"
+                    + (f", it differs from offset {end_offset} on" if known else "")
+                    + '; auto_offset_reset is "none", so seek to go on',
+                    topic=tp.topic,
+                    partition=tp.partition,
+                    offset=offset,
+                    diverging_offset=end_offset if known else None,
+                    diverging_epoch=epoch if known and epoch >= 0 else None,
+                ),
+            )
+            return
+        self._prefetch.drop(state)
+        if end_offset < 0:
+            log.warning("the log of %s was truncated before offset %d: resetting to %s", tp, offset, policy.name)
+            state.reset(policy)
+        else:
+            log.warning("the log of %s was truncated before offset %d: going on from %d", tp, offset, end_offset)
+            state.move(end_offset, epoch)
+
+    # --- errors ------------------------------------------------------------------------------------------------------
+
+    def _error(
+        self,
+        state: PartitionState,
+        asked: PartitionFetch,
+        data: PartitionData,
+        planned: PlannedFetch,
+        outcome: FetchOutcome,
+        endpoints: dict[int, Broker],
+        now: float,
+    ) -> None:
+        code = data.error_code
+        self._counters.count_error(code)
+        followed = state.read_from_leader()
+        if code == OffsetOutOfRangeError.code:
+            # A follower may be behind, or ahead with its log's start: only the leader's word counts (KIP-392).
+            if followed:
+                state.back_off(now, asked.leader_epoch, self._backoffs)
+            else:
+                self._out_of_range(state)
+            return
+        leader = data.current_leader
+        named = leader.leader_id >= 0 or leader.leader_epoch >= 0
+        if named and code in MOVED and planned.version >= FIRST_VERSION_WITH_HINTS:
+            outcome.hints.append(
+                LeaderHint(
+                    state.tp.topic,
+                    asked.topic_id,
+                    state.tp.partition,
+                    leader.leader_id,
+                    leader.leader_epoch,
+                    endpoints.get(leader.leader_id),
+                    code,
+                )
+            )
+        if code == CorruptRecordError.code:
+            self._unreadable(state, "the broker found its log corrupt")
+            return
+        if code in STALE:
+            outcome.refresh = True
+        elif code not in PATIENT:
+            kind = error_for_code(code)
+            if not kind.retriable:
+                error = kind(f"{state.tp} cannot be read: {kind.__doc__}")
+                self._prefetch.report((kind, state.tp.topic), error)
+            outcome.refresh = outcome.refresh or kind.refreshes_metadata
+        if not state.has_failed_since(asked.leader_epoch, now):
+            state.back_off(now, asked.leader_epoch, self._backoffs, lagging_leader=code in LAGGING)
+
+    def _out_of_range(self, state: PartitionState) -> None:
+        if not self._believe(state):
+            return
+        tp, offset = state.tp, state.fetch_offset
+        why = f"offset {offset} of {tp} is out of range"
+        if offset == BEYOND_ANY_LOG:
+            position = state.position
+            offset = -1 if position is None else position.offset
+            why = f"offset {offset} of {tp} is of a topic that was deleted and made anew"
+        policy = self._options.reset_policy
+        if policy is not None:
+            log.info("%s: resetting to %s", why, policy.name)
+            self._counters.resets += 1
+            self._prefetch.drop(state)
+            state.reset(policy)
+            return
+        known = "" if state.log_start_offset is None else f" (the log starts at {state.log_start_offset})"
+        self._prefetch.fail(
+            state,
+            FetchOffsetOutOfRangeError(
+                f'{why}{known}; auto_offset_reset is "none", so seek to go on',
+                topic=tp.topic,
+                partition=tp.partition,
+                offset=offset,
+            ),
+        )

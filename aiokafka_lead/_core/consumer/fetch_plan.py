@@ -1,0 +1,352 @@
+"""Which partitions are fetched from which broker, and when a request goes out.
+
+Every broker has one request of its session under way as long as it has partitions to fetch; without records the broker
+holds it for ``fetch_max_wait_ms``. A partition that becomes fetchable meanwhile (a seek, a new leader, a buffer that
+was read) need not wait for that: it goes out *beside* the session, in a request without one on a connection of its
+own. The session's next request has it, too, whether or not the other one is back: of two answers about the same offset
+the second is void, and that is cheaper than to have a partition wait until both requests are back.
+
+The planner looks only at partitions that were touched since it last ran, so that thousands of idle ones cost nothing.
+
+Memory: what is buffered and what is asked for stay within ``fetch_max_bytes``, except that a broker always answers with
+one batch, however large. Each partition has at most two answers waiting, and the second is asked for while the first is
+not larger than ``max_partition_fetch_bytes``.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Container, Iterable, Iterator
+from itertools import count
+from typing import NamedTuple
+from uuid import UUID
+
+from ...types import TopicPartition
+from ..metadata.types import NO_LEADER, NO_TOPIC_ID, ClusterSnapshot
+from .fetch_request import FIRST_VERSION_WITH_DIVERGING_EPOCH
+from .fetch_session import FetchSession, PartitionFetch, SessionRequest
+from .partition_state import FetchState, PartitionState
+from .positions import Positions
+from .prefetch import Prefetch
+
+__all__ = ["FetchLimits", "FetchPlanner", "PlannedFetch"]
+
+ANSWERS_AHEAD = 2
+"""Answers of one partition that may wait to be read."""
+
+BESIDE_AFTER_S = 0.01
+"""A session's request under way for this long waits for records at the broker, rather than for the network."""
+
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+
+
+class FetchLimits(NamedTuple):
+    """Sizes in bytes, from the options of these names."""
+
+    fetch_max_bytes: int
+    max_partition_fetch_bytes: int
+
+
+class PlannedFetch(NamedTuple):
+    """A request to send now, and what its answer has to be read against."""
+
+    node_id: int
+    version: int
+    beside: bool
+    """Outside of the broker's session."""
+    request: SessionRequest
+    asked: dict[TopicPartition, PartitionFetch]
+    """Every partition that the answer may be about."""
+    names: dict[UUID, str]
+    """Topics by id, for answers that name them so."""
+    max_bytes: int
+    sent_at: float
+
+
+class _Node:
+    """One broker's fetches."""
+
+    __slots__ = ("beside", "changed", "main", "members", "names", "session", "starved", "wait_until")
+
+    def __init__(self) -> None:
+        self.session = FetchSession()
+        self.members: dict[TopicPartition, PartitionState] = {}
+        """Partitions to fetch from this broker; those that got records last stand last, so that none starves."""
+        self.changed: dict[TopicPartition, None] = {}
+        """Partitions that came, went or moved on since the session's last request."""
+        self.main: PlannedFetch | None = None
+        """The session's request under way."""
+        self.beside: PlannedFetch | None = None
+        self.names: dict[UUID, str] = {}
+        """Topics of the session by id."""
+        self.starved = False
+        """Its last request was held back for want of memory."""
+        self.wait_until = 0.0
+        """After an answer that makes no sense: no request before this."""
+
+
+def _starved_first(item: tuple[int, _Node]) -> bool:
+    return not item[1].starved
+
+
+class FetchPlanner:
+    """Decides; whoever does the sending calls `plan`, then `answered` or `failed` for each request."""
+
+    def __init__(self, positions: Positions, prefetch: Prefetch, limits: FetchLimits) -> None:
+        self._positions = positions
+        self._prefetch = prefetch
+        self._limits = limits
+        self._nodes: dict[int, _Node] = {}
+        self._asked_bytes = 0
+        """The sum of ``max_bytes`` of the requests under way."""
+        self._timers: list[tuple[float, int, PartitionState]] = []
+        self._timer_ids = count()
+        self.lookups: dict[PartitionState, None] = {}
+        """Partitions whose position has to be found or confirmed; whoever does that takes them out."""
+        self.leaderless: dict[PartitionState, None] = {}
+        """Partitions that are to be fetched, if only their leader were known."""
+        self.starved = False
+        """Whether `plan` held a request back for want of memory."""
+
+    # --- membership --------------------------------------------------------------------------------------------------
+
+    def place(self, snapshot: ClusterSnapshot, now: float) -> None:
+        """Have each touched partition, and each whose time has come, fetched from the right broker, or not at all."""
+        timers = self._timers
+        positions = self._positions
+        while timers and timers[0][0] <= now:
+            state = heapq.heappop(timers)[2]
+            state.timer_at = 0.0
+            positions.touched[state] = None
+        touched, positions.touched = positions.touched, {}
+        for state in touched:
+            self._move(state, self._home(state, snapshot, now))
+
+    def _home(self, state: PartitionState, snapshot: ClusterSnapshot, now: float) -> int | None:
+        """The broker to fetch this partition from now, or None."""
+        self.leaderless.pop(state, None)
+        if not self._positions.owns(state):
+            self.lookups.pop(state, None)
+            return None
+        leader, leader_epoch = snapshot.leader(*state.tp)
+        until = state.blocked_until(now, leader_epoch)
+        if until is not None:
+            self._look_again(state, until)
+            return None
+        if state.state is FetchState.INITIALIZING:
+            self._look_up(state)
+            return None
+        if state.error is not None or state.looked_up or self._is_held(state):
+            return None
+        if leader == NO_LEADER or leader not in snapshot.brokers:
+            self.leaderless[state] = None
+            return None
+        if state.state is not FetchState.FETCHING:
+            self._look_up(state)
+            return None
+        if state.preferred_replica < 0:
+            return leader
+        partition = snapshot.partition(*state.tp)
+        offline = partition is None or state.preferred_replica in partition.offline_replicas
+        if now >= state.preferred_until or offline or state.preferred_replica not in snapshot.brokers:
+            state.preferred_replica = -1
+            return leader
+        self._look_again(state, state.preferred_until)
+        return state.preferred_replica
+
+    def _look_again(self, state: PartitionState, at: float) -> None:
+        # A partition is looked at whenever it moves on; without this check each time would leave a timer behind.
+        if not state.timer_at or at < state.timer_at:
+            state.timer_at = at
+            heapq.heappush(self._timers, (at, next(self._timer_ids), state))
+
+    def _look_up(self, state: PartitionState) -> None:
+        if not state.looked_up and state.error is None:
+            self.lookups[state] = None
+
+    def _is_held(self, state: PartitionState) -> bool:
+        """Whether a partition with a position is not to be fetched now though it could be."""
+        if state.state is not FetchState.FETCHING:
+            return False
+        if state.paused:
+            return True
+        if not state.fetched:
+            return False
+        if not state.read_ahead or len(state.fetched) >= ANSWERS_AHEAD:
+            return True
+        return state.buffered_bytes > self._limits.max_partition_fetch_bytes
+
+    def _move(self, state: PartitionState, home: int | None) -> None:
+        tp = state.tp
+        if state.home is not None:
+            old = self._nodes[state.home]
+            if old.members.get(tp) is state:
+                del old.members[tp]
+            old.changed[tp] = None
+        state.home = home
+        if home is not None:
+            node = self._nodes.get(home)
+            if node is None:
+                node = self._nodes[home] = _Node()
+            node.members[tp] = state
+            node.changed[tp] = None
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def waiting_nodes(self, now: float) -> list[tuple[int, bool]]:
+        """Brokers that a request should go to now, and whether beside the session; first those that had no memory.
+
+        Else brokers without records, which come back again and again, could keep the memory from the others.
+        """
+        found: list[tuple[int, bool]] = []
+        for node_id, node in sorted(self._nodes.items(), key=_starved_first):
+            if not node.members or now < node.wait_until:
+                continue
+            if node.main is None:
+                found.append((node_id, False))
+            elif node.beside is None and now >= node.main.sent_at + BESIDE_AFTER_S and self._came(node):
+                found.append((node_id, True))
+        return found
+
+    @staticmethod
+    def _came(node: _Node) -> bool:
+        return any(tp in node.members for tp in node.changed)
+
+    def plan(
+        self, node_id: int, version: int, snapshot: ClusterSnapshot, now: float, *, beside: bool
+    ) -> PlannedFetch | None:
+        """The request to send to this broker now, or None; it counts as sent."""
+        node = self._nodes[node_id]
+        if version < FIRST_VERSION_WITH_DIVERGING_EPOCH:
+            self._validate_first(node, snapshot)
+        members = node.members
+        max_bytes = self._max_bytes(len(members))
+        node.starved = max_bytes is None
+        if max_bytes is None or not members:
+            self.starved = self.starved or node.starved
+            return None
+        if beside:
+            asked = {tp: self._fetch_of(members[tp], snapshot) for tp in node.changed if tp in members}
+            by_id = all(fetch.topic_id != NO_TOPIC_ID for fetch in asked.values())
+            request = SessionRequest(0, -1, asked, [])
+            names = {fetch.topic_id: tp.topic for tp, fetch in asked.items()}
+        else:
+            request, by_id = self._session_request(node, version, snapshot)
+            asked = node.session.known
+            names = node.names
+        if not by_id:
+            version = min(version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
+        planned = PlannedFetch(node_id, version, beside, request, asked, names, max_bytes, now)
+        self._asked_bytes += max_bytes
+        if beside:
+            node.beside = planned
+        else:
+            node.main = planned
+        return planned
+
+    def _session_request(self, node: _Node, version: int, snapshot: ClusterSnapshot) -> tuple[SessionRequest, bool]:
+        session = node.session
+        members = node.members
+        candidates: Iterable[TopicPartition] = members if session.is_full else node.changed
+        fetches = {tp: self._fetch_of(members[tp], snapshot) for tp in candidates if tp in members}
+        ids = version >= FIRST_VERSION_WITH_TOPIC_IDS and all(f.topic_id != NO_TOPIC_ID for f in fetches.values())
+        if not session.is_full and ids != session.by_topic_id:
+            # A session names topics one way only (FETCH_SESSION_TOPIC_ID_ERROR).
+            session.failed()
+            return self._session_request(node, version, snapshot)
+        if session.is_full:
+            node.names = {}
+            request = session.full(fetches, ids)
+        else:
+            request = session.incremental(fetches, [tp for tp in node.changed if tp not in members])
+        for tp, fetch in fetches.items():
+            node.names[fetch.topic_id] = tp.topic
+        node.changed.clear()
+        return request, ids
+
+    def _validate_first(self, node: _Node, snapshot: ClusterSnapshot) -> None:
+        """Brokers before Fetch 12 do not notice that a position diverges: ask after a change of leader (KIP-320)."""
+        for tp in list(node.changed):
+            state = node.members.get(tp)
+            if state is None or state.fetch_epoch < 0:
+                continue
+            leader_epoch = snapshot.leader(*tp)[1]
+            if leader_epoch > state.validated_epoch and state.preferred_replica < 0:
+                state.validate()
+                self.lookups[state] = None
+                self._move(state, None)
+
+    @staticmethod
+    def _fetch_of(state: PartitionState, snapshot: ClusterSnapshot) -> PartitionFetch:
+        leader_epoch = snapshot.leader(*state.tp)[1]
+        return PartitionFetch(snapshot.topic_id(state.tp.topic), state.fetch_offset, state.fetch_epoch, leader_epoch)
+
+    def _max_bytes(self, partitions: int) -> int | None:
+        """What the next answer may hold, or None if there is no room for it now.
+
+        Each broker gets an equal share, and one share stays free for whatever becomes fetchable meanwhile.
+        """
+        limits = self._limits
+        used = self._prefetch.total_bytes + self._asked_bytes
+        shares = 1 + sum(1 for node in self._nodes.values() if node.members)
+        share = max(1, limits.fetch_max_bytes // shares)
+        if used and used + share > limits.fetch_max_bytes:
+            return None
+        return min(share, partitions * limits.max_partition_fetch_bytes)
+
+    def make_room(self, wanted: Container[TopicPartition] | None) -> None:
+        """A reader of these partitions (None: of all) waits: give up what is buffered of others, if memory is short."""
+        if self.starved:
+            self.starved = False
+            self._prefetch.evict(wanted)
+
+    # --- answers -----------------------------------------------------------------------------------------------------
+
+    def answered(self, planned: PlannedFetch) -> FetchSession | None:
+        """An answer arrived; the session that it belongs to, if any, is still to be told."""
+        node = self._take(planned)
+        return None if planned.beside else node.session
+
+    def failed(self, planned: PlannedFetch) -> list[PartitionState]:
+        """No answer arrived; the partitions that the request was for."""
+        node = self._take(planned)
+        if not planned.beside:
+            node.session.failed()
+        return [state for tp in planned.asked if (state := self._positions.get(tp)) is not None]
+
+    def wait(self, node_id: int, until: float) -> None:
+        """Send this broker nothing before then."""
+        self._nodes[node_id].wait_until = until
+
+    def _take(self, planned: PlannedFetch) -> _Node:
+        node = self._nodes[planned.node_id]
+        self._asked_bytes -= planned.max_bytes
+        if planned.beside:
+            node.beside = None
+        else:
+            node.main = None
+        return node
+
+    def next_time(self, now: float) -> float | None:
+        """When `place` and `waiting_nodes` have to be asked again, whatever happens.
+
+        What could be done already waits for something else: a connection, or memory.
+        """
+        times = [self._timers[0][0]] if self._timers else []
+        for node in self._nodes.values():
+            if not node.members:
+                continue
+            if node.wait_until > now:
+                times.append(node.wait_until)
+            elif node.main is not None and node.beside is None and self._came(node):
+                times.append(node.main.sent_at + BESIDE_AFTER_S)
+        return min((time for time in times if time > now), default=None)
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def closing(self) -> Iterator[tuple[int, SessionRequest]]:
+        """Requests that close the sessions, by broker."""
+        for node_id, node in self._nodes.items():
+            request = node.session.close()
+            if request is not None:
+                yield node_id, request

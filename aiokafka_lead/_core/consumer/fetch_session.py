@@ -1,0 +1,145 @@
+"""Incremental fetch sessions: what one broker remembers of a consumer's fetches (KIP-227).
+
+The first request of a session names every partition; later ones name those that changed. The broker numbers requests
+by the session's epoch, so both sides notice when one was lost. Epoch 0 asks for a new session (with an id: instead of
+that one), epoch -1 for none (with an id: close it). Session id 0 in an answer means that the broker keeps no session:
+every request is full then, until one is granted.
+
+    request sent        answer                         next request
+    ------------------  -----------------------------  ---------------------------------------
+    any                 session error, lost, garbled   full, epoch 0, with the id (not if the id was not found)
+    epoch 0             no error, an id                incremental, epoch 1
+    epoch n > 0         no error, the same id          incremental, epoch n + 1 (after 2**31 - 1 comes 1)
+    any                 no error, id 0                 full, epoch 0, no id
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+from ...types import TopicPartition
+
+__all__ = ["NO_SESSION", "FetchSession", "PartitionFetch", "SessionRequest", "TopicUse"]
+
+NO_SESSION = 0
+"""The session id of requests and answers outside of a session."""
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+_MAX_EPOCH = 2**31 - 1
+
+FETCH_SESSION_ID_NOT_FOUND = 70
+
+
+class PartitionFetch(NamedTuple):
+    """What a request says of one partition; the broker remembers it within a session."""
+
+    topic_id: UUID
+    fetch_offset: int
+    last_fetched_epoch: int
+    leader_epoch: int
+
+
+class TopicUse(NamedTuple):
+    """A partition that a session no longer wants, by the topic's incarnation that it was wanted in."""
+
+    topic_id: UUID
+    tp: TopicPartition
+
+
+class SessionRequest(NamedTuple):
+    """The session's part of a Fetch request."""
+
+    session_id: int
+    epoch: int
+    send: Mapping[TopicPartition, PartitionFetch]
+    """Every partition (epoch 0 and -1), or those new or changed."""
+    forget: list[TopicUse]
+
+
+class FetchSession:
+    """One broker's session, seen from the consumer. At most one request is under way."""
+
+    def __init__(self) -> None:
+        self.session_id = NO_SESSION
+        self.epoch = INITIAL_EPOCH
+        """Of the next request."""
+        self.known: dict[TopicPartition, PartitionFetch] = {}
+        """What the broker remembers, once the request under way has arrived."""
+        self.by_topic_id = True
+        """Whether the session's requests name topics by id (Fetch 13)."""
+        self.resets = 0
+        """How often the broker did not know the session any more."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next request has to name every partition."""
+        return self.epoch == INITIAL_EPOCH
+
+    def full(self, partitions: Mapping[TopicPartition, PartitionFetch], by_topic_id: bool) -> SessionRequest:
+        """A request for these partitions that opens a session; what the old session knew is void."""
+        self.epoch = INITIAL_EPOCH
+        self.by_topic_id = by_topic_id
+        self.known = dict(partitions)
+        return SessionRequest(self.session_id, INITIAL_EPOCH, partitions, [])
+
+    def incremental(
+        self, changed: Mapping[TopicPartition, PartitionFetch], dropped: Iterable[TopicPartition]
+    ) -> SessionRequest:
+        """A request that adds or changes some partitions of the session, and drops others."""
+        send: dict[TopicPartition, PartitionFetch] = {}
+        forget: list[TopicUse] = []
+        known = self.known
+        for tp in dropped:
+            before = known.pop(tp, None)
+            if before is not None:
+                forget.append(TopicUse(before.topic_id, tp))
+        for tp, now in changed.items():
+            before = known.get(tp)
+            if before == now:
+                continue
+            if before is not None and self.by_topic_id and before.topic_id != now.topic_id:
+                # The topic was deleted and made again: to the broker these are two partitions.
+                forget.append(TopicUse(before.topic_id, tp))
+            send[tp] = known[tp] = now
+        return SessionRequest(self.session_id, self.epoch, send, forget)
+
+    def close(self) -> SessionRequest | None:
+        """A request that ends the session, or None if there is none."""
+        if self.session_id == NO_SESSION:
+            return None
+        request = SessionRequest(self.session_id, FINAL_EPOCH, {}, [])
+        self._begin_anew(NO_SESSION)
+        return request
+
+    def answered(self, error_code: int, session_id: int) -> bool:
+        """An answer arrived; whether its partitions may be read."""
+        if error_code:
+            self.resets += 1
+            self._begin_anew(NO_SESSION if error_code == FETCH_SESSION_ID_NOT_FOUND else self.session_id)
+            return False
+        if session_id == NO_SESSION:
+            self._begin_anew(NO_SESSION)
+        elif self.epoch == INITIAL_EPOCH:
+            self.session_id = session_id
+            self.epoch = 1
+        elif session_id == self.session_id:
+            self.epoch = self.epoch + 1 if self.epoch < _MAX_EPOCH else 1
+        else:
+            self.resets += 1
+            self._begin_anew(self.session_id)
+        return True
+
+    def failed(self) -> None:
+        """No answer arrived, or none that makes sense: whether the broker got the request is unknown."""
+        self._begin_anew(self.session_id)
+
+    def _begin_anew(self, session_id: int) -> None:
+        self.session_id = session_id
+        self.epoch = INITIAL_EPOCH
+        self.known = {}
+
+    def __repr__(self) -> str:
+        return f"<FetchSession id={self.session_id} epoch={self.epoch} partitions={len(self.known)}>"

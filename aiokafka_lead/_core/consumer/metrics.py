@@ -1,0 +1,108 @@
+"""What a consumer counts, and the snapshot of it that applications get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...types import TopicPartition
+from ..metadata.metrics import MetadataMetrics
+
+__all__ = ["ConsumerCounters", "ConsumerMetrics", "PartitionMetrics"]
+
+
+class ConsumerCounters:
+    """Running counts since the consumer started. Plain numbers, added to where things happen."""
+
+    __slots__ = (
+        "answers",
+        "bytes_fetched",
+        "errors",
+        "failed_fetches",
+        "fetch_latency_s",
+        "fetches",
+        "fetches_beside",
+        "follower_redirects",
+        "resets",
+        "session_resets",
+        "stale_answers",
+        "truncations",
+        "unexpected_partitions",
+    )
+
+    def __init__(self) -> None:
+        self.fetches = 0
+        self.fetches_beside = 0
+        self.answers = 0
+        self.failed_fetches = 0
+        self.fetch_latency_s = 0.0
+        """The sum over all answers, time that the broker waited for records included."""
+        self.bytes_fetched = 0
+        self.errors: dict[int, int] = {}
+        """Partitions' errors in Fetch answers, by code."""
+        self.session_resets = 0
+        self.follower_redirects = 0
+        self.stale_answers = 0
+        """Partitions' answers that came too late, after a seek for instance."""
+        self.unexpected_partitions = 0
+        """Answers about partitions that were not asked for."""
+        self.resets = 0
+        self.truncations = 0
+
+    def count_error(self, code: int) -> None:
+        """One partition's error in an answer."""
+        self.errors[code] = self.errors.get(code, 0) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetrics:
+    """One assigned partition. None where no answer has told yet."""
+
+    position: int | None
+    """The offset of the next record that the application gets."""
+    high_watermark: int | None
+    """The offset after the last record that every in-sync replica has."""
+    last_stable_offset: int | None
+    """The offset after the last record that no open transaction holds back."""
+    log_start_offset: int | None
+    """The first offset that is still there."""
+    lag: int | None
+    """Offsets between the position and the end that this consumer can read to."""
+    buffered_bytes: int
+    """Fetched and not yet handed out, as received."""
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMetrics:
+    """A consumer's counts since it started, and where its partitions are now."""
+
+    records_consumed: int
+    """Records handed out to the application."""
+    bytes_fetched: int
+    """Sizes of the record batches received, compressed where they were."""
+    buffered_bytes: int
+    """Of these, held for the application now."""
+    fetches: int
+    """Requests sent."""
+    fetches_beside_session: int
+    """Of these, sent because the broker was still waiting for records of other partitions."""
+    fetch_latency_avg_ms: float
+    """From request to answer, time that brokers waited for records included; 0 before the first answer."""
+    failed_fetches: int
+    """Requests that got no answer."""
+    fetch_errors: Mapping[int, int]
+    """Partitions' errors in answers, by Kafka's error code."""
+    session_resets: int
+    """Fetch sessions that a broker did not know any more (KIP-227)."""
+    follower_redirects: int
+    """Partitions that a broker sent to a follower nearby (KIP-392)."""
+    stale_answers: int
+    """Partitions' answers that were void on arrival, after a seek for instance."""
+    offset_resets: int
+    """Positions out of range that ``auto_offset_reset`` moved."""
+    truncations: int
+    """Positions found to be beyond the end of a log that had lost records (KIP-320)."""
+    partitions: Mapping[TopicPartition, PartitionMetrics]
+    metadata: MetadataMetrics
+    """Leader hints, refreshes and rebootstraps of this consumer's client."""

@@ -1,0 +1,166 @@
+"""ListOffsets and OffsetForLeaderEpoch: one request for each leader, and what the answers mean.
+
+Both are sent on behalf of positions (a reset, a validation) and ListOffsets also for the application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+
+from ..._wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ..._wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from ...errors import (
+    KafkaError,
+    OffsetNotAvailableError,
+    UnknownLeaderEpochError,
+    UnsupportedForMessageFormatError,
+    error_for_code,
+)
+from ...types import TopicPartition
+from ..metadata.types import NO_LEADER, ClusterSnapshot
+
+__all__ = [
+    "EpochEnd",
+    "ListedOffset",
+    "LookupAnswer",
+    "by_leader",
+    "epoch_end_request",
+    "list_offsets_request",
+    "read_epoch_ends",
+    "read_listed_offsets",
+]
+
+T = TypeVar("T")
+FROM_A_CLIENT = -1
+"""The replica id of a request that no broker sent."""
+
+_PATIENT = {UnknownLeaderEpochError, OffsetNotAvailableError}
+"""The leader is known; it has only not caught up with its own election."""
+
+
+class ListedOffset(NamedTuple):
+    """What ListOffsets found: -1 each where there is no such record."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+class EpochEnd(NamedTuple):
+    """Where a leader's log ends the epoch asked for: -1 each where the leader does not know."""
+
+    end_offset: int
+    leader_epoch: int
+
+
+@dataclass(slots=True)
+class LookupAnswer(Generic[T]):
+    """What one leader said of its partitions. Those that it left out are to be asked for again."""
+
+    found: dict[TopicPartition, T] = field(default_factory=dict)
+    failed: dict[TopicPartition, KafkaError] = field(default_factory=dict)
+
+    def fail(self, tp: TopicPartition, code: int) -> None:
+        """Keep the error for one partition."""
+        kind = error_for_code(code)
+        self.failed[tp] = kind(f"{tp}: {kind.__doc__}")
+
+    @property
+    def refresh(self) -> bool:
+        """Whether metadata is stale."""
+        return any(error.retriable and type(error) not in _PATIENT for error in self.failed.values())
+
+
+def by_leader(
+    partitions: Iterable[TopicPartition], snapshot: ClusterSnapshot
+) -> tuple[dict[int, list[TopicPartition]], list[TopicPartition]]:
+    """The partitions by the broker to ask about them, and those without a known one."""
+    found: dict[int, list[TopicPartition]] = {}
+    leaderless: list[TopicPartition] = []
+    for tp in partitions:
+        leader = snapshot.leader(*tp)[0]
+        if leader == NO_LEADER or leader not in snapshot.brokers:
+            leaderless.append(tp)
+        else:
+            found.setdefault(leader, []).append(tp)
+    return found, leaderless
+
+
+def list_offsets_request(
+    timestamps: Mapping[TopicPartition, int], snapshot: ClusterSnapshot, *, read_committed: bool, timeout_ms: int
+) -> ListOffsetsRequest:
+    """Asks one leader for the first offset at or after each timestamp (or a special one, see `reset_policy`)."""
+    topics: dict[str, ListOffsetsTopic] = {}
+    for tp, timestamp in timestamps.items():
+        topic = topics.get(tp.topic)
+        if topic is None:
+            topic = topics[tp.topic] = ListOffsetsTopic(name=tp.topic)
+        topic.partitions.append(
+            ListOffsetsPartition(
+                partition_index=tp.partition,
+                current_leader_epoch=snapshot.leader(*tp)[1],
+                timestamp=timestamp,
+            )
+        )
+    return ListOffsetsRequest(
+        replica_id=FROM_A_CLIENT,
+        isolation_level=int(read_committed),
+        topics=list(topics.values()),
+        timeout_ms=timeout_ms,
+    )
+
+
+def read_listed_offsets(response: ListOffsetsResponse) -> LookupAnswer[ListedOffset]:
+    """What the leader found."""
+    answer: LookupAnswer[ListedOffset] = LookupAnswer()
+    for topic in response.topics:
+        for partition in topic.partitions:
+            tp = TopicPartition(topic.name, partition.partition_index)
+            if partition.error_code == UnsupportedForMessageFormatError.code:
+                # Messages of format 0 have no timestamps to search by (Java takes it so, too).
+                answer.found[tp] = ListedOffset(-1, -1, -1)
+            elif partition.error_code:
+                answer.fail(tp, partition.error_code)
+            else:
+                answer.found[tp] = ListedOffset(partition.offset, partition.timestamp, partition.leader_epoch)
+    return answer
+
+
+def epoch_end_request(epochs: Mapping[TopicPartition, int], snapshot: ClusterSnapshot) -> OffsetForLeaderEpochRequest:
+    """Asks one leader where these epochs end in its log (KIP-320)."""
+    topics: dict[str, OffsetForLeaderTopic] = {}
+    for tp, epoch in epochs.items():
+        topic = topics.get(tp.topic)
+        if topic is None:
+            topic = topics[tp.topic] = OffsetForLeaderTopic(topic=tp.topic)
+        topic.partitions.append(
+            OffsetForLeaderPartition(
+                partition=tp.partition, current_leader_epoch=snapshot.leader(*tp)[1], leader_epoch=epoch
+            )
+        )
+    return OffsetForLeaderEpochRequest(replica_id=FROM_A_CLIENT, topics=list(topics.values()))
+
+
+def read_epoch_ends(response: OffsetForLeaderEpochResponse) -> LookupAnswer[EpochEnd]:
+    """Where the leader says that the epochs end."""
+    answer: LookupAnswer[EpochEnd] = LookupAnswer()
+    for topic in response.topics:
+        for partition in topic.partitions:
+            tp = TopicPartition(topic.topic, partition.partition)
+            if partition.error_code:
+                answer.fail(tp, partition.error_code)
+            else:
+                answer.found[tp] = EpochEnd(partition.end_offset, partition.leader_epoch)
+    return answer

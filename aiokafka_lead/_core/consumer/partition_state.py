@@ -1,0 +1,317 @@
+"""What a consumer knows of one partition assigned to it: its position, and whether it may be fetched.
+
+A partition goes through four states. Every way to another position leads through `PartitionState.move` or
+`PartitionState.reset`, which change ``incarnation``: answers to requests of an earlier incarnation are void, so a seek
+never has to chase what is in flight.
+
+    state          has a position   leaves it by
+    -------------  ---------------  ------------------------------------------------------------
+    INITIALIZING   no               the committed offset (move), or there is none (reset)
+    RESETTING      no               the offset that ListOffsets found (move)
+    VALIDATING     yes              the leader confirmed the epoch (validated), or truncated (move, reset)
+    FETCHING       yes              seek (move), out of range (reset), a new leader (validate)
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from random import random
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...errors import KafkaError
+from ...types import TopicPartition
+from ..backoff import Backoff
+from .reset_policy import ResetPolicy
+
+if TYPE_CHECKING:
+    from .fetched import Chunk, FetchedData
+
+__all__ = ["BEYOND_ANY_LOG", "Backoffs", "FetchState", "PartitionState", "Position"]
+
+
+BEYOND_ANY_LOG = 2**63 - 1
+"""An offset that no record has."""
+
+
+class FetchState(Enum):
+    """Where a partition is on its way to being fetched."""
+
+    INITIALIZING = "initializing"
+    RESETTING = "resetting"
+    VALIDATING = "validating"
+    FETCHING = "fetching"
+
+
+class Position(NamedTuple):
+    """The next offset to read, and the leader epoch of the record before it (-1: not known)."""
+
+    offset: int
+    leader_epoch: int = -1
+
+
+class Backoffs(NamedTuple):
+    """The waits between failed requests about a partition."""
+
+    normal: Backoff
+    lagging_leader: Backoff
+    """For a leader that does not know of its election yet."""
+
+    @classmethod
+    def of(cls, first_ms: float, longest_ms: float, rng: Callable[[], float] = random) -> Backoffs:
+        """From ``retry_backoff_ms`` and ``retry_backoff_max_ms``."""
+        return cls(Backoff(first_ms, longest_ms, rng), Backoff(min(10, first_ms), longest_ms, rng))
+
+
+class PartitionState:
+    """One assigned partition. Owned by `Positions`; fetches and their answers write to it through its methods."""
+
+    __slots__ = (
+        "_on_settle",
+        "_position",
+        "_touch",
+        "buffered_bytes",
+        "chunk",
+        "error",
+        "failed_epoch",
+        "failures",
+        "fetch_epoch",
+        "fetch_offset",
+        "fetched",
+        "high_watermark",
+        "home",
+        "incarnation",
+        "lagging_leader",
+        "last_stable_offset",
+        "log_start_offset",
+        "looked_up",
+        "paused",
+        "preferred_replica",
+        "preferred_until",
+        "queued",
+        "read_ahead",
+        "reset_policy",
+        "retry_at",
+        "state",
+        "timer_at",
+        "tp",
+        "validated_epoch",
+    )
+
+    def __init__(
+        self, tp: TopicPartition, touch: Callable[[PartitionState], None], on_settle: Callable[[], None]
+    ) -> None:
+        self.tp = tp
+        self.state = FetchState.INITIALIZING
+        self.incarnation = 0
+        """Grows whenever the position is set from outside: what was asked for before is void then."""
+        self.paused = False
+        self.error: KafkaError | None = None
+        """What keeps this partition from going on until the application moves it; raised from its reads."""
+        self.reset_policy: ResetPolicy | None = None
+        """In RESETTING: where to."""
+        self._position: Position | None = None
+        self._touch = touch
+        self._on_settle = on_settle
+
+        self.chunk: Chunk | None = None
+        """Decoded records that are being handed out; it then knows the position."""
+        self.fetched: deque[FetchedData] = deque()
+        """Answers not yet handed out whole, in offset order."""
+        self.buffered_bytes = 0
+        """The size of ``fetched``, as it was received."""
+        self.queued = False
+        """Whether the prefetch buffer has this partition in its queue."""
+
+        self.fetch_offset = -1
+        """Where the next fetch begins: behind what is buffered. Valid in VALIDATING and FETCHING."""
+        self.fetch_epoch = -1
+        """The leader epoch of the batch before ``fetch_offset``."""
+        self.home: int | None = None
+        """The broker whose fetches include this partition. Written by the planner."""
+        self.read_ahead = True
+        """Whether to fetch while something is buffered. False after an answer that, true or not, moves the position:
+        it is asked for again, and believed, when the application has everything before it."""
+        self.looked_up = False
+        """Whether a request for this incarnation's position (committed, reset, validation) is on its way."""
+        self.validated_epoch = -1
+        """The leader epoch that ``fetch_epoch`` was last checked against, for brokers without Fetch 12."""
+
+        self.failures = 0
+        """Failed fetches in a row."""
+        self.retry_at = 0.0
+        """No fetch before this time, unless the leader epoch passes ``failed_epoch``."""
+        self.failed_epoch = -1
+        """The leader epoch of the fetch that failed last."""
+        self.lagging_leader = False
+        """The fetch that failed last had learnt of a newer leader epoch than the failure before it."""
+        self.timer_at = 0.0
+        """When the planner looks at this partition again by itself. Written by the planner."""
+        self.preferred_replica = -1
+        """The follower to read from (KIP-392), or -1 for the leader."""
+        self.preferred_until = 0.0
+        self.high_watermark: int | None = None
+        self.last_stable_offset: int | None = None
+        self.log_start_offset: int | None = None
+
+    # --- the position ------------------------------------------------------------------------------------------------
+
+    @property
+    def position(self) -> Position | None:
+        """The next record that the application gets, or None while that is being found out."""
+        if self.chunk is not None:
+            return self.chunk.position()
+        return self._position
+
+    def advance(self, offset: int, leader_epoch: int) -> None:
+        """Everything before this offset has been handed out, or holds nothing to hand out."""
+        self._position = Position(offset, leader_epoch)
+
+    def move(self, offset: int, leader_epoch: int = -1) -> None:
+        """Go on from this offset. The caller has dropped what was buffered."""
+        self.state = FetchState.FETCHING
+        self._position = Position(offset, leader_epoch)
+        self.fetch_offset = offset
+        self.fetch_epoch = leader_epoch
+        self._restart()
+        self._on_settle()
+
+    def reset(self, policy: ResetPolicy) -> None:
+        """Find the position anew. The caller has dropped what was buffered."""
+        self.state = FetchState.RESETTING
+        self.reset_policy = policy
+        self._position = None
+        self._restart()
+
+    def _restart(self) -> None:
+        self.incarnation += 1
+        self.error = None
+        self.looked_up = False
+        self.read_ahead = True
+        self.validated_epoch = -1
+        self.clear_failure()
+        self._touch(self)
+
+    def fail(self, error: KafkaError) -> None:
+        """Stop until the application seeks, and raise this from its reads."""
+        self.error = error
+        self._touch(self)
+        self._on_settle()
+
+    # --- fetching ----------------------------------------------------------------------------------------------------
+
+    def received(self, offset: int, leader_epoch: int) -> None:
+        """A fetch brought everything up to this offset."""
+        self.fetch_offset = offset
+        self.fetch_epoch = leader_epoch
+        self._touch(self)
+
+    def rewind(self) -> None:
+        """Fetch again from the position, for what was fetched beyond it has been dropped."""
+        position = self._position
+        if position is not None:
+            self.incarnation += 1
+            self.received(*position)
+
+    def log_replaced(self) -> None:
+        """The topic was deleted and made anew: no offset or epoch of the old log means anything in the new one.
+
+        What is buffered is handed out still. The next fetch asks for what no log has, so that the broker finds it out
+        of range, and ``auto_offset_reset`` decides.
+        """
+        if self.state in (FetchState.FETCHING, FetchState.VALIDATING):
+            self.state = FetchState.FETCHING
+            self.incarnation += 1
+            self.looked_up = False
+            self.received(BEYOND_ANY_LOG, -1)
+
+    def touch(self) -> None:
+        """Have the fetcher look at this partition again."""
+        self._touch(self)
+
+    def validate(self) -> None:
+        """Ask the leader whether ``fetch_epoch`` still is part of its log before fetching on (KIP-320)."""
+        self.state = FetchState.VALIDATING
+        self.looked_up = False
+        self._touch(self)
+
+    def validated(self, leader_epoch: int) -> None:
+        """The leader of this epoch has confirmed the fetch position."""
+        self.state = FetchState.FETCHING
+        self.validated_epoch = leader_epoch
+        self.looked_up = False
+        self.clear_failure()
+        self._touch(self)
+
+    def validate_later(self) -> None:
+        """The answer counts only once everything before ``fetch_offset`` has been handed out: then ask again."""
+        self.state = FetchState.FETCHING
+        self.looked_up = False
+        self._touch(self)
+
+    def pause(self, paused: bool) -> None:
+        """Stop or resume fetching and handing out; what is buffered stays."""
+        self.paused = paused
+        self._touch(self)
+
+    # --- failures ----------------------------------------------------------------------------------------------------
+
+    def back_off(self, now: float, leader_epoch: int, backoffs: Backoffs, *, lagging_leader: bool = False) -> None:
+        """The last request failed: wait, or go on at once when the leader epoch passes this one.
+
+        When a newer epoch has been tried, then the leader it names has only not caught up yet, and the wait is short.
+        ``lagging_leader`` says that the broker itself told so.
+        """
+        if lagging_leader or (self.failures and leader_epoch > self.failed_epoch):
+            if not self.lagging_leader or leader_epoch > self.failed_epoch:
+                self.failures = 0
+            self.lagging_leader = True
+        self.failures += 1
+        self.failed_epoch = max(leader_epoch, self.failed_epoch)
+        self.looked_up = False
+        backoff = backoffs.lagging_leader if self.lagging_leader else backoffs.normal
+        self.retry_at = now + backoff.delay_s(self.failures)
+        self._touch(self)
+
+    def has_failed_since(self, leader_epoch: int, now: float) -> bool:
+        """Whether a request of this epoch was sent before the failure that is being waited out: it is no news."""
+        return self.failures > 0 and now < self.retry_at and leader_epoch <= self.failed_epoch
+
+    def clear_failure(self) -> None:
+        """The last request succeeded."""
+        if self.failures:
+            self.failures = 0
+            self.retry_at = 0.0
+            self.failed_epoch = -1
+            self.lagging_leader = False
+
+    def blocked_until(self, now: float, leader_epoch: int) -> float | None:
+        """When the backoff ends, or None if a request may go out now.
+
+        A leader epoch beyond that of the failure is a free retry (KIP-951), once: a failure at that epoch waits.
+        """
+        if not self.failures or now >= self.retry_at:
+            return None
+        if leader_epoch > self.failed_epoch:
+            return None
+        return self.retry_at
+
+    def read_from(self, replica: int, until: float) -> None:
+        """Fetch from this follower until then (KIP-392)."""
+        if replica != self.preferred_replica:
+            self.preferred_replica = replica
+            self.preferred_until = until
+            self._touch(self)
+
+    def read_from_leader(self) -> bool:
+        """Fetch from the leader again; whether that is a change."""
+        if self.preferred_replica < 0:
+            return False
+        self.preferred_replica = -1
+        self._touch(self)
+        return True
+
+    def __repr__(self) -> str:
+        where = f"position={self.position} fetch_offset={self.fetch_offset}"
+        return f"<PartitionState {self.tp} {self.state.value} {where}>"

@@ -1,0 +1,142 @@
+"""A consumer's assignment: which partitions are read, and the state of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from uuid import UUID
+
+from ...errors import IllegalStateError
+from ...types import TopicPartition
+from ..metadata.types import NO_TOPIC_ID, ClusterSnapshot
+from .partition_state import PartitionState
+
+__all__ = ["Positions"]
+
+
+class Positions:
+    """The assignment: which partitions are read, and the state of each.
+
+    Whoever decides the assignment (the user by `Consumer.assign`, a subscription without group, a group's task) calls
+    `assign`; nobody else adds or removes partitions.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[TopicPartition, PartitionState] = {}
+        self.by_topic: dict[str, list[PartitionState]] = {}
+        """The same states; replaced at each change."""
+        self._topic_ids: dict[str, UUID] = {}
+        """The topics whose logs the positions are about, as far as known."""
+        self.touched: dict[PartitionState, None] = {}
+        """Partitions whose fetches may have to change; the planner takes them out. A dict, for its order."""
+        self.on_touch: Callable[[], None] = _nothing
+        """Called when `touched` is no longer empty."""
+        self.on_settle: Callable[[], None] = _nothing
+        """Called when a partition got a position, or an error in its place."""
+
+    def _touch(self, state: PartitionState) -> None:
+        if not self.touched:
+            self.on_touch()
+        self.touched[state] = None
+
+    def _settled(self) -> None:
+        self.on_settle()
+
+    def __iter__(self) -> Iterator[PartitionState]:
+        return iter(self._states.values())
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __contains__(self, tp: TopicPartition) -> bool:
+        return tp in self._states
+
+    @property
+    def assigned(self) -> frozenset[TopicPartition]:
+        """The partitions that are read now."""
+        return frozenset(self._states)
+
+    def get(self, tp: TopicPartition) -> PartitionState | None:
+        """The partition's state, or None if it is not assigned."""
+        return self._states.get(tp)
+
+    def owns(self, state: PartitionState) -> bool:
+        """Whether this state still is that of an assigned partition."""
+        return self._states.get(state.tp) is state
+
+    def require(self, tp: TopicPartition) -> PartitionState:
+        """The partition's state; raises `IllegalStateError` if it is not assigned."""
+        state = self._states.get(TopicPartition(*tp))
+        if state is None:
+            raise IllegalStateError(f"partition {tp[0]}-{tp[1]} is not assigned to this consumer")
+        return state
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> tuple[list[PartitionState], list[PartitionState]]:
+        """Make these the assignment; states of partitions that stay are kept. Returns those added and removed."""
+        wanted = dict.fromkeys(TopicPartition(*tp) for tp in partitions)
+        removed = [state for tp, state in self._states.items() if tp not in wanted]
+        for state in removed:
+            del self._states[state.tp]
+            state.incarnation += 1
+            self._touch(state)
+        added = [PartitionState(tp, self._touch, self._settled) for tp in wanted if tp not in self._states]
+        for state in added:
+            self._states[state.tp] = state
+            self._touch(state)
+        self.by_topic = {}
+        for tp, state in self._states.items():
+            self.by_topic.setdefault(tp.topic, []).append(state)
+        self._topic_ids = {topic: known for topic, known in self._topic_ids.items() if topic in self.by_topic}
+        return added, removed
+
+    def touch_moved(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
+        """Touch the partitions about which the client learnt something."""
+        self._find_replaced(old)  # which may be news too: partitions have been assigned since
+        self._find_replaced(new)
+        if old.brokers != new.brokers:
+            for state in self:
+                state.touch()
+            return
+        few = new.moved_since(old)
+        if few is not None:
+            for tp in few:
+                found = self._states.get(TopicPartition(*tp))
+                if found is not None:
+                    found.touch()
+            return
+        for topic, states in self.by_topic.items():
+            before, after = old.topics.get(topic), new.topics.get(topic)
+            if before is after:
+                continue
+            if before is None or after is None or before.topic_id != after.topic_id:
+                moved = None
+            else:
+                moved = changed_partitions(before.partitions, after.partitions)
+            for state in states:
+                if moved is None or state.tp.partition in moved:
+                    state.touch()
+
+    def _find_replaced(self, snapshot: ClusterSnapshot) -> None:
+        """Tell partitions whose topic was made anew since their position was found (KIP-516)."""
+        for topic, states in self.by_topic.items():
+            topic_id = snapshot.topic_id(topic)
+            if topic_id == NO_TOPIC_ID:
+                continue
+            if self._topic_ids.setdefault(topic, topic_id) != topic_id:
+                self._topic_ids[topic] = topic_id
+                for state in states:
+                    state.log_replaced()
+
+    def paused(self) -> frozenset[TopicPartition]:
+        """The partitions that are paused."""
+        return frozenset(tp for tp, state in self._states.items() if state.paused)
+
+
+def changed_partitions(before: Sequence[object], after: Sequence[object]) -> set[int]:
+    """The indices at which two topics' partitions differ."""
+    differ = {index for index, (old, new) in enumerate(zip(before, after, strict=False)) if old != new}
+    shorter, longer = sorted((len(before), len(after)))
+    return differ.union(range(shorter, longer))
+
+
+def _nothing() -> None:
+    pass

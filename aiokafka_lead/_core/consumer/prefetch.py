@@ -1,0 +1,212 @@
+"""What was fetched and not yet handed out, over all partitions, and whose turn it is.
+
+Partitions take turns by fetch answer: one answer's records of a partition are handed out before the next partition's.
+Memory is bounded by whoever fetches (see `fetch_plan`); `total_bytes` says how much is held.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Container, Hashable
+from typing import Any
+
+from ...errors import KafkaError
+from ...types import TopicPartition
+from .fetched import Chunk, Deserializers, FetchedData
+from .partition_state import PartitionState
+from .record_batch import RecordBatch
+
+__all__ = ["Prefetch"]
+
+
+class Prefetch:
+    """The queue of partitions that have something to hand out: records, or an error.
+
+    Invariant: a partition is in the queue exactly when ``queued`` is set; a paused one never is. Handing something out
+    is what moves a partition's position, so whatever was not taken (the reader was cancelled, say) is still here.
+    """
+
+    def __init__(self, deserializers: Deserializers, on_ready: Callable[[], None]) -> None:
+        self._on_ready = on_ready
+        """Called when there is something to hand out, or an error to raise."""
+        self.total_bytes = 0
+        """Received sizes of all that is held, paused partitions' too."""
+        self._deserializers = deserializers
+        self._queue: deque[PartitionState] = deque()
+        self._holders: dict[PartitionState, None] = {}
+        """Partitions with records here, paused ones too."""
+        self._reports: dict[Hashable, KafkaError] = {}
+        """Errors to raise once, by what they are about."""
+        self._records_loaded = 0
+        """Records put into chunks, or handed out as batches, less those that were dropped."""
+
+    @property
+    def records_taken(self) -> int:
+        """How many records have been handed out."""
+        return self._records_loaded - sum(state.chunk.left() for state in self._holders if state.chunk is not None)
+
+    # --- filling -----------------------------------------------------------------------------------------------------
+
+    def add(self, data: FetchedData) -> None:
+        """Keep a partition's records, behind those that are held already."""
+        state = data.state
+        state.fetched.append(data)
+        state.buffered_bytes += data.size_bytes
+        self.total_bytes += data.size_bytes
+        self._holders[state] = None
+        if state.paused:
+            data.detach()
+        self._enqueue(state)
+
+    def fail(self, state: PartitionState, error: KafkaError) -> None:
+        """Raise this to the reader when the partition's records are handed out, until it is moved."""
+        state.fail(error)
+        self._enqueue(state)
+
+    def report(self, about: Hashable, error: KafkaError) -> None:
+        """Raise this to the reader, once; a later error about the same replaces one that nobody has seen yet."""
+        self._reports[about] = error
+        self._on_ready()
+
+    def drop(self, state: PartitionState) -> None:
+        """Forget what is held of a partition; call it before its position is set."""
+        self._settle(state)
+        self.total_bytes -= state.buffered_bytes
+        state.buffered_bytes = 0
+        state.fetched.clear()
+        self._holders.pop(state, None)
+        if state.queued:
+            state.queued = False
+            self._queue.remove(state)
+
+    def pause(self, state: PartitionState) -> None:
+        """Hand out nothing more of this partition until `resume`; keep what there is."""
+        if state.paused:
+            return
+        state.pause(True)
+        if state.chunk is not None:
+            state.chunk = state.chunk.withdraw()
+        for data in state.fetched:
+            data.detach()
+        if state.queued:
+            state.queued = False
+            self._queue.remove(state)
+
+    def resume(self, state: PartitionState) -> None:
+        """Take back `pause`."""
+        if state.paused:
+            state.pause(False)
+            if state.fetched or state.error is not None:
+                self._enqueue(state)
+
+    def evict(self, wanted: Container[TopicPartition] | None) -> None:
+        """Forget what nobody reads now, to make room for what is wanted; it is fetched again when it is.
+
+        That is the paused partitions' records, and those outside of ``wanted`` if it is not None.
+        """
+        for state in list(self._holders):
+            if state.paused or (wanted is not None and state.tp not in wanted):
+                self.drop(state)
+                state.rewind()
+
+    def _enqueue(self, state: PartitionState) -> None:
+        if not state.queued and not state.paused:
+            state.queued = True
+            self._queue.append(state)
+            self._on_ready()
+
+    # --- handing out -------------------------------------------------------------------------------------------------
+
+    def chunk(self, wanted: Container[TopicPartition] | None = None) -> Chunk | None:
+        """The records whose turn it is, at least one, or None if there are none; with ``wanted``, of these partitions.
+
+        What is taken from the chunk counts as handed out. Raises what ails a partition when that one's turn comes; the
+        others' turns come nevertheless.
+        """
+        while (state := self._turn(wanted)) is not None:
+            if state.chunk is not None:
+                if state.chunk.left():
+                    return state.chunk
+                self._settle(state)
+            data = self._data(state)
+            if data is None:
+                continue
+            try:
+                chunk = data.next_chunk(self._deserializers)
+            except KafkaError:
+                self._queue.rotate(-1)
+                raise
+            if chunk is not None:
+                state.chunk = chunk
+                self._records_loaded += len(chunk.records)
+                return chunk
+            self._finish(state, data)
+        return None
+
+    def batch(self, wanted: Container[TopicPartition] | None = None) -> RecordBatch[Any, Any] | None:
+        """The batch whose turn it is, which thereby counts as handed out, or None; raises as `chunk` does."""
+        while (state := self._turn(wanted)) is not None:
+            if state.chunk is not None:
+                partly_taken = state.chunk.left() > 0
+                self._settle(state)
+                if partly_taken:
+                    state.fetched[0].restart()
+            data = self._data(state)
+            if data is None:
+                continue
+            try:
+                batch = data.next_batch(self._deserializers)
+            except KafkaError:
+                self._queue.rotate(-1)
+                raise
+            if batch is not None:
+                state.advance(batch.next_offset, -1 if batch.leader_epoch is None else batch.leader_epoch)
+                self._records_loaded += len(batch)
+                return batch
+            self._finish(state, data)
+        return None
+
+    def raise_report(self) -> None:
+        """Raise an error that was reported, if there is one."""
+        if self._reports:
+            raise self._reports.pop(next(iter(self._reports)))
+
+    def _turn(self, wanted: Container[TopicPartition] | None) -> PartitionState | None:
+        """The partition whose turn it is, which then is the first of the queue."""
+        queue = self._queue
+        if wanted is not None:
+            for index, state in enumerate(queue):
+                if state.tp in wanted:
+                    queue.rotate(-index)
+                    return state
+            return None
+        return queue[0] if queue else None
+
+    def _data(self, state: PartitionState) -> FetchedData | None:
+        """The records to go on with of the first partition in the queue; None if that is out of the queue now."""
+        if state.fetched:
+            return state.fetched[0]
+        if state.error is not None:
+            self._queue.rotate(-1)
+            raise state.error.with_traceback(None)
+        self._queue.popleft()
+        state.queued = False
+        return None
+
+    def _settle(self, state: PartitionState) -> None:
+        """Take the position over from the chunk, and the chunk away from whoever iterates over it."""
+        if state.chunk is not None:
+            self._records_loaded -= state.chunk.left()
+            state.advance(*state.chunk.position())
+            state.chunk.withdraw()
+            state.chunk = None
+
+    def _finish(self, state: PartitionState, data: FetchedData) -> None:
+        """This answer is through; the next partition's turn."""
+        state.fetched.popleft()
+        state.buffered_bytes -= data.size_bytes
+        self.total_bytes -= data.size_bytes
+        if not state.fetched:
+            del self._holders[state]
+        state.touch()
+        self._queue.rotate(-1)

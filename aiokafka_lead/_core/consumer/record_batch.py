@@ -1,0 +1,152 @@
+"""A batch of records by column: what `Consumer.batches` hands out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from ..._records import BatchView, Columns, ConsumerRecord
+from ...errors import RecordDeserializationError
+from ...types import Headers, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["RecordBatch"]
+
+K = TypeVar("K", covariant=True)
+V = TypeVar("V", covariant=True)
+
+
+class RecordBatch(Generic[K, V]):
+    """Records of one partition as they stand in its log, in offset order and never empty.
+
+    The columns are lists of equal length, made at first use and kept; change none. ``keys`` and ``values`` are
+    deserialized as a whole at first use and raise `RecordDeserializationError` if one of them cannot be. A batch keeps
+    the bytes of the fetch answer it came in, so keep columns, not batches, for long.
+    """
+
+    __slots__ = ("_columns", "_key_of", "_keys", "_tp", "_value_of", "_values", "_view")
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        view: BatchView,
+        columns: Columns,
+        key_deserializer: Callable[[bytes], Any] | None = None,
+        value_deserializer: Callable[[bytes], Any] | None = None,
+    ) -> None:
+        self._tp = tp
+        self._view = view
+        self._columns = columns
+        self._key_of = key_deserializer
+        self._value_of = value_deserializer
+        self._keys: list[K] | None = None
+        self._values: list[V] | None = None
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self._tp.topic
+
+    @property
+    def partition(self) -> int:
+        """The partition's number."""
+        return self._tp.partition
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Topic and partition together, as the consumer's methods take them."""
+        return self._tp
+
+    @property
+    def base_offset(self) -> int:
+        """The offset of the first record."""
+        return self._columns.offsets[0]
+
+    @property
+    def next_offset(self) -> int:
+        """The offset to go on from behind this batch."""
+        return self._view.next_offset
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """The epoch that the batch was written under, or None where the broker told none."""
+        return None if self._view.leader_epoch < 0 else self._view.leader_epoch
+
+    @property
+    def offsets(self) -> list[int]:
+        """Each record's offset. They grow, with gaps where compaction removed records."""
+        return self._columns.offsets
+
+    @property
+    def timestamps_ms(self) -> list[int]:
+        """Each record's timestamp in milliseconds since the epoch; -1 where it has none."""
+        return self._columns.timestamps_ms
+
+    @property
+    def headers(self) -> list[Headers]:
+        """Each record's headers."""
+        return self._columns.headers
+
+    @property
+    def keys(self) -> list[K]:
+        """Each record's key, deserialized; None where the record has none."""
+        if self._keys is None:
+            self._keys = cast("list[K]", self._deserialized(self._columns.keys, self._key_of, "key"))
+        return self._keys
+
+    @property
+    def values(self) -> list[V]:
+        """Each record's value, deserialized; None where the record has none."""
+        if self._values is None:
+            self._values = cast("list[V]", self._deserialized(self._columns.values, self._value_of, "value"))
+        return self._values
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def to_arrow(self) -> pyarrow.RecordBatch:
+        """The batch for Apache Arrow, keys and values as bytes; needs the ``arrow`` extra (pyarrow).
+
+        Columns: ``offset`` int64, ``timestamp`` timestamp[ms, UTC] (null where there is none), ``key`` and ``value``
+        binary, ``headers`` list of struct of ``key`` string and ``value`` binary.
+        """
+        from ..._records.arrow import to_arrow
+
+        return to_arrow(self._columns)
+
+    def _deserialized(
+        self, column: list[bytes | None], deserializer: Callable[[bytes], Any] | None, part: str
+    ) -> list[Any]:
+        if deserializer is None:
+            return column
+        done: list[Any] = []
+        try:
+            for content in column:
+                done.append(None if content is None else deserializer(content))
+        except Exception as cause:
+            row = len(done)
+            record = self._record(row)
+            raise RecordDeserializationError(
+                f"the {part} of the record at offset {record.offset} of {self._tp} cannot be deserialized: {cause!r}",
+                record=record,
+                part=part,
+            ) from cause
+        return done
+
+    def _record(self, row: int) -> ConsumerRecord[bytes | None, bytes | None]:
+        columns = self._columns
+        return ConsumerRecord(
+            *self._tp,
+            columns.offsets[row],
+            columns.timestamps_ms[row],
+            self._view.timestamp_type,
+            columns.keys[row],
+            columns.values[row],
+            columns.headers[row],
+            self.leader_epoch,
+        )
+
+    def __repr__(self) -> str:
+        return f"<RecordBatch {self._tp} offsets {self.base_offset}..{self.offsets[-1]} records={len(self)}>"

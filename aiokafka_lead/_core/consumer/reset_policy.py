@@ -1,0 +1,67 @@
+"""Where a consumer starts in a partition that it has no position in: ``auto_offset_reset`` (KIP-1106)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ...errors import ConfigError
+
+__all__ = ["EARLIEST", "EARLIEST_TIMESTAMP", "LATEST", "LATEST_TIMESTAMP", "ResetPolicy", "parse_reset_policy"]
+
+LATEST_TIMESTAMP = -1
+"""ListOffsets: the end of the log (the last stable offset under read_committed)."""
+
+EARLIEST_TIMESTAMP = -2
+"""ListOffsets: the first offset of the log."""
+
+_DURATION = re.compile(
+    r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:[.,]\d{1,9})?)S)?)?",
+    re.IGNORECASE,
+)
+_UNIT_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
+
+
+@dataclass(frozen=True, slots=True)
+class ResetPolicy:
+    """What to ask ListOffsets for: a special timestamp, or now less a duration."""
+
+    name: str
+    timestamp: int = LATEST_TIMESTAMP
+    duration_ms: int | None = None
+
+    def timestamp_at(self, wall_clock_ms: int) -> int:
+        """The timestamp to ask for when the reset happens at this time."""
+        return self.timestamp if self.duration_ms is None else max(0, wall_clock_ms - self.duration_ms)
+
+
+EARLIEST = ResetPolicy("earliest", EARLIEST_TIMESTAMP)
+LATEST = ResetPolicy("latest", LATEST_TIMESTAMP)
+
+
+def parse_reset_policy(text: str) -> ResetPolicy | None:
+    """The policy that ``auto_offset_reset`` names; None for "none".
+
+    A duration is ISO 8601 in days, hours, minutes and seconds, as Java's ``Duration.parse`` takes it and not negative.
+    Raises `ConfigError`.
+    """
+    match text:
+        case "earliest":
+            return EARLIEST
+        case "latest":
+            return LATEST
+        case "none":
+            return None
+    kind, separator, duration = text.partition(":")
+    if kind != "by_duration" or not separator:
+        raise ConfigError(
+            f'auto_offset_reset must be "earliest", "latest", "none" or like "by_duration:PT1H", not {text!r}'
+        )
+    found = _DURATION.fullmatch(duration)
+    parts = {} if found is None else {unit: value for unit, value in found.groupdict().items() if value is not None}
+    if not parts or duration[-1] in "Tt":
+        raise ConfigError(f"auto_offset_reset has a duration that is not ISO 8601 like PT1H or P1DT12H: {duration!r}")
+    total_ms = sum(float(value.replace(",", ".")) * _UNIT_MS[unit] for unit, value in parts.items())
+    if total_ms >= 2**63:
+        raise ConfigError(f"auto_offset_reset has a duration that is too long: {duration!r}")
+    return ResetPolicy(text, duration_ms=int(total_ms))

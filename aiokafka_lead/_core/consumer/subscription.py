@@ -1,0 +1,126 @@
+"""What the application asked to read, and which partitions that is now.
+
+Without a group a subscription takes every partition of its topics. With one (the next stage) the group's task decides,
+from the same `Subscription`, and tells `Positions.assign` as this does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import Enum
+
+from ...errors import KafkaError, UnknownTopicOrPartitionError, error_for_code
+from ...types import TopicPartition
+from ..metadata.types import ClusterSnapshot, TopicMetadata
+
+__all__ = ["Subscription", "SubscriptionKind"]
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+REFUSALS_APART_S = 1.0
+"""A refusal is not told more often than this, however often the application asks."""
+
+
+class SubscriptionKind(Enum):
+    """Who decides which partitions are read."""
+
+    NONE = "none"
+    ASSIGNED = "assigned"
+    """The application names partitions."""
+    TOPICS = "topics"
+    """The application names topics."""
+    PATTERN = "pattern"
+    """Topics whose name matches."""
+
+
+class Subscription:
+    """One kind at a time; `assign`, `topics` and `pattern` replace what was there."""
+
+    def __init__(self, *, exclude_internal_topics: bool, patience_s: float) -> None:
+        self.kind = SubscriptionKind.NONE
+        self.topics: frozenset[str] = frozenset()
+        """In TOPICS: the names; in ASSIGNED: those of the partitions."""
+        self.assigned: tuple[TopicPartition, ...] = ()
+        """In ASSIGNED: the partitions."""
+        self.pattern: re.Pattern[str] | None = None
+        self._exclude_internal = exclude_internal_topics
+        self._patience_s = patience_s
+        """How long a topic may be unknown until that is an error."""
+        self._tell_at: dict[str, float] = {}
+        """When a topic that is not there becomes, or again becomes, an error."""
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions."""
+        self._become(SubscriptionKind.ASSIGNED)
+        self.assigned = tuple(dict.fromkeys(partitions))
+        self.topics = frozenset(tp.topic for tp in self.assigned)
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Read these topics."""
+        self._become(SubscriptionKind.TOPICS)
+        self.topics = frozenset(topics)
+
+    def match(self, pattern: re.Pattern[str]) -> None:
+        """Read the topics whose whole name matches, now and later."""
+        self._become(SubscriptionKind.PATTERN)
+        self.pattern = pattern
+
+    def clear(self) -> None:
+        """Read nothing."""
+        self._become(SubscriptionKind.NONE)
+
+    def _become(self, kind: SubscriptionKind) -> None:
+        self.kind = kind
+        self.topics = frozenset()
+        self.assigned = ()
+        self.pattern = None
+        self._tell_at.clear()
+
+    def matched(self, snapshot: ClusterSnapshot) -> list[str]:
+        """The topics that are subscribed to and known."""
+        if self.kind is SubscriptionKind.TOPICS:
+            return [name for name in sorted(self.topics) if name in snapshot.topics]
+        if self.pattern is None:
+            return []
+        return [topic.name for topic in snapshot.topics.values() if self._matches(self.pattern, topic)]
+
+    def _matches(self, pattern: re.Pattern[str], topic: TopicMetadata) -> bool:
+        if self._exclude_internal and (topic.is_internal or topic.name in INTERNAL_TOPICS):
+            return False
+        return pattern.fullmatch(topic.name) is not None
+
+    def partitions(self, snapshot: ClusterSnapshot) -> tuple[TopicPartition, ...]:
+        """What to read now: the application's partitions, or all of the topics'."""
+        if self.kind is SubscriptionKind.ASSIGNED:
+            return self.assigned
+        return tuple(
+            TopicPartition(name, partition.partition)
+            for name in self.matched(snapshot)
+            for partition in snapshot.topics[name].partitions
+        )
+
+    def problems(self, snapshot: ClusterSnapshot, now: float) -> list[tuple[str, KafkaError]]:
+        """Topics that cannot be read, with the reason.
+
+        A topic may be unknown for a while, for it may be about to be made; what the cluster refuses is told at once.
+        Either is told again while it lasts.
+        """
+        found: list[tuple[str, KafkaError]] = []
+        for name in sorted(self.topics):
+            topic = snapshot.topics.get(name)
+            if topic is not None and topic.partitions:
+                self._tell_at.pop(name, None)
+                continue
+            kind = UnknownTopicOrPartitionError if topic is None else error_for_code(topic.error_code or 3)
+            if now < self._tell_at.setdefault(name, now + self._patience_s if kind.retriable else now):
+                continue
+            self._tell_at[name] = now + (self._patience_s if kind.retriable else REFUSALS_APART_S)
+            waited = f" (it was waited for {self._patience_s:g} s)" if kind.retriable else ""
+            found.append((name, kind(f"topic {name!r} cannot be read: {kind.__doc__}{waited}")))
+        return found
+
+    def next_problem(self) -> float | None:
+        """When `problems` may have something, whatever happens."""
+        return min(self._tell_at.values(), default=None)

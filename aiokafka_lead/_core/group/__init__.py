@@ -1,0 +1,1 @@
+"""What a group keeps and agrees on."""

@@ -1,0 +1,191 @@
+"""OffsetCommit and OffsetFetch: requests in each version's shape, and what the answers mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from ..._wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from ..._wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from ...errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    KafkaError,
+    NotCoordinatorError,
+    RequestTimedOutError,
+    error_for_code,
+)
+from ...types import OffsetAndMetadata, TopicPartition
+from ..metadata.types import NO_TOPIC_ID, ClusterSnapshot
+
+__all__ = ["NOT_A_MEMBER", "Membership", "commit_request", "committed_request", "read_commit", "read_committed"]
+
+FIRST_VERSION_WITH_TOPIC_IDS = 10
+"""Of both APIs."""
+
+FIRST_OFFSET_FETCH_WITH_GROUPS = 8
+FIRST_OFFSET_FETCH_WITH_STABLE = 7
+FIRST_OFFSET_COMMIT_WITH_INSTANCE = 7
+
+COORDINATOR_MOVED = (CoordinatorNotAvailableError, NotCoordinatorError, RequestTimedOutError)
+"""Errors after which the coordinator is looked up again."""
+
+COORDINATOR_ERRORS = (*COORDINATOR_MOVED, CoordinatorLoadInProgressError)
+"""Errors that concern the whole request, though an answer repeats them for each partition."""
+
+
+class _Committed(Protocol):
+    """A partition in either shape of an OffsetFetch answer."""
+
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int
+    metadata: str | None
+    error_code: int
+
+
+class Membership(NamedTuple):
+    """On whose behalf offsets are committed. Brokers refuse commits of an outdated membership."""
+
+    generation_or_epoch: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+NOT_A_MEMBER = Membership()
+"""A consumer that assigns its partitions itself; accepted while the group has no members."""
+
+
+def ids_of(topics: Iterable[str], snapshot: ClusterSnapshot) -> dict[str, UUID] | None:
+    """Every topic's id, or None if one is not known: a request names all topics one way."""
+    ids: dict[str, UUID] = {}
+    for name in topics:
+        topic = snapshot.topics.get(name)
+        if topic is None or topic.topic_id == NO_TOPIC_ID:
+            return None
+        ids[name] = topic.topic_id
+    return ids
+
+
+def commit_request(
+    group_id: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    membership: Membership,
+    version: int,
+    snapshot: ClusterSnapshot,
+) -> tuple[OffsetCommitRequest, int]:
+    """The request, and the version to send it in: a lower one where a topic's id is not known."""
+    ids = ids_of({tp.topic for tp in offsets}, snapshot)
+    if ids is None:
+        version = min(version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
+        ids = {}
+    topics: dict[str, OffsetCommitRequestTopic] = {}
+    for tp, offset in offsets.items():
+        topic = topics.get(tp.topic)
+        if topic is None:
+            topic_id = ids.get(tp.topic, NO_TOPIC_ID)
+            topic = topics[tp.topic] = OffsetCommitRequestTopic(name=tp.topic, topic_id=topic_id)
+        topic.partitions.append(
+            OffsetCommitRequestPartition(
+                partition_index=tp.partition,
+                committed_offset=offset.offset,
+                committed_leader_epoch=-1 if offset.leader_epoch is None else offset.leader_epoch,
+                committed_metadata=offset.metadata,
+            )
+        )
+    request = OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=membership.generation_or_epoch,
+        member_id=membership.member_id,
+        topics=list(topics.values()),
+    )
+    if version >= FIRST_OFFSET_COMMIT_WITH_INSTANCE:
+        request.group_instance_id = membership.group_instance_id
+    return request, version
+
+
+def read_commit(
+    response: OffsetCommitResponse, offsets: Iterable[TopicPartition], snapshot: ClusterSnapshot
+) -> dict[TopicPartition, KafkaError]:
+    """The partitions whose offset was not committed."""
+    names = {topic_id: name for name, topic_id in (ids_of({tp.topic for tp in offsets}, snapshot) or {}).items()}
+    failed: dict[TopicPartition, KafkaError] = {}
+    for topic in response.topics:
+        name = topic.name or names.get(topic.topic_id, "")
+        for partition in topic.partitions:
+            if partition.error_code:
+                tp = TopicPartition(name, partition.partition_index)
+                kind = error_for_code(partition.error_code)
+                failed[tp] = kind(f"the offset of {tp} was not committed: {kind.__doc__}")
+    return failed
+
+
+def committed_request(
+    group_id: str, partitions: Iterable[TopicPartition], version: int, snapshot: ClusterSnapshot
+) -> tuple[OffsetFetchRequest, int]:
+    """The request, and the version to send it in. Offsets of open transactions are waited for (KIP-447)."""
+    by_topic: dict[str, list[int]] = {}
+    for tp in partitions:
+        by_topic.setdefault(tp.topic, []).append(tp.partition)
+    if version < FIRST_OFFSET_FETCH_WITH_GROUPS:
+        topics = [OffsetFetchRequestTopic(name=name, partition_indexes=found) for name, found in by_topic.items()]
+        stable = version >= FIRST_OFFSET_FETCH_WITH_STABLE
+        return OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=stable), version
+    ids = ids_of(by_topic, snapshot)
+    if ids is None:
+        version = min(version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
+        ids = {}
+    group = OffsetFetchRequestGroup(
+        group_id=group_id,
+        topics=[
+            OffsetFetchRequestTopics(name=name, topic_id=ids.get(name, NO_TOPIC_ID), partition_indexes=found)
+            for name, found in by_topic.items()
+        ],
+    )
+    return OffsetFetchRequest(groups=[group], require_stable=True), version
+
+
+def read_committed(
+    response: OffsetFetchResponse, partitions: Iterable[TopicPartition], snapshot: ClusterSnapshot
+) -> tuple[dict[TopicPartition, OffsetAndMetadata | None], dict[TopicPartition, KafkaError]]:
+    """Committed offsets (None where there is none), and the partitions whose offset cannot be told now.
+
+    Raises the error of the whole group.
+    """
+    found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+    failed: dict[TopicPartition, KafkaError] = {}
+    names = {topic_id: name for name, topic_id in (ids_of({tp.topic for tp in partitions}, snapshot) or {}).items()}
+    for code in (response.error_code, *(group.error_code for group in response.groups)):
+        if code:
+            kind = error_for_code(code)
+            raise kind(f"committed offsets cannot be read: {kind.__doc__}")
+    rows: list[tuple[str, _Committed]] = [(topic.name, row) for topic in response.topics for row in topic.partitions]
+    rows += [
+        (topic.name or names.get(topic.topic_id, ""), row)
+        for group in response.groups
+        for topic in group.topics
+        for row in topic.partitions
+    ]
+    for name, partition in rows:
+        tp = TopicPartition(name, partition.partition_index)
+        if partition.error_code:
+            kind = error_for_code(partition.error_code)
+            failed[tp] = kind(f"the committed offset of {tp} cannot be read: {kind.__doc__}")
+        elif partition.committed_offset < 0:
+            found[tp] = None
+        else:
+            epoch = None if partition.committed_leader_epoch < 0 else partition.committed_leader_epoch
+            found[tp] = OffsetAndMetadata(partition.committed_offset, partition.metadata or "", epoch)
+    return found, failed

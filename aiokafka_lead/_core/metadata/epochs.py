@@ -1,0 +1,141 @@
+"""Which of two views of a partition counts.
+
+A partition's leaders are numbered by the leader epoch, within one topic id. Brokers learn of a move at different
+moments, so answers arrive that are older than what the client knows; the epoch tells. Three memories are kept beside
+the epochs themselves:
+
+- a *pin*: a leader that only a hint has named so far. Its address stays known, and an answer at the same epoch without
+  any leader does not undo it, until Metadata has reached that epoch.
+- a *suspect*: a partition whose answers have been older for some time. Brokers may have lost the newer epoch for good
+  (an unclean recovery), so after enough answers and enough time the old epoch is accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from .metrics import MetadataCounters
+from .types import NO_EPOCH, NO_LEADER, Broker, PartitionMetadata
+
+REWIND_ANSWERS = 10
+"""So many older answers in a row, and none as new as what is known, before an older epoch is believed."""
+
+REWIND_AFTER_S = 5.0
+"""The first of those answers must be this old: a single broker that lags answers many times in a moment."""
+
+
+class _Suspect:
+    """Older answers about one partition, since none was as new as what is known."""
+
+    __slots__ = ("answers", "epoch", "since")
+
+    def __init__(self, epoch: int, since: float) -> None:
+        self.epoch = epoch
+        self.since = since
+        self.answers = 0
+
+
+class _Memory:
+    """What is remembered about a topic's partitions, by partition."""
+
+    __slots__ = ("pins", "suspects")
+
+    def __init__(self) -> None:
+        self.pins: dict[int, tuple[int, Broker]] = {}
+        """The hinted epoch and its leader."""
+        self.suspects: dict[int, _Suspect] = {}
+
+
+class LeaderEpochs:
+    """Judges answers about partitions; owns the pins and suspects of all topics."""
+
+    def __init__(self, counters: MetadataCounters) -> None:
+        self._counters = counters
+        self._topics: dict[str, _Memory] = {}
+        """Only topics that have a pin or a suspect."""
+
+    def watched(self, topic: str) -> Collection[int]:
+        """Partitions whose answers matter even when they equal what is known, because something is remembered."""
+        memory = self._topics.get(topic)
+        return () if memory is None else memory.pins.keys() | memory.suspects.keys()
+
+    def has_pins(self, topic: str) -> bool:
+        """Whether Metadata has yet to confirm a hint about the topic."""
+        memory = self._topics.get(topic)
+        return memory is not None and bool(memory.pins)
+
+    def pinned_brokers(self) -> Iterator[Broker]:
+        """Leaders whose hints Metadata has yet to confirm; of two about one node, the later comes last."""
+        for memory in self._topics.values():
+            for _, broker in memory.pins.values():
+                yield broker
+
+    def pin(self, topic: str, partition: int, epoch: int, leader: Broker) -> None:
+        """Remember an accepted hint; what was suspected before is settled."""
+        memory = self._topics.setdefault(topic, _Memory())
+        memory.suspects.pop(partition, None)
+        memory.pins.pop(partition, None)
+        memory.pins[partition] = (epoch, leader)
+
+    def forget(self, topic: str) -> None:
+        """Drop the memory of a topic that is gone, or that is another one under the same name."""
+        self._topics.pop(topic, None)
+
+    def forget_all(self) -> None:
+        """Drop every memory: this is another cluster."""
+        self._topics.clear()
+
+    def unpin_all(self) -> None:
+        """Drop the hinted addresses, for a bootstrap; the epochs they came with stay known."""
+        for topic, memory in list(self._topics.items()):
+            memory.pins.clear()
+            self._drop_if_empty(topic, memory)
+
+    def choose(self, known: PartitionMetadata, answer: PartitionMetadata, now: float) -> PartitionMetadata:
+        """``answer`` if it is at least as new as what is known, else ``known`` itself."""
+        if answer.leader_epoch == NO_EPOCH and known.leader_epoch != NO_EPOCH:
+            # No information about the epoch. The same leader confirms nothing and denies nothing; none at all is what
+            # a broker says that has not caught up; another one contradicts.
+            if answer.leader_id in (known.leader_id, NO_LEADER):
+                return known
+            return self._older(known, answer, now)
+        if answer.leader_epoch < known.leader_epoch:
+            return self._older(known, answer, now)
+        return self._as_new(known, answer)
+
+    def _as_new(self, known: PartitionMetadata, answer: PartitionMetadata) -> PartitionMetadata:
+        memory = self._topics.get(answer.topic)
+        if memory is None:
+            return answer
+        memory.suspects.pop(answer.partition, None)
+        pin = memory.pins.get(answer.partition)
+        if pin is not None:
+            if pin[0] == answer.leader_epoch and answer.leader_id != known.leader_id:
+                if answer.leader_id == NO_LEADER:
+                    # That broker knows the epoch but not (yet) the node: the hint knows more.
+                    return known
+                self._counters.disagreements += 1
+            del memory.pins[answer.partition]
+        self._drop_if_empty(answer.topic, memory)
+        return answer
+
+    def _older(self, known: PartitionMetadata, answer: PartitionMetadata, now: float) -> PartitionMetadata:
+        self._counters.stale_partitions += 1
+        memory = self._topics.setdefault(answer.topic, _Memory())
+        suspect = memory.suspects.get(answer.partition)
+        if suspect is None or answer.leader_epoch < suspect.epoch:
+            # Epochs of a recovered partition grow as well: one that falls again is merely another broker that lags.
+            suspect = memory.suspects[answer.partition] = _Suspect(answer.leader_epoch, now)
+        suspect.epoch = answer.leader_epoch
+        suspect.answers += 1
+        if suspect.answers < REWIND_ANSWERS or now - suspect.since < REWIND_AFTER_S:
+            return known
+        self._counters.rewinds += 1
+        del memory.suspects[answer.partition]
+        memory.pins.pop(answer.partition, None)
+        self._drop_if_empty(answer.topic, memory)
+        return answer
+
+    def _drop_if_empty(self, topic: str, memory: _Memory) -> None:
+        if not memory.pins and not memory.suspects:
+            del self._topics[topic]

@@ -1,0 +1,111 @@
+"""Which addresses can be connected to now, and how patiently (KIP-144, KIP-580, KIP-601).
+
+State is kept per address and not per node: a bootstrap server and a broker with the same address fail together, a
+broker that got a new address starts afresh, and the backoff survives a rebootstrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from random import random
+
+from ...errors import KafkaError
+from ..backoff import Backoff
+
+__all__ = ["Endpoint", "NodeState", "Reachability"]
+
+Endpoint = tuple[str, int]
+"""Host and port as the cluster names them, not resolved."""
+
+REMEMBERED_ADDRESSES = 4096
+"""Beyond this many the ones that failed longest ago are forgotten; a cluster's brokers are far fewer."""
+
+
+class NodeState(Enum):
+    """Whether a request can go to a node. Only BACKOFF counts as unavailable (KIP-899)."""
+
+    READY = "ready"
+    """A connection is open; it may be busy."""
+    CONNECTING = "connecting"
+    """A connection is being made."""
+    CONNECTABLE = "connectable"
+    """There is no connection; one may be made now."""
+    BACKOFF = "backoff"
+    """The last try failed or the connection was lost, and the wait after that is not over. Also an unknown node."""
+
+
+@dataclass(slots=True)
+class _Failures:
+    """What went wrong at one address since the last connection that became ready."""
+
+    error: KafkaError
+    count: int
+    setup_count: int
+    """Failures before the connection was ready; each doubles the time that the next try may take."""
+    retry_at: float
+
+
+class Reachability:
+    """Remembers failures per address, and when the next try is due.
+
+    Times are monotonic seconds; options are the client's, in milliseconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        reconnect_backoff_ms: float,
+        reconnect_backoff_max_ms: float,
+        setup_timeout_ms: float,
+        setup_timeout_max_ms: float,
+        rng: Callable[[], float] = random,
+    ) -> None:
+        self._backoff = Backoff(reconnect_backoff_ms, reconnect_backoff_max_ms, rng)
+        self._setup_timeout = Backoff(setup_timeout_ms, setup_timeout_max_ms, rng)
+        self._setup_timeout_min_s = setup_timeout_ms / 1000
+        self._failures: dict[Endpoint, _Failures] = {}
+
+    def failed(self, endpoint: Endpoint, now: float, error: KafkaError) -> None:
+        """A connection could not be made ready."""
+        self._note(endpoint, now, error, in_setup=True)
+
+    def lost(self, endpoint: Endpoint, now: float, error: KafkaError) -> None:
+        """A ready connection ended, other than by this client's own wish."""
+        self._note(endpoint, now, error, in_setup=False)
+
+    def succeeded(self, endpoint: Endpoint) -> None:
+        """A connection became ready."""
+        self._failures.pop(endpoint, None)
+
+    def retry_at(self, endpoint: Endpoint) -> float:
+        """When a connection may be made; 0.0 where nothing stands against it."""
+        failures = self._failures.get(endpoint)
+        return 0.0 if failures is None else failures.retry_at
+
+    def last_error(self, endpoint: Endpoint) -> KafkaError | None:
+        """Why the last try failed or the connection was lost; None since a connection became ready."""
+        failures = self._failures.get(endpoint)
+        return None if failures is None else failures.error
+
+    def setup_timeout_s(self, endpoint: Endpoint) -> float:
+        """How long the next try may take until it is ready; at least the option's value (KIP-601)."""
+        failures = self._failures.get(endpoint)
+        if failures is None or not failures.setup_count:
+            return self._setup_timeout_min_s
+        return max(self._setup_timeout_min_s, self._setup_timeout.delay_s(failures.setup_count + 1))
+
+    def _note(self, endpoint: Endpoint, now: float, error: KafkaError, *, in_setup: bool) -> None:
+        known = self._failures.pop(endpoint, None)
+        if known is None:
+            known = _Failures(error, 0, 0, 0.0)
+        known.error = error
+        # Connections of several lanes are lost together: that is one failure, not several.
+        if now >= known.retry_at:
+            known.count += 1
+            known.setup_count += in_setup
+            known.retry_at = now + self._backoff.delay_s(known.count)
+        self._failures[endpoint] = known
+        if len(self._failures) > REMEMBERED_ADDRESSES:
+            del self._failures[next(iter(self._failures))]

@@ -1,0 +1,136 @@
+"""Which topics the client wants to know, and when to look up those that it does not know yet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from ..backoff import Backoff
+
+LOOKUP_TICK_S = 0.02
+"""Lookups in vain are tried again at multiples of this, so that those of many topics share their requests."""
+
+
+class _Lookup:
+    """A topic that is wanted and not known."""
+
+    __slots__ = ("answers", "retry_at", "waiters")
+
+    def __init__(self, retry_at: float) -> None:
+        self.retry_at = retry_at
+        self.answers = 0
+        """How often the cluster did not know it, in a row."""
+        self.waiters = 0
+        """Calls that wait for it."""
+
+
+class TopicsInUse:
+    """The topics that each refresh asks for, and the backoff of each unknown one.
+
+    A topic is kept (a consumer's: until told otherwise) or used (a producer's: until idle). However many calls wait
+    for an unknown topic, it is looked up once at a time, less and less often.
+    """
+
+    def __init__(self, max_idle_s: float, backoff: Backoff) -> None:
+        self._max_idle_s = max_idle_s
+        self._backoff = backoff
+        self.everything = False
+        """Every topic of the cluster is wanted."""
+        self._kept: set[str] = set()
+        self._expires: dict[str, float] = {}
+        """When used topics are forgotten, by name."""
+        self._used: set[str] = set()
+        """Topics used since `expire` last looked: a set, because `use` has no time to read the clock."""
+        self._lookups: dict[str, _Lookup] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kept or name in self._expires or name in self._used
+
+    def names(self) -> list[str]:
+        """Every topic that is kept or used."""
+        return list(self._kept | self._expires.keys() | self._used)
+
+    # --- interest ----------------------------------------------------------------------------------------------------
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Want these topics until `drop`."""
+        self._kept.update(names)
+
+    def drop(self, names: Iterable[str]) -> list[str]:
+        """Take back `keep`; returns the topics that nobody wants any more."""
+        gone = []
+        for name in names:
+            self._kept.discard(name)
+            if name not in self and not self._waited_for(name):
+                self._lookups.pop(name, None)
+                gone.append(name)
+        return gone
+
+    def use(self, name: str) -> None:
+        """Want this topic until it has not been used for the idle time."""
+        self._used.add(name)
+
+    def expire(self, now: float) -> list[str]:
+        """Forget topics that were not used for the idle time; returns those that nobody wants any more."""
+        for name in self._used:
+            self._expires[name] = now + self._max_idle_s
+        self._used.clear()
+        idle = [name for name, expiry in self._expires.items() if expiry <= now and not self._waited_for(name)]
+        for name in idle:
+            del self._expires[name]
+        return self.drop(name for name in idle if name not in self._kept)
+
+    # --- unknown topics ----------------------------------------------------------------------------------------------
+
+    def look_up(self, name: str, now: float) -> None:
+        """Have an unknown topic asked for, at once unless that is already under way or in backoff."""
+        if name not in self._lookups:
+            self._lookups[name] = _Lookup(now)
+
+    def wait(self, name: str, now: float) -> None:
+        """A call waits for this unknown topic."""
+        self.look_up(name, now)
+        self._lookups[name].waiters += 1
+
+    def leave(self, name: str) -> int:
+        """A call waits no longer; returns how many still do.
+
+        A topic that does not exist and that nobody else wants is not asked for again.
+        """
+        lookup = self._lookups.get(name)
+        if lookup is None:
+            return 0
+        lookup.waiters -= 1
+        if lookup.waiters == 0 and name not in self._kept:
+            del self._lookups[name]
+            self._expires.pop(name, None)
+            self._used.discard(name)
+        return lookup.waiters
+
+    def found(self, name: str) -> None:
+        """The topic is known now."""
+        self._lookups.pop(name, None)
+
+    def missed(self, name: str, now: float) -> None:
+        """The cluster did not know the topic, or not yet where it is: look again later."""
+        lookup = self._lookups.setdefault(name, _Lookup(now))
+        lookup.answers += 1
+        retry_at = now + self._backoff.delay_s(lookup.answers)
+        lookup.retry_at = math.ceil(retry_at / LOOKUP_TICK_S) * LOOKUP_TICK_S
+
+    def due(self, now: float) -> list[str]:
+        """Unknown topics to ask for now."""
+        return [name for name, lookup in self._lookups.items() if lookup.retry_at <= now]
+
+    def next_due(self) -> float:
+        """When `due` has something; infinite if nothing is unknown."""
+        return min((lookup.retry_at for lookup in self._lookups.values()), default=math.inf)
+
+    def lookups(self, name: str) -> int:
+        """How often the cluster was asked for an unknown topic and did not know it."""
+        lookup = self._lookups.get(name)
+        return 0 if lookup is None else lookup.answers
+
+    def _waited_for(self, name: str) -> bool:
+        lookup = self._lookups.get(name)
+        return lookup is not None and lookup.waiters > 0

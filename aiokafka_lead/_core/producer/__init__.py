@@ -1,0 +1,1 @@
+"""From a record to its acknowledgement: batches, their order, their retries."""

@@ -1,0 +1,336 @@
+"""Records on their way: from ``send`` into batches, from batches into requests.
+
+The accumulator owns the topics' buffers and the memory they take. Like everything in this package it does no I/O and
+reads no clock: callers pass ``now`` in monotonic seconds. `ProducerBatch`es leave it through `drain`, and what the
+brokers answer comes back through the `BatchResolver`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from random import random
+
+from ..._records.encoder import BatchBuilder
+from ...config import ProducerConfig
+from ...errors import ConfigError, MessageTooLargeError
+from ...types import Header
+from ..metadata.types import ClusterSnapshot
+from .append import PartitionQueue, ProducerBatch, TopicBuffer
+from .buffer_memory import BufferMemory, MemoryClaim
+from .delivery import BatchOutcome, Delivery, Park
+from .expiry import Expiry
+from .idempotence import IdempotentSequencing, PlainSequencing, Sequencing
+from .metrics import ProducerCounters
+from .partitioner import NodeAvailability, StickyChooser, call_partitioner
+from .retry import RetryPolicy, has_free_retry
+from .schedule import Schedule
+
+__all__ = ["Accumulator", "FlushTicket"]
+
+BATCH_HEADER_SIZE = 61
+"""Bytes of a record batch (version 2) before its records."""
+
+
+class FlushTicket:
+    """One flush: the batches up to ``ordinal`` are what it waits for."""
+
+    __slots__ = ("on_done", "ordinal")
+
+    def __init__(self, ordinal: int, on_done: Callable[[], None]) -> None:
+        self.ordinal = ordinal
+        self.on_done = on_done
+
+
+class Accumulator:
+    """The batches of one producer, and the policy by which they are filled and taken out."""
+
+    def __init__(
+        self, config: ProducerConfig, park: Park, notify: Callable[[], None], rng: Callable[[], float] = random
+    ) -> None:
+        """``park`` suspends a task until an outcome is known; ``notify`` is called when there is something to do."""
+        self.counters = ProducerCounters()
+        self.snapshot = ClusterSnapshot()
+        """The latest metadata."""
+        self.topics: dict[str, TopicBuffer] = {}
+        """Every topic that was ever written to: its queues know what the brokers remember."""
+        self.identity: IdempotentSequencing | None = IdempotentSequencing() if config.enable_idempotence else None
+        """The producer id and what hangs on it, where idempotent."""
+        self.sequencing: Sequencing = self.identity or PlainSequencing(config.max_in_flight_requests_per_connection)
+        self.batch_size = max(1, min(config.batch_size, config.max_request_size))
+        self.memory = BufferMemory(config.buffer_memory, self.batch_size)
+        self.schedule = Schedule(config.linger_ms / 1000, self.memory, self.sequencing, notify)
+        self.nodes = NodeAvailability(config.partitioner_availability_timeout_ms / 1000)
+        self.retry = RetryPolicy(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self.expiry = Expiry(config.delivery_timeout_ms / 1000)
+        self.unseen_bytes = 0
+        """Bytes of the batches that became full since the sender looked."""
+        self.pending = 0
+        """Batches neither acknowledged nor failed."""
+        self._chooser = StickyChooser(config.partitioner_adaptive_partitioning_enable, self.nodes, rng)
+        self._ignore_keys = config.partitioner_ignore_keys
+        self._compression = config.compression_type
+        self._compression_level = config.compression_level
+        self._max_request_size = config.max_request_size
+        self._park = park
+        self._partitioner = config.partitioner
+        self._cluster_id: str | None = None
+        self._ordinal = 0
+        self._incomplete: dict[int, int] = {}
+        """How many batches with that ordinal are pending, in ascending order of the ordinal."""
+        self._flushes: list[FlushTicket] = []
+        """In ascending order of the ordinal."""
+
+    # --- records in ---------------------------------------------------------------------------------------------------
+
+    def topic(self, name: str) -> TopicBuffer | None:
+        """The buffer of a topic that metadata knows; None of one that it does not."""
+        buffer = self.topics.get(name)
+        if buffer is None:
+            if not self.snapshot.partition_count(name):
+                return None
+            buffer = self.topics[name] = TopicBuffer(name, self.memory, self._ignore_keys)
+            buffer.renew(self.snapshot.partition_count(name), self.snapshot.topic_id(name))
+        return buffer if buffer.count else None
+
+    def record_size(self, key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
+        """What the record takes at most, alone in a batch; raises `MessageTooLargeError` where that is too much."""
+        size = BatchBuilder.estimated_size(key, value, headers) + BATCH_HEADER_SIZE
+        if size > self._max_request_size:
+            raise MessageTooLargeError(
+                f"the record takes {size} bytes, more than max_request_size ({self._max_request_size})"
+            )
+        if size > self.memory.limit:
+            raise MessageTooLargeError(f"the record takes {size} bytes, more than buffer_memory ({self.memory.limit})")
+        return size
+
+    def append(
+        self,
+        topic: TopicBuffer,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        partition: int,
+        headers: Sequence[Header],
+        *,
+        now: float,
+        granted: bool = False,
+        ordinal: int | None = None,
+    ) -> Delivery | None:
+        """Put a record into a batch, opening one if need be; None when memory is short.
+
+        Then come back when as many bytes as `record_size` have been ``granted``, which stay the caller's to release.
+        Batches that are opened have that ``ordinal``, or the next one.
+        """
+        size = self.record_size(key, value, headers)
+        if not granted and (self.memory.waiting or self.memory.used + size > self.memory.limit):
+            return None
+        while True:  # until a batch takes it: each turn closes one that does not
+            queue = self._queue_for(topic, partition, key, now)
+            batch = queue.open
+            if batch is None:
+                builder = BatchBuilder(
+                    batch_size=self.batch_size,
+                    compression=self._compression,
+                    compression_level=self._compression_level,
+                )
+                index = builder.append(timestamp_ms, key, value, headers)
+                batch = self._open(queue, builder, self.next_ordinal() if ordinal is None else ordinal, now)
+                break
+            index = batch.builder.append(timestamp_ms, key, value, headers)
+            if index >= 0:
+                break
+            self._fill(batch, now)
+        added = batch.builder.size_bytes - batch.size_bytes
+        batch.size_bytes += added
+        self.memory.used += added
+        if queue is topic.sticky:
+            topic.sticky_bytes += added
+        return Delivery(batch.outcome, index, timestamp_ms)
+
+    def chosen_partition(self, topic: TopicBuffer, key: bytes | None, partition: int) -> int:
+        """The partition that the application gave, or its own partitioner chose; -1 leaves it to the built-in one."""
+        if partition >= 0 or self._partitioner is None:
+            return partition
+        return call_partitioner(self._partitioner, key, topic, self.snapshot)
+
+    def claim(self, size: int, on_grant: Callable[[], None], now: float) -> MemoryClaim:
+        """Queue for memory. What lingers goes out, so that there will be some."""
+        self.counters.buffer_waits += 1
+        claim = self.memory.claim(size, on_grant)
+        if not claim.granted:
+            self.schedule.hurry(now)
+        return claim
+
+    def _queue_for(self, topic: TopicBuffer, partition: int, key: bytes | None, now: float) -> PartitionQueue:
+        """The partition of a record: the given one, the key's, or the sticky one."""
+        if partition < 0 and (key is None or self._ignore_keys):
+            sticky = topic.sticky
+            if sticky is None or (sticky.open is None and topic.sticky_bytes >= self.batch_size):
+                sticky = topic.sticky = topic.queue(self._chooser.choose(topic, self.snapshot, now))
+                topic.sticky_bytes = 0
+            return sticky
+        if key is not None and partition < 0:
+            partition = topic.partition_for_key(key)
+        if partition >= topic.count:
+            raise ConfigError(f"partition must be from 0 to {topic.count - 1} in topic {topic.name!r}, not {partition}")
+        return topic.queue(partition)
+
+    def next_ordinal(self) -> int:
+        """A number for new batches, which tells a flush what came before it."""
+        self._ordinal += 1
+        return self._ordinal
+
+    def _open(self, queue: PartitionQueue, builder: BatchBuilder, ordinal: int, now: float) -> ProducerBatch:
+        topic = queue.topic
+        batch = ProducerBatch(queue, builder, BatchOutcome(topic.name, queue.partition, self._park), ordinal, now)
+        self.started(ordinal)
+        if not queue.batches:
+            self._renew_leader(queue)
+        queue.batches.append(batch)
+        queue.open = batch
+        topic.pending[queue] = None
+        self.expiry.watch(queue, now)
+        self.schedule.opened(batch, now)
+        return batch
+
+    def _fill(self, batch: ProducerBatch, now: float) -> None:
+        """A record did not fit any more."""
+        queue = batch.queue
+        topic = queue.topic
+        if topic.sticky is queue and topic.sticky_bytes * 2 >= self.batch_size:
+            topic.sticky = None  # it had its share, even if the last record did not quite fit
+        _seal(batch)
+        self.unseen_bytes += batch.size_bytes
+        self.schedule.evaluate(queue, now)
+
+    # --- batches out --------------------------------------------------------------------------------------------------
+
+    def drain(self, node_id: int, now: float) -> list[ProducerBatch]:
+        """The batches for the next produce request to a broker: at most one for each partition, all marked as sent."""
+        drained: list[ProducerBatch] = []
+        size = 0
+        schedule = self.schedule
+        for _ in range(len(schedule.ready.get(node_id, ()))):
+            queue = schedule.pop(node_id)
+            if schedule.sendable_to(queue, now) != node_id:
+                schedule.evaluate(queue, now)
+                continue
+            batch = schedule.first_unsent(queue)
+            assert batch is not None
+            size += batch.size_bytes
+            if drained and size > self._max_request_size:
+                schedule.put_back(queue, node_id)
+                break
+            self._send(batch, node_id, now)
+            drained.append(batch)
+        if drained:
+            self.nodes.taking(node_id)
+            self.counters.requests += 1
+        return drained
+
+    def _send(self, batch: ProducerBatch, node_id: int, now: float) -> None:
+        queue = batch.queue
+        counters = self.counters
+        _seal(batch)
+        leader_epoch = queue.leader_epoch
+        if batch.attempts:
+            counters.retries += 1
+            if batch.not_before > now and has_free_retry(batch, leader_epoch):
+                counters.free_retries += 1
+        else:
+            counters.records_sent += batch.builder.record_count
+        counters.batches_sent += 1
+        self.sequencing.sending(batch)
+        self.retry.sent(batch, leader_epoch)
+        batch.in_flight = True
+        queue.in_flight += 1
+        queue.in_flight_node = node_id
+        self.schedule.evaluate(queue, now)
+
+    # --- what happens around it ---------------------------------------------------------------------------------------
+
+    def on_snapshot(self, snapshot: ClusterSnapshot, now: float) -> None:
+        """Metadata changed: look at the partitions that have records and another leader or epoch than before."""
+        self.snapshot = snapshot
+        if snapshot.cluster_id is not None and snapshot.cluster_id != self._cluster_id:
+            if self._cluster_id is not None and self.identity is not None:
+                self.identity.forget_producer_id()  # this cluster never gave it
+            self._cluster_id = snapshot.cluster_id
+        for name, topic in self.topics.items():
+            count, topic_id = snapshot.partition_count(name), snapshot.topic_id(name)
+            if count != topic.count or topic_id != topic.topic_id:
+                topic.renew(count, topic_id)
+            topic.available = None
+            for queue in topic.pending:
+                if self._renew_leader(queue):
+                    self.schedule.evaluate(queue, now)
+
+    def on_hints(self, snapshot: ClusterSnapshot, partitions: Iterable[tuple[str, int]], now: float) -> None:
+        """Metadata changed in these partitions only."""
+        self.snapshot = snapshot
+        for name, number in partitions:
+            topic = self.topics.get(name)
+            queue = topic.queues[number] if topic is not None and 0 <= number < topic.count else None
+            if queue is not None and queue.batches and self._renew_leader(queue):
+                self.schedule.evaluate(queue, now)
+
+    def _renew_leader(self, queue: PartitionQueue) -> bool:
+        """Take over leader and epoch; whether they are news."""
+        leader_id, leader_epoch = self.snapshot.leader(queue.topic.name, queue.partition)
+        if leader_id == queue.leader_id and leader_epoch == queue.leader_epoch:
+            return False
+        queue.leader_id, queue.leader_epoch = leader_id, leader_epoch
+        return True
+
+    def on_producer_id(self, producer_id: int, producer_epoch: int, now: float) -> None:
+        """InitProducerId was answered."""
+        assert self.identity is not None
+        self.identity.assign_producer_id(producer_id, producer_epoch)
+        for topic in self.topics.values():
+            for queue in topic.pending:
+                self.schedule.evaluate(queue, now)
+
+    def start_flush(self, on_done: Callable[[], None], now: float) -> FlushTicket | None:
+        """Send what is pending now without lingering; None when nothing is. End it with `end_flush` in any case."""
+        if not self.pending:
+            return None
+        ticket = FlushTicket(self._ordinal, on_done)
+        self._flushes.append(ticket)
+        self.schedule.flushes += 1
+        self.schedule.hurry(now)
+        return ticket
+
+    def end_flush(self, ticket: FlushTicket) -> None:
+        """The flush is done, or nobody waits for it any more."""
+        self.schedule.flushes -= 1
+        if ticket in self._flushes:
+            self._flushes.remove(ticket)
+
+    def started(self, ordinal: int, batches: int = 1) -> None:
+        """As many more batches are pending under an ordinal: parts of a split one, or a new one."""
+        self.pending += batches
+        self._incomplete[ordinal] = self._incomplete.get(ordinal, 0) + batches
+
+    def finish(self, ordinal: int) -> None:
+        """The outcome of a batch is known."""
+        self.pending -= 1
+        left = self._incomplete[ordinal] - 1
+        if left:
+            self._incomplete[ordinal] = left
+            return
+        del self._incomplete[ordinal]
+        if self._flushes:
+            oldest = next(iter(self._incomplete), self._ordinal + 1)
+            while self._flushes and self._flushes[0].ordinal < oldest:
+                self._flushes.pop(0).on_done()
+
+    def next_at(self) -> float | None:
+        """When something is due, if nothing happens before."""
+        due = [at for at in (self.schedule.next_at(), self.expiry.next_at()) if at is not None]
+        return min(due, default=None)
+
+
+def _seal(batch: ProducerBatch) -> None:
+    batch.sealed = True
+    if batch.queue.open is batch:
+        batch.queue.open = None

@@ -1,0 +1,96 @@
+cimport cython
+from libc.stdint cimport int16_t, int32_t, int64_t
+
+from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
+from aiokafka_lead._core.producer.delivery cimport BatchOutcome, Delivery, new_delivery
+from aiokafka_lead._records.encoder cimport BatchBuilder
+from aiokafka_lead._records.murmur2 cimport murmur2
+
+
+@cython.final
+cdef class ProducerBatch:
+    cdef readonly PartitionQueue queue
+    cdef readonly BatchBuilder builder
+    cdef readonly BatchOutcome outcome
+    cdef readonly int64_t ordinal
+    cdef readonly double created_at
+    cdef public double send_at
+    cdef public Py_ssize_t size_bytes
+    cdef public bint sealed
+    cdef public bint in_flight
+    cdef public int32_t attempts
+    cdef public double not_before
+    cdef public int32_t sent_epoch
+    cdef public bint epoch_advanced
+    cdef public int32_t refusals
+    cdef public bint in_doubt
+    cdef public bint piece
+    cdef public object last_error
+    cdef public int64_t producer_id
+    cdef public int16_t producer_epoch
+    cdef public int64_t base_sequence
+    cdef public bint stranded
+
+
+@cython.final
+cdef class PartitionQueue:
+    cdef readonly TopicBuffer topic
+    cdef readonly int32_t partition
+    cdef public object batches
+    cdef public ProducerBatch open
+    cdef public int32_t in_flight
+    cdef public int32_t in_flight_node
+    cdef public int32_t leader_id
+    cdef public int32_t leader_epoch
+    cdef public int32_t ready_node
+    cdef public double wake_at
+    cdef public bint expiry_scheduled
+    cdef public int64_t producer_id
+    cdef public int16_t producer_epoch
+    cdef public int64_t next_sequence
+    cdef public int64_t acked_sequence
+    cdef public bint gap
+    cdef public bint unresolved
+    cdef public int32_t proven_node
+    cdef public double moved_at
+    cdef public int32_t refused_by
+
+
+@cython.final
+cdef class TopicBuffer:
+    cdef readonly str name
+    cdef readonly object topic_id
+    cdef readonly int32_t count
+    cdef public object available
+    cdef readonly list queues
+    cdef readonly dict pending
+    cdef public PartitionQueue sticky
+    cdef public Py_ssize_t sticky_bytes
+    cdef public Py_ssize_t deepest
+    cdef public Py_ssize_t choices_until_survey
+    cdef BufferMemory _memory
+    cdef bint _ignore_keys
+
+    cpdef int32_t partition_for_key(self, bytes key) except -1
+    cpdef PartitionQueue select(self, int32_t partition, bytes key)
+
+    @cython.locals(memory=BufferMemory, queue=PartitionQueue, batch=ProducerBatch, builder=BatchBuilder,
+                   index=Py_ssize_t, added=Py_ssize_t)
+    cpdef Delivery append(self, int64_t timestamp_ms, bytes key, bytes value, int32_t partition, object headers)
+
+    @cython.locals(memory=BufferMemory, queue=PartitionQueue, batch=ProducerBatch, builder=BatchBuilder,
+                   count=Py_ssize_t, added=Py_ssize_t)
+    cpdef Py_ssize_t append_values(self, int64_t timestamp_ms, object values, Py_ssize_t start, int32_t partition) except -1
+
+
+@cython.final
+cdef class FastPath:
+    cdef public bint usable
+    cdef dict _topics
+    cdef object _clock
+    cdef tuple _probes
+
+    @cython.locals(number=int32_t, time_ms=int64_t, seconds=double, buffer=TopicBuffer)
+    cpdef Delivery append(
+        self, object topic, object value, object key, object partition, object timestamp_ms, object headers
+    )

@@ -1,0 +1,351 @@
+"""The producer's hot path: from a record to a place in its partition's open batch.
+
+Everything that happens for each record is here, and nothing else: opening and closing batches, choosing the next sticky
+partition, waiting for memory are the accumulator's. This module is shaped to be compiled through a sibling ``.pxd``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from ..._records.encoder import BatchBuilder
+from ..._records.murmur2 import murmur2
+from ...errors import KafkaError
+from ...types import Header
+from ..metadata.types import NO_EPOCH, NO_LEADER, NO_TOPIC_ID
+from .buffer_memory import BufferMemory
+from .delivery import BatchOutcome, Delivery, new_delivery
+from .record import check_headers
+
+__all__ = ["NO_SEQUENCE", "FastPath", "PartitionQueue", "ProducerBatch", "TopicBuffer"]
+
+NO_SEQUENCE = -1
+INT64_MAX = 2**63 - 1
+
+
+class ProducerBatch:
+    """Records of one partition that are sent together, from the first append until the last answer."""
+
+    __slots__ = (
+        "attempts",
+        "base_sequence",
+        "builder",
+        "created_at",
+        "epoch_advanced",
+        "in_doubt",
+        "in_flight",
+        "last_error",
+        "not_before",
+        "ordinal",
+        "outcome",
+        "piece",
+        "producer_epoch",
+        "producer_id",
+        "queue",
+        "refusals",
+        "sealed",
+        "send_at",
+        "sent_epoch",
+        "size_bytes",
+        "stranded",
+    )
+
+    def __init__(
+        self, queue: PartitionQueue, builder: BatchBuilder, outcome: BatchOutcome, ordinal: int, created_at: float
+    ) -> None:
+        self.queue = queue
+        self.builder = builder
+        self.outcome = outcome
+        self.ordinal = ordinal
+        """Grows with each batch; the parts of a split batch share theirs. For ``flush``."""
+        self.created_at = created_at
+        """When delivery_timeout_ms began."""
+        self.send_at = created_at
+        """When an open batch is sent though it is not full."""
+        self.size_bytes = 0
+        """What the batch holds of ``buffer_memory``."""
+        self.sealed = False
+        """Whether it takes no more records."""
+        self.in_flight = False
+        """Whether an answer is awaited."""
+        self.attempts = 0
+        """How often it was sent."""
+        self.not_before = 0.0
+        """Not to be sent again earlier, unless the leader epoch advances."""
+        self.sent_epoch = -1
+        """The highest leader epoch known at any time that it was sent."""
+        self.epoch_advanced = False
+        """Whether the leader epoch advanced between two attempts."""
+        self.refusals = 0
+        """How often the leader of ``sent_epoch`` itself refused it, not having caught up yet."""
+        self.in_doubt = False
+        """Whether some attempt may have been appended without our knowing."""
+        self.piece = False
+        """Whether it was split off a larger batch, which the broker would not recognise in it."""
+        self.last_error: KafkaError | None = None
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.base_sequence = NO_SEQUENCE
+        """Fixed once it was sent: only a batch that is certainly not in the log is ever given another one."""
+        self.stranded = False
+        """Whether it was sent behind a batch that was certainly not appended: then it was not either."""
+
+
+class PartitionQueue:
+    """The batches of one partition that are not resolved yet, in the order of their records.
+
+    Invariants: ``batches`` is in the order of the records and, as far as they have one, of their sequences; only the
+    last one may be open. A queue lives as long as the producer, for what it knows of sequences the broker remembers.
+    """
+
+    __slots__ = (
+        "acked_sequence",
+        "batches",
+        "expiry_scheduled",
+        "gap",
+        "in_flight",
+        "in_flight_node",
+        "leader_epoch",
+        "leader_id",
+        "moved_at",
+        "next_sequence",
+        "open",
+        "partition",
+        "producer_epoch",
+        "producer_id",
+        "proven_node",
+        "ready_node",
+        "refused_by",
+        "topic",
+        "unresolved",
+        "wake_at",
+    )
+
+    def __init__(self, topic: TopicBuffer, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.batches: deque[ProducerBatch] = deque()
+        self.open: ProducerBatch | None = None
+        """The last batch, while it takes records."""
+        self.in_flight = 0
+        """How many of the batches await an answer, also such as were given up meanwhile."""
+        self.in_flight_node = NO_LEADER
+        """Whom they were sent to; one node at a time."""
+        self.leader_id = NO_LEADER
+        """Whom metadata names; kept up to date while there are batches."""
+        self.leader_epoch = NO_EPOCH
+        self.ready_node = NO_LEADER
+        """Whose ready set the queue is in, or -1."""
+        self.wake_at = 0.0
+        """When the accumulator's timer looks at the queue next; 0 when it does not."""
+        self.expiry_scheduled = False
+        self.producer_id = -1
+        """The producer id of ``next_sequence``; -1 until the first batch is sent."""
+        self.producer_epoch = -1
+        self.next_sequence = 0
+        self.acked_sequence = 0
+        """The sequence that follows the highest one acknowledged."""
+        self.gap = False
+        """A batch was certainly not appended: those behind start over once all before them are resolved."""
+        self.unresolved = False
+        """A batch was given up of which nobody knows whether it was appended."""
+        self.proven_node = NO_LEADER
+        """The leader whose last answer was a success: it surely knows our sequences. Others get one batch at a time."""
+        self.moved_at = 0.0
+        """When the leader first refused, until another one acknowledges; 0 otherwise."""
+        self.refused_by = NO_LEADER
+        """The node that refused then."""
+
+    def __repr__(self) -> str:
+        return f"<PartitionQueue {self.topic.name}-{self.partition}: {len(self.batches)} batches, {self.in_flight} out>"
+
+
+class TopicBuffer:
+    """The queues of one topic, and where its records without a key go for now."""
+
+    __slots__ = (
+        "_ignore_keys",
+        "_memory",
+        "available",
+        "choices_until_survey",
+        "count",
+        "deepest",
+        "name",
+        "pending",
+        "queues",
+        "sticky",
+        "sticky_bytes",
+        "topic_id",
+    )
+
+    def __init__(self, name: str, memory: BufferMemory, ignore_keys: bool) -> None:
+        self.name = name
+        self.topic_id = NO_TOPIC_ID
+        self.count = 0
+        """How many partitions the topic has, as metadata says; 0 while it is not known."""
+        self.available: list[int] | None = None
+        """Partitions that have a leader, for the application's own partitioner; None until it asks."""
+        self.queues: list[PartitionQueue | None] = []
+        """By number; None until used. May be longer than ``count``, when the topic was made anew, smaller."""
+        self.pending: dict[PartitionQueue, None] = {}
+        """The queues that have batches."""
+        self.sticky: PartitionQueue | None = None
+        """Where records without a key go; None lets the accumulator choose (KIP-480)."""
+        self.sticky_bytes = 0
+        """How much it got since it was chosen."""
+        self.deepest = 0
+        """The length of the longest queue when that was last looked up."""
+        self.choices_until_survey = 0
+        """Choices of a sticky partition until it is looked up again."""
+        self._memory = memory
+        self._ignore_keys = ignore_keys
+
+    def queue(self, partition: int) -> PartitionQueue:
+        """The partition's queue, made at its first use."""
+        queue = self.queues[partition]
+        if queue is None:
+            queue = self.queues[partition] = PartitionQueue(self, partition)
+        return queue
+
+    def renew(self, count: int, topic_id: UUID) -> None:
+        """Take over what metadata says now."""
+        self.available = None
+        self.count = count
+        if count and topic_id != self.topic_id:
+            self.topic_id = topic_id
+            self._start_incarnation()
+        self.queues.extend([None] * (count - len(self.queues)))
+        if self.sticky is not None and self.sticky.partition >= count:
+            self.sticky = None
+
+    def _start_incarnation(self) -> None:
+        """The topic was made anew: its leader epochs begin again, and its brokers know no sequences."""
+        for queue in self.queues:
+            if queue is not None:
+                queue.proven_node = NO_LEADER
+                for batch in queue.batches:
+                    batch.sent_epoch = -1
+
+    def partition_for_key(self, key: bytes) -> int:
+        """Where Java's producer puts the key, too."""
+        return (murmur2(key) & 0x7FFFFFFF) % self.count
+
+    def select(self, partition: int, key: bytes | None) -> PartitionQueue | None:
+        """The queue of a record, if that can be told without any ado."""
+        if partition < 0:
+            if key is None or self._ignore_keys:
+                return self.sticky if self.count else None
+            if not self.count:
+                return None
+            partition = self.partition_for_key(key)
+        if partition >= self.count:
+            return None
+        return self.queues[partition]
+
+    def append(
+        self, timestamp_ms: int, key: bytes | None, value: bytes | None, partition: int, headers: Sequence[Header]
+    ) -> Delivery | None:
+        """Put a record into the open batch of its partition, chosen by key or at will where it is -1.
+
+        None when there is more to it: the accumulator must open a batch, or memory runs short.
+        """
+        memory = self._memory
+        if memory.used > memory.open_until:
+            return None
+        queue = self.select(partition, key)
+        if queue is None:
+            return None
+        batch = queue.open
+        if batch is None:
+            return None
+        builder = batch.builder
+        index = builder.append(timestamp_ms, key, value, headers)
+        if index < 0:
+            return None
+        added = builder.size_bytes - batch.size_bytes
+        batch.size_bytes += added
+        memory.used += added
+        if queue is self.sticky:
+            self.sticky_bytes += added
+        return new_delivery(batch.outcome, index, timestamp_ms)
+
+    def append_values(self, timestamp_ms: int, values: Sequence[bytes | None], start: int, partition: int) -> int:
+        """Put as many of ``values[start:]`` as fit into the open batch; how many. They have neither key nor headers.
+
+        0 when there is more to it.
+        """
+        memory = self._memory
+        if memory.used > memory.open_until:
+            return 0
+        queue = self.select(partition, None)
+        if queue is None:
+            return 0
+        batch = queue.open
+        if batch is None:
+            return 0
+        builder = batch.builder
+        count = builder.append_values(timestamp_ms, values, start)
+        added = builder.size_bytes - batch.size_bytes
+        batch.size_bytes += added
+        memory.used += added
+        if queue is self.sticky:
+            self.sticky_bytes += added
+        return count
+
+
+class FastPath:
+    """What ``send`` tries first: a record that needs no care, into a batch that is open.
+
+    Wrong arguments are among what it leaves to the others: it only takes what it knows to be right.
+    """
+
+    __slots__ = ("_clock", "_probes", "_topics", "usable")
+
+    def __init__(self, topics: dict[str, TopicBuffer], clock: Callable[[], float]) -> None:
+        """``clock`` gives the seconds since 1970."""
+        self.usable = False
+        """Whether the producer is started, and neither stopped nor failed."""
+        self._topics = topics
+        self._clock = clock
+        self._probes: tuple[tuple[Callable[[], object], object], ...] = ()
+        """Calls that give what stands beside them on the producer's event loop only, or raise RuntimeError."""
+
+    def start(self, probes: tuple[tuple[Callable[[], object], object], ...]) -> None:
+        """The producer belongs to the event loop that these describe."""
+        self._probes = probes
+        self.usable = True
+
+    def append(
+        self, topic: str, value: object, key: object, partition: object, timestamp_ms: object, headers: object
+    ) -> Delivery | None:
+        """Take the record; None when there is more to it."""
+        if not self.usable or type(topic) is not str:
+            return None
+        try:
+            for probe, expected in self._probes:
+                if probe() != expected:
+                    return None
+        except RuntimeError:
+            return None
+        buffer = self._topics.get(topic)
+        if buffer is None:
+            return None
+        if key is not None and type(key) is not bytes:
+            return None
+        if value is not None and type(value) is not bytes:
+            return None
+        number = -1
+        if partition is not None:
+            if type(partition) is not int or not 0 <= partition < buffer.count:
+                return None
+            number = partition
+        if timestamp_ms is None:
+            seconds = self._clock()
+            time_ms = int(seconds * 1000)
+        elif type(timestamp_ms) is int and 0 <= timestamp_ms <= INT64_MAX:
+            time_ms = timestamp_ms
+        else:
+            return None
+        return buffer.append(time_ms, key, value, number, check_headers(headers) if headers else ())

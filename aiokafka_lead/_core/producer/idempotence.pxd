@@ -1,0 +1,22 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch
+
+cpdef int64_t sequence_after(int64_t sequence, int64_t count) except -1
+cdef bint _is_later(int64_t sequence, int64_t than)
+cdef bint _has_sent(PartitionQueue queue)
+
+
+@cython.final
+cdef class IdempotentSequencing:
+    cdef readonly int64_t producer_id
+    cdef readonly int producer_epoch
+    cdef readonly Py_ssize_t restarts
+
+    cpdef bint blocks(self, PartitionQueue queue, ProducerBatch batch, int leader_id) except -1
+    @cython.locals(queue=PartitionQueue)
+    cpdef sending(self, ProducerBatch batch)
+    @cython.locals(queue=PartitionQueue, following=int64_t)
+    cpdef acknowledged(self, ProducerBatch batch, int node_id)
+    cpdef bint settle(self, PartitionQueue queue) except -1

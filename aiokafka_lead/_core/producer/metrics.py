@@ -1,0 +1,104 @@
+"""What a producer did so far, counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+from ..metadata.metrics import MetadataMetrics
+
+__all__ = ["ProducerCounters", "ProducerMetrics"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerMetrics:
+    """Counts since the producer was made, and a few measures of this moment. Times are in milliseconds."""
+
+    records_sent: int = 0
+    """Records that went out at least once."""
+    records_acked: int = 0
+    records_failed: int = 0
+    """Records that were given up, expired ones among them."""
+    records_expired: int = 0
+    """Records that were not acknowledged within ``delivery_timeout_ms``."""
+    batches_sent: int = 0
+    """Batches that went out, each try counted."""
+    batches_acked: int = 0
+    batches_failed: int = 0
+    batches_split: int = 0
+    """Batches that a broker found too large."""
+    bytes_sent: int = 0
+    """Bytes of record batches as they were sent, after compression, each try counted."""
+    requests: int = 0
+    """Produce requests."""
+    retries: int = 0
+    """Batches that went out again."""
+    free_retries: int = 0
+    """Retries without backoff, because the leader epoch had advanced (KIP-951)."""
+    catch_up_waits: int = 0
+    """Refusals by the very leader that the known epoch names, after which the wait is short."""
+    sequence_restarts: int = 0
+    """How often a partition went on under the next producer epoch (KIP-360)."""
+    leader_moves: int = 0
+    """Refusals by a former leader that ended with an acknowledgement by another one."""
+    leader_move_ms_total: float = 0.0
+    """Time from such a refusal to the acknowledgement, summed up."""
+    leader_move_ms_max: float = 0.0
+    leader_move_ms_last: float = 0.0
+    buffer_waits: int = 0
+    """Sends that had to wait for ``buffer_memory``."""
+    buffer_used_bytes: int = 0
+    """Bytes of ``buffer_memory`` in use now."""
+    batches_pending: int = 0
+    """Batches neither acknowledged nor failed now."""
+    metadata: MetadataMetrics = field(default_factory=MetadataMetrics)
+    """Leader hints, refreshes and rebootstraps of this producer's client."""
+
+
+class ProducerCounters:
+    """The same counts while they grow."""
+
+    __slots__ = tuple(
+        entry.name
+        for entry in fields(ProducerMetrics)
+        if entry.name not in ("buffer_used_bytes", "batches_pending", "metadata", "sequence_restarts")
+    )
+
+    def __init__(self) -> None:
+        self.records_sent = 0
+        self.records_acked = 0
+        self.records_failed = 0
+        self.records_expired = 0
+        self.batches_sent = 0
+        self.batches_acked = 0
+        self.batches_failed = 0
+        self.batches_split = 0
+        self.bytes_sent = 0
+        self.requests = 0
+        self.retries = 0
+        self.free_retries = 0
+        self.catch_up_waits = 0
+        self.leader_moves = 0
+        self.leader_move_ms_total = 0.0
+        self.leader_move_ms_max = 0.0
+        self.leader_move_ms_last = 0.0
+        self.buffer_waits = 0
+
+    def leader_moved(self, took_s: float) -> None:
+        """Another leader acknowledged, so long after the former one refused."""
+        took_ms = took_s * 1000
+        self.leader_moves += 1
+        self.leader_move_ms_total += took_ms
+        self.leader_move_ms_last = took_ms
+        self.leader_move_ms_max = max(self.leader_move_ms_max, took_ms)
+
+    def snapshot(
+        self, *, sequence_restarts: int, buffer_used_bytes: int, batches_pending: int, metadata: MetadataMetrics
+    ) -> ProducerMetrics:
+        """The counts of this moment."""
+        return ProducerMetrics(
+            **{name: getattr(self, name) for name in self.__slots__},
+            sequence_restarts=sequence_restarts,
+            buffer_used_bytes=buffer_used_bytes,
+            batches_pending=batches_pending,
+            metadata=metadata,
+        )

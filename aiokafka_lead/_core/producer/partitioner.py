@@ -1,0 +1,119 @@
+"""Where records without a key go (KIP-480, KIP-794).
+
+They stick to one partition until it got a batch's worth, then to another one chosen at random: rather one with a short
+queue, and none whose broker has taken nothing for a while. Java builds a table over all partitions of the topic for
+that; here a partition drawn uniformly is accepted with the probability that its queue deserves, which gives the same
+distribution without looking at the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import random
+
+from ...config import Partitioner
+from ...errors import ConfigError, ConfigTypeError
+from ..metadata.types import NO_LEADER, ClusterSnapshot
+from .append import TopicBuffer
+
+__all__ = ["NodeAvailability", "StickyChooser", "call_partitioner"]
+
+_DRAWS = 16
+"""After as many refused draws all partitions are looked at."""
+_MIN_CHOICES_BETWEEN_SURVEYS = 8
+
+
+class NodeAvailability:
+    """Which brokers have not taken what was ready for them (``partitioner_availability_timeout_ms``)."""
+
+    __slots__ = ("_blocked_since", "_timeout_s")
+
+    def __init__(self, timeout_s: float) -> None:
+        """With a timeout of 0 every broker counts as available."""
+        self._timeout_s = timeout_s
+        self._blocked_since: dict[int, float] = {}
+
+    def blocked(self, node_id: int, now: float) -> None:
+        """There are batches for the broker, and they cannot be sent now."""
+        if self._timeout_s > 0:
+            self._blocked_since.setdefault(node_id, now)
+
+    def taking(self, node_id: int) -> None:
+        """The broker is sent what is there."""
+        self._blocked_since.pop(node_id, None)
+
+    def available(self, node_id: int, now: float) -> bool:
+        """Whether the broker may be given more."""
+        since = self._blocked_since.get(node_id)
+        return since is None or now - since <= self._timeout_s
+
+
+class StickyChooser:
+    """Chooses the next partition for records without a key.
+
+    ``rng`` returns a number in [0, 1).
+    """
+
+    __slots__ = ("_adaptive", "_nodes", "_rng")
+
+    def __init__(self, adaptive: bool, nodes: NodeAvailability, rng: Callable[[], float] = random) -> None:
+        self._adaptive = adaptive
+        self._nodes = nodes
+        self._rng = rng
+
+    def choose(self, topic: TopicBuffer, snapshot: ClusterSnapshot, now: float) -> int:
+        """A partition of the topic, which has at least one."""
+        if self._adaptive:
+            self._survey(topic)
+        for _ in range(_DRAWS):
+            partition = int(self._rng() * topic.count)
+            if self._usable(_leader(snapshot, topic, partition), now) and self._accepted(topic, partition):
+                return partition
+        everything = range(topic.count)
+        usable = [partition for partition in everything if self._usable(_leader(snapshot, topic, partition), now)]
+        led = usable or [partition for partition in everything if _leader(snapshot, topic, partition) >= 0]
+        choices: Sequence[int] = led or everything
+        if self._adaptive:
+            shortest = min(_depth(topic, partition) for partition in choices)
+            choices = [partition for partition in choices if _depth(topic, partition) == shortest]
+        return choices[int(self._rng() * len(choices))]
+
+    def _survey(self, topic: TopicBuffer) -> None:
+        """Renew the depth of the deepest queue, as often as costs little compared to the choices made."""
+        topic.choices_until_survey -= 1
+        if topic.choices_until_survey <= 0:
+            topic.deepest = max((len(queue.batches) for queue in topic.pending), default=0)
+            topic.choices_until_survey = max(_MIN_CHOICES_BETWEEN_SURVEYS, len(topic.pending))
+
+    def _usable(self, leader_id: int, now: float) -> bool:
+        return leader_id >= 0 and self._nodes.available(leader_id, now)
+
+    def _accepted(self, topic: TopicBuffer, partition: int) -> bool:
+        """With a probability of (deepest + 1 - own depth) / (deepest + 1), the weight that KIP-794 gives."""
+        if not self._adaptive or topic.deepest == 0:
+            return True
+        weights = topic.deepest + 1
+        return self._rng() * weights < weights - _depth(topic, partition)
+
+
+def _depth(topic: TopicBuffer, partition: int) -> int:
+    queue = topic.queues[partition]
+    return 0 if queue is None else len(queue.batches)
+
+
+def _leader(snapshot: ClusterSnapshot, topic: TopicBuffer, partition: int) -> int:
+    known = snapshot.partition(topic.name, partition)
+    return NO_LEADER if known is None else known.leader_id
+
+
+def call_partitioner(partitioner: Partitioner, key: bytes | None, topic: TopicBuffer, snapshot: ClusterSnapshot) -> int:
+    """What the application's own partitioner chooses, checked."""
+    everything: Sequence[int] = range(topic.count)
+    if topic.available is None:
+        topic.available = [partition for partition in everything if _leader(snapshot, topic, partition) >= 0]
+    partition = partitioner(key, everything, topic.available or everything)
+    if isinstance(partition, bool) or not isinstance(partition, int):
+        raise ConfigTypeError(f"partitioner must return an int, not {type(partition).__name__}")
+    if not 0 <= partition < topic.count:
+        raise ConfigError(f"partitioner chose partition {partition}: topic {topic.name!r} has {topic.count} partitions")
+    return partition

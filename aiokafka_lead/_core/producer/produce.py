@@ -1,0 +1,162 @@
+"""Produce requests from batches, and what their answers say about each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from ..._wire import ApiVersions
+from ..._wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from ...errors import InvalidRecordError, KafkaConnectionError, KafkaError, error_for_code
+from ..metadata.types import NO_TOPIC_ID, Broker, LeaderHint
+from .append import ProducerBatch
+
+__all__ = ["PartitionAnswer", "SentBatches", "produce_request", "produce_version", "read_answers", "read_hints"]
+
+_FIRST_WITH_ZSTD = 7
+_FIRST_WITH_HINTS = 10
+_LAST_WITH_NAMES = 12
+_HINTED = (6, 74)
+"""NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the errors that come with a hint (KIP-951)."""
+
+
+class SentBatches(NamedTuple):
+    """The batches of one request, and what is needed to read its answer."""
+
+    node_id: int
+    label: str
+    """The broker in errors: ``1 (host:9092)``."""
+    version: int
+    batches: Sequence[ProducerBatch]
+    topic_ids: Mapping[str, UUID]
+    """The incarnations that the request was sent for."""
+
+    @property
+    def tells_leaders(self) -> bool:
+        """Whether the answer can name new leaders."""
+        return self.version >= _FIRST_WITH_HINTS
+
+
+class PartitionAnswer(NamedTuple):
+    """What the answer says about one batch."""
+
+    batch: ProducerBatch
+    error: KafkaError | None
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    record_errors: Mapping[int, KafkaError] | None = None
+
+
+def produce_version(versions: ApiVersions, batches: Sequence[ProducerBatch], compression: str) -> int:
+    """The version to send these batches in. Raises `UnsupportedVersionError`."""
+    lowest = _FIRST_WITH_ZSTD if compression == "zstd" else None
+    for batch in batches:
+        if batch.queue.topic.topic_id == NO_TOPIC_ID:
+            # Metadata of an old broker, in a cluster that is being upgraded.
+            return versions.version_for(ProduceRequest, lowest=lowest, highest=_LAST_WITH_NAMES)
+    return versions.version_for(ProduceRequest, lowest=lowest)
+
+
+def produce_request(
+    batches: Sequence[ProducerBatch], version: int, acks: int, timeout_ms: int
+) -> tuple[ProduceRequest, Mapping[str, UUID], int]:
+    """The request, the incarnations of its topics, and how many bytes of records it holds."""
+    topics: dict[str, TopicProduceData] = {}
+    topic_ids: dict[str, UUID] = {}
+    size = 0
+    for batch in batches:
+        queue = batch.queue
+        topic = queue.topic
+        data = topics.get(topic.name)
+        if data is None:
+            topic_ids[topic.name] = topic.topic_id
+            if version > _LAST_WITH_NAMES:
+                data = topics[topic.name] = TopicProduceData(topic_id=topic.topic_id)
+            else:
+                data = topics[topic.name] = TopicProduceData(name=topic.name)
+        records = batch.builder.build(
+            producer_id=batch.producer_id, producer_epoch=batch.producer_epoch, base_sequence=batch.base_sequence
+        )
+        size += len(records)
+        data.partition_data.append(PartitionProduceData(index=queue.partition, records=records))
+    request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values()))
+    return request, topic_ids, size
+
+
+def read_hints(sent: SentBatches, response: ProduceResponse) -> list[LeaderHint]:
+    """What the answer says about new leaders."""
+    if not sent.tells_leaders:
+        return []
+    hints = []
+    names = {sent.topic_ids[name]: name for name in sent.topic_ids}
+    endpoints = {entry.node_id: entry for entry in response.node_endpoints}
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            leader = answer.current_leader
+            if answer.error_code not in _HINTED or (leader.leader_id < 0 and leader.leader_epoch < 0):
+                continue
+            name = topic.name if sent.version <= _LAST_WITH_NAMES else names.get(topic.topic_id, "")
+            found = endpoints.get(leader.leader_id)
+            hints.append(
+                LeaderHint(
+                    topic=name,
+                    topic_id=sent.topic_ids.get(name, NO_TOPIC_ID),
+                    partition=answer.index,
+                    leader_id=leader.leader_id,
+                    leader_epoch=leader.leader_epoch,
+                    endpoint=None if found is None else Broker(found.node_id, found.host, found.port, found.rack),
+                    error_code=answer.error_code,
+                )
+            )
+    return hints
+
+
+def read_answers(sent: SentBatches, response: ProduceResponse) -> list[PartitionAnswer]:
+    """One answer for each batch, in the order in which they were sent."""
+    by_id = sent.version > _LAST_WITH_NAMES
+    found: dict[tuple[str | UUID, int], PartitionProduceResponse] = {}
+    for topic in response.responses:
+        key: str | UUID = topic.topic_id if by_id else topic.name
+        for entry in topic.partition_responses:
+            found[key, entry.index] = entry
+    answers = []
+    for batch in sent.batches:
+        queue = batch.queue
+        name = queue.topic.name
+        answer = found.get((sent.topic_ids[name] if by_id else name, queue.partition))
+        if answer is None:
+            lacking = f"{name}-{queue.partition}: the broker's answer does not mention this partition"
+            answers.append(PartitionAnswer(batch, KafkaConnectionError(lacking, broker=sent.label)))
+        elif answer.error_code == 0:
+            answers.append(PartitionAnswer(batch, None, answer.base_offset, answer.log_append_time_ms))
+        else:
+            answers.append(_refusal(sent, batch, answer))
+    return answers
+
+
+def _refusal(sent: SentBatches, batch: ProducerBatch, answer: PartitionProduceResponse) -> PartitionAnswer:
+    kind = error_for_code(answer.error_code)
+    where = f"{batch.queue.topic.name}-{batch.queue.partition}"
+    error = kind(f"{where}: {answer.error_message or kind().message}", broker=sent.label)
+    record_errors: dict[int, KafkaError] | None = None
+    if answer.record_errors:
+        # As in Java: only a single wrong record is certain to be what the partition's error code means.
+        single = kind if len(answer.record_errors) == 1 else InvalidRecordError
+        record_errors = {
+            entry.batch_index: single(
+                f"{where}: {entry.batch_index_error_message or answer.error_message or kind().message}",
+                broker=sent.label,
+            )
+            for entry in answer.record_errors
+        }
+        wrong = len(record_errors)
+        error = kind(f"{where}: not written, since {wrong} record(s) of the batch are wrong", broker=sent.label)
+    return PartitionAnswer(batch, error, log_start_offset=answer.log_start_offset, record_errors=record_errors)

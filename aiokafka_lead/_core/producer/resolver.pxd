@@ -1,0 +1,25 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from aiokafka_lead._core.producer.accumulator cimport Accumulator
+from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch
+from aiokafka_lead._core.producer.schedule cimport Schedule
+
+
+cdef class BatchResolver:
+    cdef Accumulator _accumulator
+    cdef object _counters
+    cdef Schedule _schedule
+    cdef object _sequencing
+    cdef object _retry
+    cdef bint _idempotent
+    cdef object _retries
+    cdef object _explain
+
+    @cython.locals(queue=PartitionQueue)
+    cpdef acknowledged(self, ProducerBatch batch, int node_id, int64_t base_offset, int64_t log_append_time_ms, double now)
+    @cython.locals(queue=PartitionQueue)
+    cdef _acknowledge(self, ProducerBatch batch, int node_id, int64_t base_offset, int64_t log_append_time_ms, double now)
+    @cython.locals(queue=PartitionQueue)
+    cdef _remove(self, ProducerBatch batch)
+    cdef _settle(self, PartitionQueue queue, double now)

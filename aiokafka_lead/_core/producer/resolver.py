@@ -1,0 +1,311 @@
+"""What an answer, or the lack of one, means for a batch: acknowledged, sent again, split, or given up."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from ...errors import (
+    BrokerError,
+    CorruptRecordError,
+    DeliveryTimeoutError,
+    DuplicateSequenceNumberError,
+    FencedLeaderEpochError,
+    KafkaError,
+    MessageTooLargeError,
+    NotEnoughReplicasError,
+    NotLeaderOrFollowerError,
+    OutOfOrderSequenceNumberError,
+    UnknownProducerIdError,
+    UnknownServerError,
+)
+from ..metadata.types import NO_LEADER
+from .accumulator import Accumulator
+from .append import NO_SEQUENCE, PartitionQueue, ProducerBatch
+from .delivery import NO_OFFSET, BatchOutcome, Part
+from .idempotence import sequence_after
+
+__all__ = ["BatchResolver"]
+
+_log = logging.getLogger("aiokafka_lead.producer")
+
+_NOT_LEADER = (NotLeaderOrFollowerError, FencedLeaderEpochError)
+_OUT_OF_LINE = (OutOfOrderSequenceNumberError, UnknownProducerIdError)
+_NEVER_APPENDED = (*_OUT_OF_LINE, NotEnoughReplicasError, CorruptRecordError)
+"""Retriable errors after which this attempt is certainly not in the log. After any other it may be: a leader that
+appended and was deposed before the followers had it answers NOT_LEADER_OR_FOLLOWER."""
+
+
+class BatchResolver:
+    """Settles the batches that `Accumulator.drain` gave out, and those whose time is over."""
+
+    def __init__(self, accumulator: Accumulator, retries: int, explain: Callable[[int], str]) -> None:
+        """``explain`` says what is wrong with the connection to a node, for the message of a batch that expires."""
+        self._accumulator = accumulator
+        self._counters = accumulator.counters
+        self._schedule = accumulator.schedule
+        self._sequencing = accumulator.sequencing
+        self._retry = accumulator.retry
+        self._idempotent = accumulator.identity is not None
+        self._retries = retries
+        self._explain = explain
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def acknowledged(
+        self, batch: ProducerBatch, node_id: int, base_offset: int, log_append_time_ms: int, now: float
+    ) -> None:
+        """The broker has the batch."""
+        queue = batch.queue
+        queue.in_flight -= 1
+        batch.in_flight = False
+        self._acknowledge(batch, node_id, base_offset, log_append_time_ms, now)
+        self._settle(queue, now)
+
+    def refused(
+        self,
+        batch: ProducerBatch,
+        node_id: int,
+        error: KafkaError,
+        now: float,
+        *,
+        log_start_offset: int = -1,
+        tells_leaders: bool = False,
+        record_errors: Mapping[int, KafkaError] | None = None,
+    ) -> None:
+        """The broker refused the batch, or no answer came. Leader hints of the answer have been merged already.
+
+        ``tells_leaders``: the answer could have named a new leader (Produce >= 10), had the broker known one.
+        """
+        queue = batch.queue
+        queue.in_flight -= 1
+        batch.in_flight = False
+        batch.last_error = error
+        if isinstance(error, DuplicateSequenceNumberError) or (
+            isinstance(error, _OUT_OF_LINE) and self._sequencing.surely_in_log(batch)
+        ):
+            # Appended so long ago that the broker does not remember where (Java: Sender.completeBatch).
+            self._acknowledge(batch, node_id, NO_OFFSET, -1, now)
+        elif isinstance(error, MessageTooLargeError) and batch.builder.record_count > 1 and not batch.outcome.done:
+            self._split(batch)
+        else:
+            out_of_line = self._idempotent and isinstance(error, _OUT_OF_LINE)
+            retriable = error.retriable or out_of_line
+            if _may_be_appended(error):
+                batch.in_doubt = True
+            if out_of_line and batch.piece and batch.in_doubt and queue.batches[0] is batch:
+                retriable = False  # the whole may be in the log, and its pieces would be there twice
+            if not retriable or batch.attempts > self._retries or batch.outcome.done:
+                self._give_up(batch, error, record_errors)
+            else:
+                self._requeue(batch, node_id, error, now, out_of_line, log_start_offset, tells_leaders)
+        self._settle(queue, now)
+
+    def not_sent(self, batch: ProducerBatch, node_id: int, error: KafkaError, now: float) -> None:
+        """The request did not even leave: the connection was lost just before, or the broker is too old for it."""
+        in_doubt = batch.in_doubt
+        if error.retriable:
+            self.refused(batch, node_id, error, now)
+            batch.in_doubt = in_doubt
+            return
+        queue = batch.queue
+        queue.in_flight -= 1
+        batch.in_flight = False
+        self._give_up(batch, error, None)
+        self._settle(queue, now)
+
+    def fail_ready(self, node_id: int, error: KafkaError, now: float) -> None:
+        """Nothing can be sent to the broker, and waiting will not help: give up what is ready for it."""
+        for queue in list(self._schedule.ready.get(node_id, ())):
+            for batch in list(queue.batches):
+                if not batch.in_flight:
+                    batch.last_error = error
+                    self._give_up(batch, type(error)(error.message), None)
+            self._settle(queue, now)
+
+    def _acknowledge(
+        self, batch: ProducerBatch, node_id: int, base_offset: int, log_append_time_ms: int, now: float
+    ) -> None:
+        queue = batch.queue
+        self._sequencing.acknowledged(batch, node_id)
+        if queue.moved_at:
+            if node_id != queue.refused_by:
+                self._counters.leader_moved(now - queue.moved_at)
+            queue.moved_at = 0.0
+        self._remove(batch)
+        if batch.outcome.done:  # given up while it was on its way
+            return
+        self._counters.batches_acked += 1
+        self._counters.records_acked += batch.builder.record_count
+        batch.outcome.complete(base_offset, log_append_time_ms)
+        self._accumulator.finish(batch.ordinal)
+
+    def _requeue(
+        self,
+        batch: ProducerBatch,
+        node_id: int,
+        error: KafkaError,
+        now: float,
+        out_of_line: bool,
+        log_start_offset: int,
+        tells_leaders: bool,
+    ) -> None:
+        queue = batch.queue
+        self._sequencing.refused(batch)
+        if out_of_line:
+            if queue.batches[0] is not batch or batch.stranded:
+                batch.not_before = now  # what comes before it decides
+                return
+            if isinstance(error, UnknownProducerIdError) and log_start_offset < 0:
+                pass  # the partition was just moving; the next answer tells (Java: TransactionManager.canRetry)
+            else:
+                self._sequencing.rejected(batch)
+        elif error.refreshes_metadata and not queue.moved_at:
+            queue.moved_at = now
+            queue.refused_by = node_id
+        if isinstance(error, _NOT_LEADER):
+            # Where the answer could not have named the leader, the known epoch has to be news for this batch: else it
+            # is simply stale.
+            confirmed = tells_leaders or batch.epoch_advanced
+            if queue.leader_id == node_id and queue.leader_epoch == batch.sent_epoch >= 0 and confirmed:
+                self._counters.catch_up_waits += 1
+                self._retry.refused_by_leader(batch, now)
+                return
+        self._retry.refused(batch, now)
+
+    def _split(self, batch: ProducerBatch) -> None:
+        """Replace a batch that the broker found too large by several, which take over its sequences in order."""
+        queue = batch.queue
+        self._counters.batches_split += 1
+        parts: list[Part] = []
+        pieces: list[ProducerBatch] = []
+        first = 0
+        for builder in batch.builder.split(batch.builder.size_bytes // 2):
+            outcome = BatchOutcome(batch.outcome.topic, batch.outcome.partition, batch.outcome.park)
+            piece = ProducerBatch(queue, builder, outcome, batch.ordinal, batch.created_at)
+            piece.sealed = True
+            piece.size_bytes = builder.size_bytes
+            if batch.base_sequence != NO_SEQUENCE:
+                piece.producer_id = batch.producer_id
+                piece.producer_epoch = batch.producer_epoch
+                piece.base_sequence = sequence_after(batch.base_sequence, first)
+                piece.in_doubt = batch.in_doubt
+                piece.stranded = batch.stranded
+                piece.piece = True
+            parts.append(Part(first, outcome, 0))
+            pieces.append(piece)
+            first += builder.record_count
+        _log.info(
+            "%s-%d: a batch of %d records is too large for the broker, sending it in %d parts",
+            queue.topic.name, queue.partition, first, len(pieces),
+        )  # fmt: skip
+        at = queue.batches.index(batch)
+        queue.batches = deque([*list(queue.batches)[:at], *pieces, *list(queue.batches)[at + 1 :]])
+        memory = self._accumulator.memory
+        memory.used += sum(piece.size_bytes for piece in pieces)
+        memory.give(batch.size_bytes)
+        self._accumulator.started(batch.ordinal, len(pieces) - 1)
+        batch.outcome.divide(parts)
+
+    # --- the end of a batch -------------------------------------------------------------------------------------------
+
+    def expire(self, now: float) -> None:
+        """Give up every batch that is older than delivery_timeout_ms."""
+        expired: dict[PartitionQueue, None] = {}
+        for batch in self._accumulator.expiry.due(now):
+            error = DeliveryTimeoutError(self._expiry_message(batch))
+            error.__cause__ = batch.last_error
+            self._counters.records_expired += batch.builder.record_count
+            self._abandon(batch, error)
+            expired[batch.queue] = None
+        for queue in expired:
+            self._settle(queue, now)
+
+    def abort(self, make_error: Callable[[str], KafkaError], now: float) -> None:
+        """Give up everything that is pending; ``make_error`` takes a text that says what became of the records."""
+        for topic in self._accumulator.topics.values():
+            for queue in list(topic.pending):
+                for batch in list(queue.batches):
+                    if not batch.outcome.done:
+                        error = make_error(_fate(batch))
+                        error.__cause__ = batch.last_error
+                        self._abandon(batch, error)
+                self._settle(queue, now)
+
+    def _abandon(self, batch: ProducerBatch, error: KafkaError) -> None:
+        if not batch.in_flight:
+            self._give_up(batch, error, None)
+            return
+        # It keeps its place until the answer comes: nothing else may take its sequence before.
+        self._fail(batch, error, None)
+
+    def _give_up(self, batch: ProducerBatch, error: KafkaError, record_errors: Mapping[int, KafkaError] | None) -> None:
+        if batch.base_sequence != NO_SEQUENCE:
+            self._sequencing.given_up(batch, batch.in_doubt)
+        self._remove(batch)
+        if not batch.outcome.done:
+            self._fail(batch, error, record_errors)
+
+    def _fail(self, batch: ProducerBatch, error: KafkaError, record_errors: Mapping[int, KafkaError] | None) -> None:
+        queue = batch.queue
+        self._counters.batches_failed += 1
+        self._counters.records_failed += batch.builder.record_count
+        _log.warning(
+            "%s-%d: gave up %d records: %s", queue.topic.name, queue.partition, batch.builder.record_count, error
+        )
+        if queue.open is batch:
+            queue.open = None
+        batch.sealed = True
+        batch.outcome.fail(error, record_errors)
+        self._accumulator.finish(batch.ordinal)
+
+    def _remove(self, batch: ProducerBatch) -> None:
+        queue = batch.queue
+        if queue.batches[0] is batch:
+            queue.batches.popleft()
+        else:
+            queue.batches.remove(batch)
+        if not queue.batches:
+            queue.topic.pending.pop(queue, None)
+        self._accumulator.memory.give(batch.size_bytes)
+
+    def _settle(self, queue: PartitionQueue, now: float) -> None:
+        """After anything happened to a partition: start its sequences over if it is time, and see what it may do."""
+        if self._sequencing.settle(queue):
+            _log.info(
+                "%s-%d: sequences start over with producer epoch %d",
+                queue.topic.name, queue.partition, queue.producer_epoch,
+            )  # fmt: skip
+        self._schedule.evaluate(queue, now)
+
+    def _expiry_message(self, batch: ProducerBatch) -> str:
+        queue = batch.queue
+        timeout_ms = self._accumulator.expiry.timeout_s * 1000
+        text = (
+            f"{batch.builder.record_count} record(s) for {queue.topic.name}-{queue.partition} were not acknowledged "
+            f"within delivery_timeout_ms ({timeout_ms:g}): {_fate(batch)}"
+        )
+        if batch.last_error is not None:
+            return f"{text}; the last error was {type(batch.last_error).__name__}: {batch.last_error}"
+        if queue.leader_id == NO_LEADER:
+            return f"{text}; the partition has no known leader"
+        if self._accumulator.identity is not None and self._accumulator.identity.producer_id < 0:
+            return f"{text}; no producer id could be had"
+        why = self._explain(queue.leader_id)
+        return f"{text}; {why}" if why else text
+
+
+def _may_be_appended(error: KafkaError) -> bool:
+    """Whether the attempt that ended so may be in the log."""
+    if not isinstance(error, BrokerError) or isinstance(error, UnknownServerError):
+        return True
+    return error.retriable and not isinstance(error, _NEVER_APPENDED)
+
+
+def _fate(batch: ProducerBatch) -> str:
+    """Whether the records of a batch that is given up may be in the log."""
+    if not batch.attempts:
+        return "never sent"
+    tries = f"sent {batch.attempts} time(s)"
+    return f"{tries}, may have been written" if batch.in_doubt or batch.in_flight else f"{tries}, not written"

@@ -1,0 +1,1 @@
+"""Sockets, and the tasks that own them."""

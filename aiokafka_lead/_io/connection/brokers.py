@@ -1,0 +1,269 @@
+"""All connections of a client, and their sole owner."""
+
+from __future__ import annotations
+
+import copy
+import math
+import random
+import time
+from collections.abc import Callable, Mapping
+
+from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
+from ..._core.metadata.types import Broker
+from ...config import ClientConfig, ConsumerConfig
+from ...errors import KafkaConnectionError, KafkaError
+from .connection import Connection, ConnectionSettings, Lane
+from .handshake import Security
+from .link import Link, LinkContext, Spawner
+
+__all__ = ["Brokers", "Connection", "Lane", "NodeState"]
+
+FRAME_OVERHEAD_BYTES = 1024 * 1024
+"""Room for what a Fetch answer holds beside its records."""
+
+
+class _Node:
+    """A broker's address and its links."""
+
+    __slots__ = ("broker", "endpoint", "links")
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.endpoint: Endpoint = (broker.host, broker.port)
+        self.links: dict[Lane, Link] = {}
+
+
+class Brokers:
+    """Connections by node and lane, made when they are wanted.
+
+    Everything runs in ``tasks`` (anyio's TaskGroup is one), which must outlive this and whose cancellation ends it.
+    Bootstrap servers are nodes -1, -2, ... as in Java. Not thread-safe; every method without ``async`` is synchronous.
+    """
+
+    def __init__(self, config: ClientConfig, tasks: Spawner) -> None:
+        self._request_timeout_s = config.request_timeout_ms / 1000
+        self._reachability = Reachability(
+            reconnect_backoff_ms=config.reconnect_backoff_ms,
+            reconnect_backoff_max_ms=config.reconnect_backoff_max_ms,
+            setup_timeout_ms=config.socket_connection_setup_timeout_ms,
+            setup_timeout_max_ms=config.socket_connection_setup_timeout_max_ms,
+        )
+        fetch_max_bytes = config.fetch_max_bytes if isinstance(config, ConsumerConfig) else 0
+        settings = ConnectionSettings(
+            client_id=config.client_id,
+            request_timeout_s=self._request_timeout_s,
+            max_idle_s=config.connections_max_idle_ms / 1000,
+            max_in_flight=config.max_in_flight_requests_per_connection,
+            receive_max_bytes=max(config.receive_max_bytes, fetch_max_bytes + FRAME_OVERHEAD_BYTES),
+        )
+        self._context = LinkContext(
+            settings=settings,
+            security=Security.from_config(config),
+            reachability=self._reachability,
+            tasks=tasks,
+            notify=self._notify,
+        )
+        self._nodes: dict[int, _Node] = {}
+        self._retired: list[Link] = []
+        """Links of nodes that are gone, until the requests in flight on them are answered."""
+        self._listeners: list[Callable[[int], None]] = []
+        self._closed_by: KafkaError | None = None
+
+    # --- who there is ---
+
+    @property
+    def nodes(self) -> Mapping[int, Broker]:
+        """The known nodes."""
+        return {node_id: node.broker for node_id, node in self._nodes.items()}
+
+    def set_nodes(self, nodes: Mapping[int, Broker]) -> None:
+        """These nodes and no others.
+
+        A node whose address is the same keeps its connections. One with another address gets new ones: the old ones
+        close at once, and a connect that is under way cannot finish. The connections of one that is gone close when
+        the requests in flight are answered, since late answers still count.
+        """
+        for node_id in [node_id for node_id in self._nodes if node_id not in nodes]:
+            self._drop(node_id)
+        for broker in nodes.values():
+            self.add_node(broker)
+
+    def add_node(self, broker: Broker) -> None:
+        """One more node, or another address of a known one; all others stay as they are."""
+        known = self._nodes.get(broker.node_id)
+        if known is not None and known.endpoint == (broker.host, broker.port):
+            known.broker = broker
+            return
+        self._nodes[broker.node_id] = _Node(broker)
+        if known is not None:
+            for link in known.links.values():
+                link.close(None)
+
+    def add_listener(self, listener: Callable[[int], None]) -> None:
+        """Calls this with a node's id when its state changes, or a connection of it has room again.
+
+        Ready, lost, failed to connect, connecting: ask `state` and `ready`. Called synchronously, sometimes without
+        need; it must be quick and must not raise.
+        """
+        self._listeners.append(listener)
+
+    def remove_listener(self, listener: Callable[[int], None]) -> None:
+        """Takes back `add_listener`."""
+        self._listeners.remove(listener)
+
+    # --- connections ---
+
+    def ready(self, node_id: int, lane: Lane = Lane.DATA) -> Connection | None:
+        """The node's connection if it is ready (though it may be busy, see `Connection.can_send`), else None.
+
+        None also means that it is being connected now, or will be as soon as the backoff allows; listeners will hear
+        of it. Ask again after each failure: a link that nobody has asked for since then stays down.
+        """
+        node = self._nodes.get(node_id)
+        if node is None:
+            return None
+        link = node.links.get(lane)
+        if link is None:
+            link = self._new_link(node, lane)
+        connection = link.connection
+        if connection is not None and connection.ready:
+            return connection
+        if self._closed_by is None:
+            link.want()
+        return None
+
+    async def get(self, node_id: int, lane: Lane = Lane.CONTROL, timeout_ms: float | None = None) -> Connection:
+        """A ready connection to the node, made if there is none; waits out a backoff, and tries once.
+
+        Raises what the try failed with: `KafkaConnectionError` (retriable), or authentication's and TLS's own errors.
+        Also `KafkaConnectionError` after ``timeout_ms`` (``request_timeout_ms``), and at once for an unknown node.
+        """
+        timeout_s = self._request_timeout_s if timeout_ms is None else timeout_ms / 1000
+        deadline = time.monotonic() + timeout_s
+        while True:
+            connection = self.ready(node_id, lane)
+            if connection is not None:
+                return connection
+            if self._closed_by is not None:
+                raise copy.copy(self._closed_by)
+            node = self._nodes.get(node_id)
+            if node is None:
+                raise KafkaConnectionError(f"node {node_id} is not part of the cluster that this client knows")
+            link = node.links[lane]
+            try:
+                await link.wait(deadline - time.monotonic())
+            except TimeoutError:
+                raise self._not_in_time(link, timeout_s) from None
+
+    def state(self, node_id: int) -> NodeState:
+        """Whether a request could go to the node, by the best of its links; BACKOFF for an unknown node."""
+        node = self._nodes.get(node_id)
+        return NodeState.BACKOFF if node is None else self._state(node, time.monotonic())
+
+    def retry_at(self, node_id: int) -> float:
+        """When, in monotonic seconds, the node may be connected to: 0.0 if now, infinity for an unknown node."""
+        node = self._nodes.get(node_id)
+        return math.inf if node is None else self._reachability.retry_at(node.endpoint)
+
+    def last_error(self, node_id: int) -> KafkaError | None:
+        """Why the node's last connect failed or its connection was lost; None since one became ready."""
+        node = self._nodes.get(node_id)
+        return None if node is None else self._reachability.last_error(node.endpoint)
+
+    def least_loaded(self, lane: Lane = Lane.CONTROL) -> int | None:
+        """The node to ask what any node can answer; None when every one is in backoff, or there is none.
+
+        As in Java: a ready node with the fewest requests in flight, else one that is being connected, else one that
+        can be; a busy one rather than none. Ties fall at random, so that clients do not all ask the same broker.
+        """
+        now = time.monotonic()
+        best: int | None = None
+        best_rank: tuple[int, int] = (_RANK[NodeState.BACKOFF], 0)
+        nodes = list(self._nodes.items())
+        random.shuffle(nodes)
+        for node_id, node in nodes:
+            rank = self._rank(node, lane, now)
+            if rank < best_rank:
+                best, best_rank = node_id, rank
+        return best
+
+    def close_all(self, error: KafkaError) -> None:
+        """Closes every connection, also those being made: what is in flight fails with the error.
+
+        Nodes stay known and may be connected to again, after the backoff that they were in.
+        """
+        links = [link for node in self._nodes.values() for link in node.links.values()] + self._retired
+        self._retired = []
+        for node in self._nodes.values():
+            node.links = {}
+        for link in links:
+            link.close(error)
+
+    def stop(self, error: KafkaError) -> None:
+        """`close_all` for good: no connection is made after that, and `get` raises the error."""
+        self._closed_by = error
+        self.close_all(error)
+
+    # --- inside ---
+
+    def _new_link(self, node: _Node, lane: Lane) -> Link:
+        """A link for a node; the retired one where the node has come back with requests still in flight.
+
+        A second connection to the same broker would let later requests overtake those.
+        """
+        self._retired = [link for link in self._retired if not link.idle]
+        for link in self._retired:
+            if (link.node_id, link.endpoint, link.lane) == (node.broker.node_id, node.endpoint, lane) and link.revive():
+                self._retired.remove(link)
+                break
+        else:
+            link = Link(node.broker.node_id, node.endpoint, lane, self._context)
+        node.links[lane] = link
+        return link
+
+    def _drop(self, node_id: int) -> None:
+        node = self._nodes.pop(node_id)
+        for link in node.links.values():
+            link.retire()
+            if not link.idle:
+                self._retired.append(link)
+
+    def _notify(self, node_id: int) -> None:
+        for listener in tuple(self._listeners):
+            try:
+                listener(node_id)
+            except Exception as error:  # a bug: it must neither harm the connection nor get lost
+                self._context.tasks.start_soon(_raise, error, name="kafka listener")
+
+    def _state(self, node: _Node, now: float) -> NodeState:
+        states = {link.state(now) for link in node.links.values()}
+        for state in (NodeState.READY, NodeState.CONNECTING):
+            if state in states:
+                return state
+        retry_at = self._reachability.retry_at(node.endpoint)
+        return NodeState.BACKOFF if now < retry_at else NodeState.CONNECTABLE
+
+    def _rank(self, node: _Node, lane: Lane, now: float) -> tuple[int, int]:
+        link = node.links.get(lane)
+        connection = link.connection if link is not None else None
+        if connection is not None and connection.ready:
+            return (_RANK[NodeState.READY] if connection.can_send() else _BUSY_RANK, connection.in_flight)
+        return (_RANK[self._state(node, now)], 1)
+
+    def _not_in_time(self, link: Link, timeout_s: float) -> KafkaError:
+        last = self._reachability.last_error(link.endpoint)
+        why = f"; the last try: {last.message}" if last is not None else ""
+        return KafkaConnectionError(f"no connection within {timeout_s * 1000:.0f} ms{why}", broker=link.label)
+
+
+async def _raise(error: Exception) -> None:
+    raise error
+
+
+_RANK: dict[NodeState, int] = {
+    NodeState.READY: 0,
+    NodeState.CONNECTING: 1,
+    NodeState.CONNECTABLE: 2,
+    NodeState.BACKOFF: 4,
+}
+_BUSY_RANK = 3

@@ -1,0 +1,253 @@
+"""The task that keeps one node connected on one lane, for as long as somebody wants it."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import anyio
+
+from ..._core.connection.foreign import HANDSHAKE_MAX_BYTES
+from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
+from ...errors import KafkaConnectionError, KafkaError
+from ..loop import Waiter, sleep_until
+from .connection import Connection, ConnectionSettings, Lane
+from .handshake import Security, shake_hands
+from .transport import open_transport
+
+__all__ = ["Link", "LinkContext", "Spawner"]
+
+logger = logging.getLogger("aiokafka_lead.connection")
+
+
+class Spawner(Protocol):
+    """Where tasks are started: anyio's TaskGroup is one."""
+
+    def start_soon(self, func: Callable[..., Any], /, *args: Any, name: object = None) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LinkContext:
+    """What all links of a client share."""
+
+    settings: ConnectionSettings
+    security: Security
+    reachability: Reachability
+    tasks: Spawner
+    notify: Callable[[int], None]
+    """Told the node's id whenever `Link.state` or the room on its connection has changed."""
+
+
+class Link:
+    """Connects to one endpoint when wanted, waits out backoffs, and serves the connection until it is over.
+
+    The task runs only while there is something to do: wanted, connecting or connected. A link never changes its
+    endpoint; once closed it stays so, and a connect that is under way then cannot finish.
+    """
+
+    def __init__(self, node_id: int, endpoint: Endpoint, lane: Lane, context: LinkContext) -> None:
+        self.node_id = node_id
+        self.endpoint = endpoint
+        self.lane = lane
+        host, port = endpoint
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.label = address if node_id < 0 else f"{node_id} ({address})"
+        """The broker in errors and logs; bootstrap servers have no id of their own."""
+        self.connection: Connection | None = None
+        """The open connection, from ready until it is over."""
+        self._context = context
+        self._connecting = False
+        self._wanted = False
+        """Whether somebody asked for a connection since the last try began."""
+        self._running = False
+        self._closed = False
+        self._scope: anyio.CancelScope | None = None
+        self._waiters: list[Waiter[Connection | None]] = []
+
+    def state(self, now: float) -> NodeState:
+        """What can be expected of this link."""
+        if self.connection is not None:
+            return NodeState.READY
+        if self._connecting:
+            return NodeState.CONNECTING
+        return NodeState.BACKOFF if now < self._context.reachability.retry_at(self.endpoint) else NodeState.CONNECTABLE
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is neither a connection nor a task that might make one."""
+        return not self._running
+
+    def want(self) -> None:
+        """Connects now, or as soon as the backoff is over."""
+        self._wanted = True
+        if not self._running and not self._closed:
+            self._running = True
+            try:
+                self._context.tasks.start_soon(self._run, name=f"kafka {self.lane.value} connection to {self.label}")
+            except BaseException:
+                self._running = False
+                raise
+
+    async def wait(self, timeout_s: float) -> Connection | None:
+        """The connection when the try that is due succeeds, else raises its error; None when the link is replaced.
+
+        Raises TimeoutError.
+        """
+        if self._closed:
+            return None
+        waiter: Waiter[Connection | None] = Waiter()
+        self._waiters.append(waiter)
+        self.want()
+        try:
+            return await waiter.wait(timeout_s)
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    def retire(self) -> None:
+        """Closes once the requests in flight are answered; the node is gone, or moved back to another link."""
+        if self.connection is not None:
+            self._wanted = False
+            self.connection.retire()
+        else:
+            self.close(KafkaConnectionError("the broker is no longer part of the cluster", broker=self.label))
+
+    def revive(self) -> bool:
+        """Takes back `retire`; False when it is too late."""
+        if self.connection is not None:
+            self.connection.revive()
+        return not self._closed
+
+    def close(self, error: KafkaError | None) -> None:
+        """Ends it all at once: requests in flight and waiting fail with the error.
+
+        Without an error the link is replaced: waiting tasks shall ask again.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        if self.connection is not None:
+            moved = KafkaConnectionError("the broker has another address now", broker=self.label)
+            self.connection.close(error or moved, expected=True)
+        self._settle(None, error)
+        if self._scope is not None:
+            self._scope.cancel()
+
+    # --- told by the connection ---
+
+    def on_lost(self, connection: Connection, error: KafkaError, /) -> None:
+        if connection is self.connection:
+            self.connection = None
+            self._context.reachability.lost(self.endpoint, time.monotonic(), error)
+            logger.info("Connection lost: %s", error)
+
+    def on_change(self, connection: Connection, /) -> None:
+        if connection is self.connection and connection.closed_by is not None:
+            self.connection = None
+        self._context.notify(self.node_id)
+
+    # --- the task ---
+
+    async def _run(self) -> None:
+        try:
+            with anyio.CancelScope() as self._scope:
+                while self._wanted and not self._closed:
+                    # Another lane's failure may have put the time off meanwhile.
+                    while time.monotonic() < (retry_at := self._context.reachability.retry_at(self.endpoint)):
+                        await sleep_until(retry_at)
+                    self._wanted = False
+                    await self._serve()
+        finally:
+            self._running = False
+            self._connecting = False
+            self._scope = None
+
+    async def _serve(self) -> None:
+        """One connection, from the first packet to the last."""
+        connection = Connection(self.node_id, self.endpoint, self._context.settings, self, self.label)
+        self._connecting = True
+        self._context.notify(self.node_id)
+        crash: Exception | None = None
+        try:
+            async with anyio.create_task_group() as group:
+                try:
+                    if await self._connect(connection, group):
+                        await connection.watch()
+                except Exception as error:
+                    crash = error  # kept out of the group, which would wrap it
+                    connection.close(KafkaConnectionError(f"an internal error: {error!r}"), expected=True)
+        finally:
+            self._connecting = False
+            # Only a cancellation comes here with an open connection.
+            cancelled = KafkaConnectionError("the client has closed the connection", broker=self.label)
+            connection.close(cancelled, expected=True)
+            self.connection = None
+        if crash is not None:
+            raise crash
+
+    async def _connect(self, connection: Connection, group: Spawner) -> bool:
+        """Whether the connection became ready; a failure is told to whoever waits."""
+        timeout_s = self._context.reachability.setup_timeout_s(self.endpoint)
+        try:
+            with anyio.fail_after(timeout_s):
+                await self._open(connection, group)
+        except TimeoutError:
+            text = f"no answer within {timeout_s * 1000:.0f} ms during {connection.stage}"
+            error: KafkaError = KafkaConnectionError(text, broker=self.label)
+        except KafkaError as failure:
+            error = failure if failure.broker else type(failure)(failure.message, broker=self.label)
+            error.__cause__ = failure.__cause__
+        else:
+            return self._became_ready(connection)
+        self._connecting = False
+        known = self._context.reachability.last_error(self.endpoint)
+        self._context.reachability.failed(self.endpoint, time.monotonic(), error)
+        # One line for an outage, not one for each try.
+        repeated = known is not None and known.message == error.message
+        logger.log(logging.DEBUG if repeated else logging.WARNING, "No connection: %s", error)
+        connection.close(error, expected=True)
+        self._settle(None, error)
+        self._context.notify(self.node_id)
+        return False
+
+    async def _open(self, connection: Connection, group: Spawner) -> None:
+        host, port = self.endpoint
+
+        def note_stage(stage: str) -> None:
+            connection.stage = stage
+
+        transport = await open_transport(
+            host,
+            port,
+            ssl_context=self._context.security.ssl_context,
+            handler=connection,
+            max_frame_bytes=min(HANDSHAKE_MAX_BYTES, self._context.settings.receive_max_bytes),
+            on_stage=note_stage,
+        )
+        group.start_soon(transport.run)
+        connection.opened(transport)
+        await shake_hands(connection, self._context.security)
+
+    def _became_ready(self, connection: Connection) -> bool:
+        if self._closed:
+            connection.close(KafkaConnectionError("no longer wanted", broker=self.label), expected=True)
+            return False
+        self._connecting = False
+        self.connection = connection
+        self._context.reachability.succeeded(self.endpoint)
+        logger.debug("Connected to %s for %s", self.label, self.lane.value)
+        self._settle(connection, None)
+        self._context.notify(self.node_id)
+        return True
+
+    def _settle(self, connection: Connection | None, error: KafkaError | None) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if error is not None:
+                waiter.set_error(copy.copy(error))
+            else:
+                waiter.set_result(connection)

@@ -1,0 +1,177 @@
+"""The transport for every other event loop that anyio knows: trio."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections import deque
+from collections.abc import Sequence
+
+import anyio
+from anyio.abc import ByteStream, SocketAttribute
+from anyio.streams.tls import TLSStream
+
+from ...._core.connection.framing import FrameReader
+from ...._wire import Buffer
+from ....errors import KafkaError
+from ...loop import Signal
+from .base import OnStage, TransportHandler, coalesce
+from .dial import tune
+from .errors import connect_error, lost_error, tls_error
+
+__all__ = ["AnyioTransport"]
+
+READ_BYTES = 64 * 1024
+LARGE_READ_BYTES = 512 * 1024
+"""How much is asked for at once within a large frame."""
+
+PAUSE_BYTES = 256 * 1024
+"""With more than this waiting to be sent through TLS the transport counts as paused."""
+
+_FOREIGN = (OSError, EOFError, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+
+class AnyioTransport:
+    """A connection as an anyio stream. See `base.Transport`.
+
+    Without TLS a write goes to the socket at once, as far as it takes it, and most need no help of the writing task.
+    """
+
+    def __init__(self, stream: ByteStream, handler: TransportHandler, max_frame_bytes: int) -> None:
+        self.paused = False
+        self._stream = stream
+        self._handler = handler
+        self._reader = FrameReader(max_frame_bytes)
+        self._socket = _direct_socket(stream)
+        self._outgoing: deque[memoryview] = deque()
+        self._outgoing_bytes = 0
+        self._pause_bytes = PAUSE_BYTES if self._socket is None else 0
+        self._wake = Signal()
+        self._scope = anyio.CancelScope()
+        self._closed = False
+        """Whether the handler has heard of the end, or asked for it."""
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        *,
+        ssl_context: ssl.SSLContext | None,
+        handler: TransportHandler,
+        max_frame_bytes: int,
+        on_stage: OnStage,
+    ) -> AnyioTransport:
+        """Connects and, with a context, shakes hands; raises `KafkaError`."""
+        on_stage("connecting")
+        try:
+            connected = await anyio.connect_tcp(host, port)
+        except (OSError, UnicodeError) as error:
+            raise connect_error(_attempts(error)) from error
+        tune(connected.extra(SocketAttribute.raw_socket))
+        if ssl_context is None:
+            return cls(connected, handler, max_frame_bytes)
+        on_stage("the TLS handshake")
+        try:
+            stream = await TLSStream.wrap(
+                connected, server_side=False, hostname=host, ssl_context=ssl_context, standard_compatible=False
+            )
+        except BaseException as error:
+            with anyio.CancelScope(shield=True):
+                await anyio.aclose_forcefully(connected)
+            if isinstance(error, (*_FOREIGN, ValueError)):
+                raise tls_error(error) from error
+            raise
+        return cls(stream, handler, max_frame_bytes)
+
+    def limit_frames(self, max_bytes: int) -> None:
+        self._reader.max_bytes = max_bytes
+
+    def write(self, chunks: Sequence[Buffer], /) -> None:
+        if self._closed:
+            return
+        for buffer in coalesce(chunks):
+            rest = memoryview(buffer)
+            if self._socket is not None and not self._outgoing:
+                rest = _send_now(self._socket, rest)
+            if len(rest):
+                self._outgoing.append(rest)
+                self._outgoing_bytes += len(rest)
+        if self._outgoing:
+            self.paused = self._outgoing_bytes > self._pause_bytes
+            self._wake.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        try:
+            with self._scope:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._write_all)
+                    await self._read_all()
+                    group.cancel_scope.cancel()
+        finally:
+            self.close()
+            with anyio.CancelScope(shield=True):
+                await anyio.aclose_forcefully(self._stream)
+
+    async def _read_all(self) -> None:
+        reader = self._reader
+        try:
+            while True:
+                large = min(reader.missing_bytes, LARGE_READ_BYTES)
+                for frame in reader.feed(await self._stream.receive(max(READ_BYTES, large))):
+                    if self._closed:
+                        return
+                    self._handler.on_frame(frame)
+                if reader.error is not None:
+                    self._end(reader.error)
+                    return
+        except _FOREIGN as error:
+            self._end(lost_error(None if type(error) is anyio.EndOfStream else error))
+
+    async def _write_all(self) -> None:
+        try:
+            while True:
+                await self._wake.wait()
+                while self._outgoing:
+                    buffer = self._outgoing[0]
+                    await self._stream.send(buffer)  # type: ignore[arg-type]
+                    self._outgoing.popleft()
+                    self._outgoing_bytes -= len(buffer)
+                if self.paused:
+                    self.paused = False
+                    self._handler.on_writable()
+        except _FOREIGN as error:
+            self._end(lost_error(error))
+
+    def _end(self, error: KafkaError) -> None:
+        if not self._closed:
+            self.close()
+            self._handler.on_closed(error)
+
+
+def _direct_socket(stream: ByteStream) -> socket.socket | None:
+    """The operating system's socket where bytes may go to it unchanged: no TLS, and no event loop of its own mind."""
+    if isinstance(stream, TLSStream):
+        return None
+    raw = stream.extra(SocketAttribute.raw_socket, None)
+    return raw if isinstance(raw, socket.socket) and raw.gettimeout() == 0 else None
+
+
+def _send_now(sock: socket.socket, data: memoryview) -> memoryview:
+    """Sends what the socket takes without waiting, and returns the rest."""
+    try:
+        return data[sock.send(data) :]
+    except OSError:  # it would block, or is broken: the writing task will find out which
+        return data
+
+
+def _attempts(error: BaseException) -> list[BaseException]:
+    """One error per address: anyio hangs them under its own."""
+    cause = error.__cause__
+    if isinstance(cause, BaseExceptionGroup):
+        return list(cause.exceptions)
+    return [cause if cause is not None else error]

@@ -1,0 +1,132 @@
+"""The fast path on asyncio and uvloop: the event loop reads straight into a frame's own memory, TLS included."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+from typing import cast
+
+import anyio
+
+from ...._core.connection.framing import FrameReader
+from ...._wire import Buffer
+from ....errors import KafkaError
+from ...loop import Waiter
+from .base import OnStage, TransportHandler, coalesce
+from .dial import dial
+from .errors import lost_error, tls_error
+
+__all__ = ["AsyncioTransport"]
+
+ABORT_S = 1.0
+"""A bound for what takes one round of the event loop."""
+
+
+class AsyncioTransport(asyncio.BufferedProtocol):
+    """A connection as asyncio's protocol. See `base.Transport`."""
+
+    def __init__(self, handler: TransportHandler, max_frame_bytes: int) -> None:
+        self.paused = False
+        self._handler = handler
+        self._reader = FrameReader(max_frame_bytes)
+        self._transport: asyncio.Transport | None = None
+        self._closed = False
+        """Whether the handler has heard of the end, or asked for it."""
+        self._ended: Waiter[None] = Waiter()
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        *,
+        ssl_context: ssl.SSLContext | None,
+        handler: TransportHandler,
+        max_frame_bytes: int,
+        on_stage: OnStage,
+    ) -> AsyncioTransport:
+        """Connects and, with a context, shakes hands; raises `KafkaError`."""
+        on_stage("connecting")
+        sock = await dial(host, port)
+        protocol = cls(handler, max_frame_bytes)
+        try:
+            if ssl_context is not None:
+                on_stage("the TLS handshake")
+            await asyncio.get_running_loop().create_connection(
+                lambda: protocol, sock=sock, ssl=ssl_context, server_hostname=host if ssl_context else None
+            )
+        except (OSError, EOFError, ValueError) as error:
+            protocol.close()
+            raise tls_error(error) from error
+        except BaseException:
+            protocol.close()
+            raise
+        return protocol
+
+    def limit_frames(self, max_bytes: int) -> None:
+        self._reader.max_bytes = max_bytes
+
+    def write(self, chunks: Sequence[Buffer], /) -> None:
+        transport = self._transport
+        if transport is None or self._closed:
+            return
+        for buffer in coalesce(chunks):
+            transport.write(buffer)
+
+    def close(self) -> None:
+        self._closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def run(self) -> None:
+        try:
+            await self._ended.wait()
+        finally:
+            self.close()
+            if not self._ended.done:
+                # asyncio closes the socket in one of its next rounds.
+                with anyio.move_on_after(ABORT_S, shield=True):
+                    await self._ended.wait()
+
+    # --- called by the event loop ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self._closed:  # cancelled while asyncio was setting up
+            self._transport.abort()
+            return
+        # Paused means: not everything has gone to the operating system. asyncio's TLS pauses at the high-water mark
+        # itself and not beyond it, so a mark of 0 would pause for ever.
+        self._transport.set_write_buffer_limits(high=1, low=0)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        for frame in self._reader.received(nbytes):
+            if self._closed:
+                return
+            self._handler.on_frame(frame)
+        if self._reader.error is not None:
+            self._end(self._reader.error)
+
+    def eof_received(self) -> bool:
+        return False  # nothing can be asked of a broker that has stopped answering: close
+
+    def pause_writing(self) -> None:
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        self.paused = False
+        if not self._closed:
+            self._handler.on_writable()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended.set_result(None)
+        self._end(lost_error(exc))
+
+    def _end(self, error: KafkaError) -> None:
+        if not self._closed:
+            self.close()
+            self._handler.on_closed(error)

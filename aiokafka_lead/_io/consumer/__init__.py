@@ -1,0 +1,1 @@
+"""The tasks that fetch, and those that hand over."""

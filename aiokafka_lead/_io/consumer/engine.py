@@ -1,0 +1,212 @@
+"""What a `Consumer` consists of, put together."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import anyio
+
+from ..._core.consumer.fetch_answer import AnswerOptions, AnswerReader
+from ..._core.consumer.fetch_plan import FetchLimits, FetchPlanner
+from ..._core.consumer.fetch_request import FetchOptions
+from ..._core.consumer.fetched import Deserializers
+from ..._core.consumer.metrics import ConsumerCounters, ConsumerMetrics, PartitionMetrics
+from ..._core.consumer.partition_state import Backoffs, PartitionState
+from ..._core.consumer.positions import Positions
+from ..._core.consumer.prefetch import Prefetch
+from ..._core.consumer.reset_policy import parse_reset_policy
+from ..._core.consumer.subscription import Subscription, SubscriptionKind
+from ..._wire.messages.metadata import MetadataRequest
+from ...config import ConsumerConfig
+from ...errors import IllegalStateError, RequestTimedOutError
+from ..group.coordinators import Coordinators
+from ..group.offsets import GroupOffsets
+from ..loop import Waiter
+from .auto_commit import AutoCommit
+from .fetcher import Fetcher
+from .offset_queries import OffsetQueries
+from .position_keeper import PositionKeeper
+from .reader import Reader
+from .subscriber import Subscriber
+
+if TYPE_CHECKING:
+    from ...client import Client
+
+__all__ = ["ConsumerEngine"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+SESSIONS_CLOSE_WITHIN_S = 1.0
+"""How much of a stop telling the brokers may take."""
+
+
+class ConsumerEngine(Generic[K, V]):
+    """Owns the consumer's parts and its background task; the facade calls the parts."""
+
+    def __init__(self, client: Client, config: ConsumerConfig) -> None:
+        self.client = client
+        self.config = config
+        reset_policy = parse_reset_policy(config.auto_offset_reset)
+        read_committed = config.isolation_level == "read_committed"
+        backoffs = Backoffs.of(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self.counters = ConsumerCounters()
+        self.positions = Positions()
+        self.positions.on_settle = self._notify
+        self.prefetch = Prefetch(Deserializers(config.key_deserializer, config.value_deserializer), self._notify)
+        self.subscription = Subscription(
+            exclude_internal_topics=config.exclude_internal_topics,
+            patience_s=config.default_api_timeout_ms / 1000,
+        )
+        answers = AnswerReader(
+            self.positions,
+            self.prefetch,
+            AnswerOptions(read_committed, config.check_crcs, reset_policy, config.metadata_max_age_ms / 1000),
+            backoffs,
+            self.counters,
+        )
+        self.group_offsets: GroupOffsets | None = None
+        """Committed offsets; None without a group."""
+        if config.group_id is not None:
+            self.group_offsets = GroupOffsets(client, Coordinators(client), config.group_id)
+        self.auto_commit: AutoCommit | None = None
+        if self.group_offsets is not None and config.enable_auto_commit:
+            interval_s = config.auto_commit_interval_ms / 1000
+            self.auto_commit = AutoCommit(
+                client, self.positions, self.group_offsets, interval_s, config.default_api_timeout_ms
+            )
+        self.queries = OffsetQueries(client, read_committed=read_committed)
+        keeper = PositionKeeper(
+            client,
+            self.positions,
+            self.prefetch,
+            answers,
+            backoffs,
+            reset_policy,
+            self.group_offsets,
+            read_committed=read_committed,
+            timeout_ms=config.default_api_timeout_ms,
+        )
+        limits = FetchLimits(config.fetch_max_bytes, config.max_partition_fetch_bytes)
+        options = FetchOptions(
+            int(config.fetch_max_wait_ms),
+            config.fetch_min_bytes,
+            config.max_partition_fetch_bytes,
+            read_committed,
+            config.client_rack,
+        )
+        planner = FetchPlanner(self.positions, self.prefetch, limits)
+        self.fetcher = Fetcher(client, self.positions, self.prefetch, planner, answers, keeper, options, self.counters)
+        self.subscriber = Subscriber(
+            client, self.subscription, self.positions, self.prefetch, reset_policy, self.auto_commit
+        )
+        self.reader: Reader[K, V] = Reader(
+            self.prefetch,
+            check=self._check_reading,
+            watch=self.subscriber.watch,
+            demand=self.fetcher.demand,
+            witness=self.auto_commit,
+        )
+        self.started = False
+        self._read_committed = read_committed
+        self._settled: Waiter[None] = Waiter()
+        """Done at the next event that may give a partition its position."""
+
+    # --- its life ----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Bootstrap and begin to fetch; raises what `Client.start` raises."""
+        self.client.on_fatal(lambda error: self._notify())
+        await self.client.start()
+        self.started = True
+        self.subscriber.start()
+        self.client.spawn(self.fetcher.run, name="kafka fetcher")
+
+    async def stop(self, timeout_ms: float | None) -> None:
+        """End everything, within ``timeout_ms`` (10000)."""
+        timeout_s = 10.0 if timeout_ms is None else timeout_ms / 1000
+        deadline = time.monotonic() + timeout_s
+        self.reader.stop()
+        try:
+            if self.started and self.client.fatal is None:
+                self.started = False
+                if self.auto_commit is not None:
+                    await self.auto_commit.commit_last(timeout_s / 2)
+                await self.fetcher.close_sessions(min(timeout_s / 4, SESSIONS_CLOSE_WITHIN_S))
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self.client.stop(max(0.0, deadline - time.monotonic()) * 1000)
+            self._notify()
+
+    def _notify(self) -> None:
+        self.reader.wake.set()
+        settled, self._settled = self._settled, Waiter()
+        settled.set_result(None)
+
+    def _check_reading(self) -> None:
+        self.client.check()
+        if self.subscription.kind is SubscriptionKind.NONE:
+            raise IllegalStateError("nothing to read: subscribe to topics, or assign partitions, first")
+
+    # --- positions ---------------------------------------------------------------------------------------------------
+
+    async def settle(self, states: list[PartitionState], timeout_ms: float) -> None:
+        """Wait until each of these partitions has a position, or is no longer assigned.
+
+        Raises a partition's error, and `RequestTimedOutError`.
+        """
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            self.client.check()
+            waiting = [state for state in states if state.position is None and self.positions.owns(state)]
+            for state in waiting:
+                if state.error is not None:
+                    raise state.error.with_traceback(None)
+            if not waiting:
+                return
+            self.prefetch.raise_report()
+            try:
+                await self._settled.wait(deadline - time.monotonic())
+            except TimeoutError:
+                names = ", ".join(str(state.tp) for state in waiting)
+                raise RequestTimedOutError(f"no position for {names} in {timeout_ms:g} ms") from None
+
+    async def all_topics(self) -> frozenset[str]:
+        """The cluster's topics, asked for now."""
+        response = await self.client.request_any(MetadataRequest(topics=None))
+        return frozenset(topic.name for topic in response.topics if topic.name is not None and not topic.error_code)
+
+    def metrics(self) -> ConsumerMetrics:
+        """Counts since the start, and the partitions as they are now."""
+        counters = self.counters
+        return ConsumerMetrics(
+            records_consumed=self.prefetch.records_taken,
+            bytes_fetched=counters.bytes_fetched,
+            buffered_bytes=self.prefetch.total_bytes,
+            fetches=counters.fetches,
+            fetches_beside_session=counters.fetches_beside,
+            fetch_latency_avg_ms=1000 * counters.fetch_latency_s / counters.answers if counters.answers else 0.0,
+            failed_fetches=counters.failed_fetches,
+            fetch_errors=dict(counters.errors),
+            session_resets=counters.session_resets,
+            follower_redirects=counters.follower_redirects,
+            stale_answers=counters.stale_answers,
+            offset_resets=counters.resets,
+            truncations=counters.truncations,
+            partitions={state.tp: self._partition_metrics(state) for state in self.positions},
+            metadata=self.client.metadata.metrics(),
+        )
+
+    def _partition_metrics(self, state: PartitionState) -> PartitionMetrics:
+        position = state.position
+        end = state.last_stable_offset if self._read_committed else state.high_watermark
+        return PartitionMetrics(
+            position=None if position is None else position.offset,
+            high_watermark=state.high_watermark,
+            last_stable_offset=state.last_stable_offset,
+            log_start_offset=state.log_start_offset,
+            lag=None if position is None or end is None else max(0, end - position.offset),
+            buffered_bytes=state.buffered_bytes,
+            paused=state.paused,
+        )

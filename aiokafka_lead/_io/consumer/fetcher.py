@@ -1,0 +1,243 @@
+"""The task that keeps the prefetch buffer filled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..._core.backoff import Backoff
+from ..._core.consumer.fetch_answer import AnswerReader
+from ..._core.consumer.fetch_plan import FetchPlanner, PlannedFetch
+from ..._core.consumer.fetch_request import FetchOptions, fetch_request, wait_beside_ms
+from ..._core.consumer.fetch_session import SessionRequest
+from ..._core.consumer.metrics import ConsumerCounters
+from ..._core.consumer.positions import Positions
+from ..._core.consumer.prefetch import Prefetch
+from ..._core.metadata.types import ClusterSnapshot
+from ..._wire.messages.fetch import FetchRequest, FetchResponse
+from ...errors import FetchSessionTopicIdError, KafkaConnectionError, KafkaError
+from ..connection.brokers import NodeState
+from ..connection.connection import Connection, Lane
+from ..loop import Signal
+from .position_keeper import PositionKeeper
+
+if TYPE_CHECKING:
+    from ...client import Client
+
+__all__ = ["Fetcher"]
+
+
+class Fetcher:
+    """Sends what the planner plans and feeds answers back; woken by everything that may change the plan."""
+
+    def __init__(
+        self,
+        client: Client,
+        positions: Positions,
+        prefetch: Prefetch,
+        planner: FetchPlanner,
+        answers: AnswerReader,
+        keeper: PositionKeeper,
+        options: FetchOptions,
+        counters: ConsumerCounters,
+    ) -> None:
+        self._client = client
+        self._positions = positions
+        self._prefetch = prefetch
+        self._planner = planner
+        self._answers = answers
+        self._keeper = keeper
+        self._options = options
+        self._options_beside = options._replace(fetch_max_wait_ms=wait_beside_ms(options.fetch_max_wait_ms))
+        self._counters = counters
+        self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
+        self._refusals: dict[int, int] = {}
+        """Answers in a row that were of no use, by broker."""
+        self._snapshot: ClusterSnapshot = client.metadata.snapshot
+        """What the partitions were last compared with."""
+        self._demand: Container[Any] | None = ()
+        """The partitions that a reader waits for; None for any."""
+        self._closing = False
+        self.wake = Signal()
+        """Set when the plan may have to change."""
+
+    async def run(self) -> None:
+        """Fetch until cancelled."""
+        positions, wake = self._positions, self.wake
+        positions.on_touch = wake.set
+        self._client.brokers.add_listener(self._on_node)
+        self._client.metadata.add_listener(self._on_metadata)
+        try:
+            self._on_metadata(self._client.metadata.snapshot)
+            wake.set()
+            timeout_s: float | None = None
+            while True:
+                await wake.wait(timeout_s)
+                now = time.monotonic()
+                self._step(now)
+                next_time = self._planner.next_time(now)
+                timeout_s = None if next_time is None else max(0.0, next_time - now)
+        finally:
+            self._client.brokers.remove_listener(self._on_node)
+            self._client.metadata.remove_listener(self._on_metadata)
+
+    def demand(self, wanted: Container[Any] | None) -> None:
+        """A reader waits for records of these partitions (None: of any; empty: it waits no longer)."""
+        self._demand = wanted
+        if self._planner.starved:
+            self.wake.set()
+
+    def _on_node(self, node_id: int) -> None:
+        self.wake.set()
+
+    def _on_metadata(self, snapshot: ClusterSnapshot) -> None:
+        self._positions.touch_moved(self._snapshot, snapshot)
+        self._snapshot = snapshot
+
+    # --- sending -----------------------------------------------------------------------------------------------------
+
+    def _step(self, now: float) -> None:
+        if self._closing:
+            return
+        planner, metadata = self._planner, self._client.metadata
+        leaderless = len(planner.leaderless)
+        planner.place(metadata.snapshot, now)
+        if planner.lookups:
+            lookups, planner.lookups = planner.lookups, {}
+            self._keeper.look_up(lookups)
+            planner.place(metadata.snapshot, now)
+        if planner.leaderless:
+            if len(planner.leaderless) > leaderless:
+                metadata.request_update()
+            for node_id in metadata.snapshot.brokers:
+                self._report_refusal(node_id)
+        if planner.starved and self._demand != ():
+            planner.make_room(self._demand)
+            planner.place(metadata.snapshot, now)
+        for node_id, beside in planner.waiting_nodes(now):
+            connection = self._client.brokers.ready(node_id, Lane.BESIDE if beside else Lane.DATA)
+            if connection is None:
+                self._unreachable(node_id)
+            elif connection.can_send():
+                self._send(connection, beside, now)
+
+    def _unreachable(self, node_id: int) -> None:
+        """No connection now: the partitions may have other leaders."""
+        if self._client.brokers.last_error(node_id) is not None:
+            self._report_refusal(node_id)
+            self._client.metadata.request_update()
+
+    def _report_refusal(self, node_id: int) -> None:
+        """Tell the application why a broker cannot be connected to, if waiting does not help."""
+        error = self._client.brokers.last_error(node_id)
+        if error is not None and not error.retriable:
+            self._prefetch.report((type(error), node_id), error)
+
+    def _send(self, connection: Connection, beside: bool, now: float) -> None:
+        node_id = connection.node_id
+        planned: PlannedFetch | None = None
+        try:
+            version = connection.versions.version_for(FetchRequest)
+            planned = self._planner.plan(node_id, version, self._client.metadata.snapshot, now, beside=beside)
+            if planned is None:
+                return
+            options = self._options_beside if beside else self._options
+            request = fetch_request(planned.request, options, planned.max_bytes, planned.version)
+            connection.submit(request, partial(self._done, planned), version=planned.version)
+        except KafkaError as error:
+            if planned is not None:
+                self._planner.failed(planned)
+            self._refused(node_id, error)
+        else:
+            self._counters.fetches += 1
+            self._counters.fetches_beside += beside
+
+    # --- answers -----------------------------------------------------------------------------------------------------
+
+    def _done(self, planned: PlannedFetch, response: FetchResponse | None, error: KafkaError | None) -> None:
+        """One request has ended; called by the connection."""
+        if response is None:
+            self._failed(planned, error)
+        else:
+            self._answered(planned, response)
+        self.wake.set()
+
+    def _failed(self, planned: PlannedFetch, error: KafkaError | None) -> None:
+        self._counters.failed_fetches += 1
+        for state in self._planner.failed(planned):
+            state.read_from_leader()
+        if error is None or error.refreshes_metadata:
+            self._client.metadata.request_update()
+        if error is not None and not isinstance(error, KafkaConnectionError):
+            self._refused(planned.node_id, error)
+
+    def _answered(self, planned: PlannedFetch, response: FetchResponse) -> None:
+        now = time.monotonic()
+        counters, metadata = self._counters, self._client.metadata
+        counters.answers += 1
+        counters.fetch_latency_s += now - planned.sent_at
+        session = self._planner.answered(planned)
+        if session is not None:
+            resets = session.resets
+            readable = session.answered(response.error_code, response.session_id)
+            counters.session_resets += session.resets - resets
+        else:
+            readable = not response.error_code
+        if not readable:
+            if response.error_code == FetchSessionTopicIdError.code:
+                metadata.request_update()
+            self._useless(planned.node_id, now)
+            return
+        outcome = self._answers.read(planned, response, metadata.snapshot, now)
+        if outcome.missing:
+            if session is not None:
+                session.failed()
+            self._useless(planned.node_id, now)
+        else:
+            self._refusals.pop(planned.node_id, None)
+        if outcome.hints:
+            metadata.offer_hints(outcome.hints)
+        if outcome.refresh:
+            metadata.request_update()
+
+    def _refused(self, node_id: int, error: KafkaError) -> None:
+        """A broker that cannot be fetched from in this way: tell the application unless trying again may help."""
+        if not error.retriable:
+            self._prefetch.report((type(error), node_id), error)
+        self._refusals[node_id] = max(1, self._refusals.get(node_id, 0))
+        self._useless(node_id, time.monotonic())
+
+    def _useless(self, node_id: int, now: float) -> None:
+        """An answer without anything in it; the second one in a row makes the next request wait."""
+        before = self._refusals.get(node_id, 0)
+        self._refusals[node_id] = before + 1
+        self._planner.wait(node_id, now + self._backoff.delay_s(before))
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    async def close_sessions(self, timeout_s: float) -> None:
+        """Tell the brokers that are connected that their sessions are over; fetches nothing from now on.
+
+        Else a broker would keep a session's memory until others push it out. The connection that fetches may be held
+        for long by the last fetch, so this takes another.
+        """
+        self._closing = True
+        brokers = self._client.brokers
+        with anyio.move_on_after(timeout_s):
+            async with anyio.create_task_group() as tasks:
+                for node_id, request in list(self._planner.closing()):
+                    if brokers.state(node_id) is NodeState.READY:
+                        tasks.start_soon(self._close_session, node_id, request)
+
+    async def _close_session(self, node_id: int, session: SessionRequest) -> None:
+        try:
+            connection = await self._client.brokers.get(node_id)
+            version = connection.versions.version_for(FetchRequest)
+            request = fetch_request(session, self._options._replace(fetch_max_wait_ms=0), 1, version)
+            await connection.request(request, version=version)
+        except KafkaError:
+            pass  # the broker forgets the session by itself

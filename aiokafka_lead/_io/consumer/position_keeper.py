@@ -1,0 +1,182 @@
+"""Finds the positions that partitions lack, and confirms those in doubt.
+
+Each call looks up what it is given once, in the background; a partition that could not be looked up comes again when
+its backoff is over. An answer counts only if nobody has moved the partition meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..._core.consumer.fetch_answer import AnswerReader
+from ..._core.consumer.offset_lookup import LookupAnswer, by_leader, epoch_end_request, read_epoch_ends
+from ..._core.consumer.partition_state import Backoffs, FetchState, PartitionState
+from ..._core.consumer.positions import Positions
+from ..._core.consumer.prefetch import Prefetch
+from ..._core.consumer.reset_policy import LATEST, ResetPolicy
+from ..._wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from ...errors import KafkaError, NoOffsetForPartitionError
+from ..group.offsets import GroupOffsets
+from .offset_queries import list_offsets
+
+if TYPE_CHECKING:
+    from ...client import Client
+
+__all__ = ["PositionKeeper"]
+
+log = logging.getLogger("aiokafka_lead.consumer")
+
+
+class PositionKeeper:
+    """Committed offsets first (with a group), then ``auto_offset_reset``; OffsetForLeaderEpoch before Fetch 12."""
+
+    def __init__(
+        self,
+        client: Client,
+        positions: Positions,
+        prefetch: Prefetch,
+        answers: AnswerReader,
+        backoffs: Backoffs,
+        reset_policy: ResetPolicy | None,
+        group_offsets: GroupOffsets | None,
+        *,
+        read_committed: bool,
+        timeout_ms: float,
+    ) -> None:
+        self._client = client
+        self._positions = positions
+        self._prefetch = prefetch
+        self._answers = answers
+        self._backoffs = backoffs
+        self._reset_policy = reset_policy
+        self._group_offsets = group_offsets
+        self._read_committed = read_committed
+        self._timeout_ms = timeout_ms
+
+    def look_up(self, states: Iterable[PartitionState]) -> None:
+        """Start what it takes to get these partitions fetched."""
+        by_state: dict[FetchState, list[PartitionState]] = {}
+        for state in states:
+            by_state.setdefault(state.state, []).append(state)
+        initializing = by_state.get(FetchState.INITIALIZING, [])
+        if self._group_offsets is None:
+            for state in initializing:
+                self._reset(state)
+        elif initializing:
+            self._spawn(_Lookup(initializing), self._committed, self._group_offsets)
+        self._by_leader(by_state.get(FetchState.RESETTING, []), self._list)
+        self._by_leader(by_state.get(FetchState.VALIDATING, []), self._validate)
+
+    def _by_leader(self, states: list[PartitionState], ask: Callable[[_Lookup, int], Awaitable[None]]) -> None:
+        if not states:
+            return
+        by_tp = {state.tp: state for state in states}
+        leaders, leaderless = by_leader(by_tp, self._client.metadata.snapshot)
+        if leaderless:
+            # These come again with the metadata that names their leaders.
+            self._client.metadata.request_update()
+        for node_id, partitions in leaders.items():
+            self._spawn(_Lookup([by_tp[tp] for tp in partitions]), ask, node_id)
+
+    def _spawn(self, lookup: _Lookup, ask: Callable[..., Awaitable[None]], about: object) -> None:
+        for state in lookup.asked:
+            state.looked_up = True
+        self._client.spawn(self._ask, lookup, ask, about, name="look up positions")
+
+    async def _ask(self, lookup: _Lookup, ask: Callable[..., Awaitable[None]], about: object) -> None:
+        try:
+            await ask(lookup, about)
+        except KafkaError as error:
+            for state in self._current(lookup):
+                self._failed(state, error)
+            if error.refreshes_metadata:
+                self._client.metadata.request_update()
+
+    def _current(self, lookup: _Lookup) -> list[PartitionState]:
+        """The partitions that are still where they were when this was asked."""
+        return [
+            state
+            for state, incarnation in lookup.asked.items()
+            if state.incarnation == incarnation and self._positions.owns(state)
+        ]
+
+    def _failed(self, state: PartitionState, error: KafkaError) -> None:
+        if not error.retriable:
+            self._prefetch.report((type(error), state.tp.topic), error)
+        leader_epoch = self._client.metadata.snapshot.leader(*state.tp)[1]
+        state.back_off(time.monotonic(), leader_epoch, self._backoffs)
+
+    def _reset(self, state: PartitionState) -> None:
+        if self._reset_policy is not None:
+            state.reset(self._reset_policy)
+            return
+        error = NoOffsetForPartitionError(f'{state.tp} has no position and auto_offset_reset is "none": seek to start')
+        self._prefetch.fail(state, error)
+
+    # --- the three kinds ---------------------------------------------------------------------------------------------
+
+    async def _committed(self, lookup: _Lookup, group_offsets: GroupOffsets) -> None:
+        partitions = [state.tp for state in lookup.asked]
+        found = await group_offsets.committed(partitions, self._timeout_ms)
+        for state in self._current(lookup):
+            committed = found[state.tp]
+            if committed is None:
+                self._reset(state)
+            else:
+                state.move(committed.offset, -1 if committed.leader_epoch is None else committed.leader_epoch)
+
+    async def _list(self, lookup: _Lookup, node_id: int) -> None:
+        wall_clock_ms = int(time.time() * 1000)
+        timestamps = {
+            state.tp: state.reset_policy.timestamp_at(wall_clock_ms)
+            for state in lookup.asked
+            if state.reset_policy is not None
+        }
+        answer = await list_offsets(self._client, node_id, timestamps, read_committed=self._read_committed)
+        for state in self._current(lookup):
+            found = answer.found.get(state.tp)
+            if found is None:
+                self._unanswered(state, answer)
+            elif found.offset < 0:
+                # Nothing is as young as the duration asks for (KIP-1106).
+                state.reset(LATEST)
+            else:
+                log.debug("%s starts at offset %d", state.tp, found.offset)
+                state.move(found.offset)
+        self._refresh(answer)
+
+    async def _validate(self, lookup: _Lookup, node_id: int) -> None:
+        snapshot = self._client.metadata.snapshot
+        connection = await self._client.brokers.get(node_id)
+        if not connection.versions.supports(OffsetForLeaderEpochRequest):
+            for state in self._current(lookup):
+                state.validated(snapshot.leader(*state.tp)[1])
+            return
+        epochs = {state.tp: state.fetch_epoch for state in lookup.asked}
+        answer = read_epoch_ends(await connection.request(epoch_end_request(epochs, snapshot)))
+        for state in self._current(lookup):
+            found = answer.found.get(state.tp)
+            if found is None:
+                self._unanswered(state, answer)
+            else:
+                self._answers.epoch_ended(state, found.end_offset, found.leader_epoch, snapshot.leader(*state.tp)[1])
+        self._refresh(answer)
+
+    def _unanswered(self, state: PartitionState, answer: LookupAnswer[Any]) -> None:
+        self._failed(state, answer.failed.get(state.tp, KafkaError(f"the broker did not answer about {state.tp}")))
+
+    def _refresh(self, answer: LookupAnswer[Any]) -> None:
+        if answer.refresh:
+            self._client.metadata.request_update()
+
+
+class _Lookup:
+    """Partitions that one request is about, as they were when it was sent."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self, states: Iterable[PartitionState]) -> None:
+        self.asked = {state: state.incarnation for state in states}

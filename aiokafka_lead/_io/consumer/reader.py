@@ -1,0 +1,257 @@
+"""How records get from the prefetch buffer to the application."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Container
+from itertools import islice
+from typing import Generic, Protocol, Self, TypeVar
+
+import anyio.lowlevel
+
+from ..._core.consumer.fetched import Chunk
+from ..._core.consumer.partition_state import Position
+from ..._core.consumer.prefetch import Prefetch
+from ..._core.consumer.record_batch import RecordBatch
+from ..._records import ConsumerRecord
+from ...errors import ClientClosedError, IllegalStateError, KafkaError
+from ...types import TopicPartition
+from ..loop import Signal
+
+__all__ = ["Batches", "Reader"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+FEW, MANY = 16, 1024
+"""Records that iteration hands out between two looks at the clock: fewer for slow loop bodies."""
+
+FAIR_S = 0.005
+"""Iteration over buffered records gives way to other tasks after this time."""
+
+TAKE_S = 0.01
+"""`getmany` decodes for no longer than this in one go."""
+
+Wanted = Container[TopicPartition] | None
+
+
+class Witness(Protocol):
+    """Whoever has to know what the application is working on."""
+
+    def returned(self, now: float) -> None:
+        """The application is done with what it got, and wants more."""
+
+    def watch(self, now: float) -> float | None:
+        """The application waits; returns when to call `returned` again."""
+
+    def hold(self, tp: TopicPartition, before: Position) -> None:
+        """It gets records from this position on."""
+
+    def hold_last(self, tp: TopicPartition, chunk: Chunk) -> None:
+        """It gets these records one by one."""
+
+
+class Reader(Generic[K, V]):
+    """Hands out what is buffered, and waits when nothing is.
+
+    A record counts as handed out, and the position moves, in the same instant in which the caller gets it: there is no
+    await in between, so that cancellation loses nothing.
+
+    ``check`` raises what makes reading impossible; ``watch`` reports problems that nobody else would notice and
+    returns when to ask again; ``demand`` tells the fetcher for which partitions a reader waits (None: any);
+    ``witness`` is told of everything that goes out.
+    """
+
+    def __init__(
+        self,
+        prefetch: Prefetch,
+        *,
+        check: Callable[[], None],
+        watch: Callable[[float], float | None],
+        demand: Callable[[Wanted], None],
+        witness: Witness | None = None,
+    ) -> None:
+        self._prefetch = prefetch
+        self._check = check
+        self._watch = watch
+        self._demand = demand
+        self._witness = witness
+        self._waiting = False
+        self._gave_way_at = 0.0
+        """When a task that reads last let others run."""
+        self.wake = Signal()
+        """Set when there may be something to hand out, or a reason to stop waiting."""
+        self.stopped = False
+        """The consumer was stopped: iterations end."""
+
+    # --- one by one --------------------------------------------------------------------------------------------------
+
+    async def records(self) -> AsyncIterator[ConsumerRecord[K, V]]:
+        """Every record, one after the other.
+
+        The loop body runs between two records without a switch of tasks; every few milliseconds others get a turn.
+        """
+        prefetch = self._prefetch
+        size = FEW
+        while True:
+            if self.stopped:
+                return
+            self._begin()
+            chunk = prefetch.chunk()
+            if chunk is None:
+                try:
+                    await self._wait(None, None)
+                except ClientClosedError:
+                    return
+                continue
+            self._hold_last(chunk)
+            began_at = time.monotonic()
+            for record in islice(chunk.remaining, size):
+                yield record
+            now = time.monotonic()
+            size = min(MANY, size * 2) if now < began_at + FAIR_S / 4 else max(FEW, size // 2)
+            if now > self._gave_way_at + FAIR_S:
+                await self._give_way()
+
+    async def next_record(self) -> ConsumerRecord[K, V] | None:
+        """The next record, or None when the consumer was stopped meanwhile."""
+        try:
+            return await self.getone(None)
+        except ClientClosedError:
+            if self.stopped:
+                return None
+            raise
+
+    async def getone(self, wanted: Wanted) -> ConsumerRecord[K, V]:
+        """The next record, of these partitions."""
+        while True:
+            await self._begin_fairly()
+            chunk = self._prefetch.chunk(wanted)
+            if chunk is not None:
+                self._hold_last(chunk)
+                record: ConsumerRecord[K, V] = next(chunk.remaining)
+                return record
+            await self._wait(wanted, None)
+
+    # --- many --------------------------------------------------------------------------------------------------------
+
+    async def getmany(
+        self, wanted: Wanted, timeout_ms: float, max_records: int | None
+    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
+        """What is buffered of these partitions, or, if that is nothing, what comes first within the time."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            await self._begin_fairly()
+            taken = self._take(wanted, max_records)
+            if taken or not await self._wait(wanted, deadline):
+                return taken
+
+    def _take(self, wanted: Wanted, limit: int | None) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
+        taken: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
+        until = time.monotonic() + TAKE_S
+        while limit is None or limit > 0:
+            try:
+                chunk = self._prefetch.chunk(wanted)
+            except KafkaError:
+                if taken:
+                    break  # it comes again with the next call; raised now, it would lose these records
+                raise
+            if chunk is None:
+                break
+            before = chunk.position()
+            records = chunk.take(limit)
+            tp = TopicPartition(records[0].topic, records[0].partition)
+            held = taken.get(tp)
+            if held is None:
+                taken[tp] = records
+                if self._witness is not None:
+                    self._witness.hold(tp, before)
+            else:
+                held.extend(records)
+            if limit is not None:
+                limit -= len(records)
+            if time.monotonic() > until:
+                break
+        return taken
+
+    async def next_batch(self) -> RecordBatch[K, V] | None:
+        """The next batch, or None when the consumer was stopped meanwhile."""
+        try:
+            while True:
+                await self._begin_fairly()
+                batch: RecordBatch[K, V] | None = self._prefetch.batch()
+                if batch is not None:
+                    if self._witness is not None:
+                        self._witness.hold(batch.topic_partition, Position(batch.base_offset))
+                    return batch
+                await self._wait(None, None)
+        except ClientClosedError:
+            if self.stopped:
+                return None
+            raise
+
+    def _begin(self) -> None:
+        """The application wants more: raise what is wrong."""
+        self._check()
+        self._prefetch.raise_report()
+        if self._witness is not None:
+            self._witness.returned(time.monotonic())
+
+    async def _begin_fairly(self) -> None:
+        self._begin()
+        if time.monotonic() > self._gave_way_at + FAIR_S:
+            await self._give_way()
+            self._begin()
+
+    def _hold_last(self, chunk: Chunk) -> None:
+        if self._witness is not None:
+            first = chunk.records[0]
+            self._witness.hold_last(TopicPartition(first.topic, first.partition), chunk)
+
+    # --- waiting -----------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """End the iterations that wait, and those to come."""
+        self.stopped = True
+        self.wake.set()
+
+    async def _give_way(self) -> None:
+        await anyio.lowlevel.checkpoint()
+        self._gave_way_at = time.monotonic()
+
+    async def _wait(self, wanted: Wanted, deadline: float | None) -> bool:
+        """Until there may be something to hand out; False when the deadline has passed."""
+        if self._waiting:
+            raise IllegalStateError("another task is waiting for this consumer's records: read from one task at a time")
+        now = time.monotonic()
+        if deadline is not None and now >= deadline:
+            return False
+        commit_at = None if self._witness is None else self._witness.watch(now)
+        until = min((at for at in (deadline, self._watch(now), commit_at) if at is not None), default=None)
+        self._waiting = True
+        self._demand(wanted)
+        try:
+            await self.wake.wait(None if until is None else max(0.0, until - now))
+        finally:
+            self._waiting = False
+            self._demand(())
+        self._gave_way_at = time.monotonic()
+        if self.stopped:
+            raise ClientClosedError
+        return True
+
+
+class Batches(Generic[K, V]):
+    """Iterates over a reader's batches; no generator, since trio warns of each that was not read to its end."""
+
+    def __init__(self, reader: Reader[K, V]) -> None:
+        self._reader = reader
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> RecordBatch[K, V]:
+        batch = await self._reader.next_batch()
+        if batch is None:
+            raise StopAsyncIteration
+        return batch

@@ -1,0 +1,1 @@
+"""Who coordinates a group, and what is asked of it."""

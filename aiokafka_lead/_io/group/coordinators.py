@@ -1,0 +1,135 @@
+"""Which broker coordinates a group or a transactional id: the one cache of it."""
+
+from __future__ import annotations
+
+import time
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from ..._core.backoff import Backoff
+from ..._core.metadata.types import Broker
+from ..._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ...errors import KafkaError, RequestTimedOutError, error_for_code
+from ..connection.connection import Connection, Lane
+from ..loop import Waiter, sleep_until
+
+if TYPE_CHECKING:
+    from ...client import Client
+
+__all__ = ["CoordinatorKind", "Coordinators"]
+
+FIRST_VERSION_WITH_SEVERAL_KEYS = 4
+
+
+class CoordinatorKind(IntEnum):
+    """What FindCoordinator calls the key's type."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+Key = tuple[CoordinatorKind, str]
+
+
+class Coordinators:
+    """Finds coordinators, once for any number of callers, and keeps what it found until someone says it is wrong."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
+        self._found: dict[Key, int] = {}
+        self._asking: dict[Key, Waiter[int]] = {}
+
+    def known(self, kind: CoordinatorKind, key: str) -> int | None:
+        """The coordinator's node id, if it is known."""
+        return self._found.get((kind, key))
+
+    def forget(self, kind: CoordinatorKind, key: str, node_id: int) -> None:
+        """This node is not, or no longer, the coordinator: the next `connection` asks anew."""
+        if self._found.get((kind, key)) == node_id:
+            del self._found[kind, key]
+
+    async def connection(self, kind: CoordinatorKind, key: str, deadline: float) -> Connection:
+        """A ready connection to the coordinator.
+
+        Raises `RequestTimedOutError` at the deadline (``time.monotonic()``) with what was tried last, and what cannot
+        be helped by waiting, such as `GroupAuthorizationFailedError`, at once.
+        """
+        failures = 0
+        while True:
+            node_id: int | None = None
+            try:
+                node_id = await self._node(kind, key, deadline)
+                return await self._client.brokers.get(node_id, Lane.COORDINATOR, _ms_left(deadline))
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                if node_id is not None:
+                    self.forget(kind, key, node_id)
+                failures += 1
+                now = time.monotonic()
+                retry_at = now + self._backoff.delay_s(failures)
+                if retry_at >= deadline:
+                    raise RequestTimedOutError(
+                        f"the coordinator of {kind.name.lower()} {key!r} could not be reached; the last try: {error}"
+                    ) from error
+                await sleep_until(retry_at)
+
+    async def _node(self, kind: CoordinatorKind, key: str, deadline: float) -> int:
+        known = self._found.get((kind, key))
+        if known is not None:
+            return known
+        asking = self._asking.get((kind, key))
+        if asking is None:
+            asking = self._asking[kind, key] = Waiter()
+            # A task of its own: whoever asked first may be cancelled while others still wait.
+            self._client.spawn(self._ask, kind, key, asking, name=f"find coordinator of {key}")
+        try:
+            return await asking.wait(deadline - time.monotonic())
+        except TimeoutError:
+            raise RequestTimedOutError(
+                f"the coordinator of {kind.name.lower()} {key!r} was not found in time"
+            ) from None
+
+    async def _ask(self, kind: CoordinatorKind, key: str, asking: Waiter[int]) -> None:
+        try:
+            broker = await self._find(kind, key)
+        except KafkaError as error:
+            asking.set_error(error)
+        else:
+            self._client.brokers.add_node(broker)
+            self._found[kind, key] = broker.node_id
+            asking.set_result(broker.node_id)
+        finally:
+            del self._asking[kind, key]
+            asking.set_error(RequestTimedOutError("the client is being stopped"))
+
+    async def _find(self, kind: CoordinatorKind, key: str) -> Broker:
+        connection = await self._client.any_connection()
+        version = connection.versions.version_for(FindCoordinatorRequest)
+        request = FindCoordinatorRequest()
+        if kind is not CoordinatorKind.GROUP:
+            request.key_type = kind
+        if version >= FIRST_VERSION_WITH_SEVERAL_KEYS:
+            request.coordinator_keys = [key]
+        else:
+            request.key = key
+        return _coordinator(await connection.request(request, version=version), key)
+
+
+def _coordinator(response: FindCoordinatorResponse, key: str) -> Broker:
+    code, message = response.error_code, response.error_message
+    found = Broker(response.node_id, response.host, response.port)
+    for entry in response.coordinators:
+        if entry.key == key:
+            code, message = entry.error_code, entry.error_message
+            found = Broker(entry.node_id, entry.host, entry.port)
+    if code:
+        kind = error_for_code(code)
+        raise kind(f"no coordinator of {key!r}: {message or kind.__doc__}")
+    return found
+
+
+def _ms_left(deadline: float) -> float:
+    return max(0.0, (deadline - time.monotonic()) * 1000)

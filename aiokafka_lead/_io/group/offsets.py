@@ -1,0 +1,127 @@
+"""Committing offsets to a group, and asking what is committed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+
+from ..._core.backoff import Backoff
+from ..._core.group.offsets import (
+    COORDINATOR_ERRORS,
+    COORDINATOR_MOVED,
+    NOT_A_MEMBER,
+    Membership,
+    commit_request,
+    committed_request,
+    read_commit,
+    read_committed,
+)
+from ..._wire.messages.offset_commit import OffsetCommitRequest
+from ..._wire.messages.offset_fetch import OffsetFetchRequest
+from ...errors import KafkaConnectionError, KafkaError, RequestTimedOutError
+from ...types import OffsetAndMetadata, TopicPartition
+from ..connection.connection import Connection
+from ..loop import sleep_until
+from .coordinators import CoordinatorKind, Coordinators
+
+if TYPE_CHECKING:
+    from ...client import Client
+
+__all__ = ["GroupOffsets"]
+
+T = TypeVar("T")
+
+
+class GroupOffsets:
+    """One group's committed offsets, through its coordinator, however often that moves."""
+
+    def __init__(self, client: Client, coordinators: Coordinators, group_id: str) -> None:
+        self._client = client
+        self._coordinators = coordinators
+        self._group_id = group_id
+        self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
+        self.membership: Membership = NOT_A_MEMBER
+        """On whose behalf to commit; a group's task keeps it up to date."""
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float) -> None:
+        """Commit these offsets, all or, after an error, perhaps some.
+
+        Raises the error of a partition that was refused, and `RequestTimedOutError` with what was tried last.
+        """
+        left = dict(offsets)
+
+        async def attempt(connection: Connection) -> None:
+            snapshot = self._client.metadata.snapshot
+            version = connection.versions.version_for(OffsetCommitRequest)
+            request, version = commit_request(self._group_id, left, self.membership, version, snapshot)
+            response = await connection.request(request, version=version)
+            failed = read_commit(response, left, snapshot)
+            for tp in [tp for tp in left if tp not in failed]:
+                del left[tp]
+            _raise_worst(failed.values())
+
+        if left:
+            await self._with_coordinator(attempt, timeout_ms, "commit offsets")
+
+    async def committed(
+        self, partitions: Collection[TopicPartition], timeout_ms: float
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The committed offset of each partition, None where there is none; raises as `commit` does."""
+        found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+
+        async def attempt(connection: Connection) -> None:
+            snapshot = self._client.metadata.snapshot
+            version = connection.versions.version_for(OffsetFetchRequest)
+            left = [tp for tp in partitions if tp not in found]
+            request, version = committed_request(self._group_id, left, version, snapshot)
+            response = await connection.request(request, version=version)
+            now_found, failed = read_committed(response, left, snapshot)
+            found.update(now_found)
+            _raise_worst(failed.values())
+
+        if partitions:
+            await self._with_coordinator(attempt, timeout_ms, "read committed offsets")
+        return {tp: found.get(tp) for tp in partitions}
+
+    async def _with_coordinator(
+        self, attempt: Callable[[Connection], Awaitable[None]], timeout_ms: float, what: str
+    ) -> None:
+        deadline = time.monotonic() + timeout_ms / 1000
+        failures = 0
+        while True:
+            connection = await self._coordinators.connection(CoordinatorKind.GROUP, self._group_id, deadline)
+            last: KafkaError | None = None
+            try:
+                # Not the request's own timeout: that closes the connection, and others may use it.
+                with anyio.move_on_after(deadline - time.monotonic()):
+                    await attempt(connection)
+                    return
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                last = error
+                self._learn(connection, error)
+            failures += 1
+            retry_at = time.monotonic() + self._backoff.delay_s(failures)
+            if retry_at >= deadline:
+                raise RequestTimedOutError(
+                    f"could not {what} of group {self._group_id!r} in {timeout_ms:g} ms"
+                    + ("" if last is None else f"; the last try: {last}"),
+                    broker=connection.label,
+                ) from last
+            await sleep_until(retry_at)
+
+    def _learn(self, connection: Connection, error: KafkaError) -> None:
+        if isinstance(error, (KafkaConnectionError, *COORDINATOR_MOVED)):
+            self._coordinators.forget(CoordinatorKind.GROUP, self._group_id, connection.node_id)
+        elif error.refreshes_metadata:
+            self._client.metadata.request_update()
+
+
+def _raise_worst(errors: Collection[KafkaError]) -> None:
+    """Raise what matters most: what cannot be retried, then what concerns the coordinator, then anything."""
+    if errors:
+        raise min(errors, key=lambda error: (error.retriable, not isinstance(error, COORDINATOR_ERRORS)))

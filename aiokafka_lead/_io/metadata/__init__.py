@@ -1,0 +1,1 @@
+"""The metadata actor: sole owner of the cluster's snapshot, and whom it asks."""

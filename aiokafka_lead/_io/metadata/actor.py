@@ -1,0 +1,404 @@
+"""The task that keeps the client's view of the cluster fresh, and the sole owner of that view.
+
+One task refreshes, one refresh at a time. Everything else is synchronous and runs where it is called: hints are merged,
+topics are wanted, refreshes are asked for, and the task is woken. What to do is decided by `MetadataState`,
+`TopicsInUse`, `RefreshSchedule` and `RebootstrapPolicy`; this does it.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+import time
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..._core.backoff import Backoff
+from ..._core.metadata.reachability import NodeState
+from ..._core.metadata.rebootstrap import RebootstrapPolicy
+from ..._core.metadata.refresh import FIRST_SPACING_MS, RefreshSchedule
+from ..._core.metadata.state import (
+    ClusterSnapshot,
+    LeaderHint,
+    MetadataMetrics,
+    MetadataState,
+    RebootstrapCause,
+    TopicMetadata,
+)
+from ..._core.metadata.topics import TopicsInUse
+from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ...config import ClientConfig
+from ...errors import (
+    ClusterIdMismatchError,
+    KafkaConnectionError,
+    KafkaError,
+    RebootstrapError,
+    RebootstrapRequiredError,
+    RequestTimedOutError,
+)
+from ..connection.brokers import Brokers
+from ..connection.connection import Lane
+from ..loop import Signal, Waiter
+from .ask import Answer, ask, candidates, describe
+from .topic_lookups import TopicLookups, not_known
+
+_log = logging.getLogger(__name__)
+
+REFRESH_AT_LEAST_S = 1.0
+"""A refresh may take this long, however little of ``metadata_recovery_rebootstrap_trigger_ms`` is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A refresh to be made."""
+
+    topics: Sequence[str] | None
+    """None asks for every topic of the cluster."""
+    full: bool
+    """False looks up topics that are not known yet, and nothing else."""
+
+
+class MetadataActor:
+    """Owns the cluster snapshot: refreshes it, merges leader hints into it, tells listeners."""
+
+    def __init__(self, config: ClientConfig, brokers: Brokers) -> None:
+        retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        lookup_backoff = Backoff(min(FIRST_SPACING_MS, config.retry_backoff_ms), config.retry_backoff_max_ms)
+        self._request_timeout_s = config.request_timeout_ms / 1000
+        self._create_topics = config.allow_auto_create_topics
+        self._cluster_change_level = logging.WARNING if config.cluster_id_mismatch == "warn" else logging.INFO
+        self._brokers = brokers
+        self._state = MetadataState(
+            config.bootstrap_servers,
+            leader_hint_policy=config.leader_hint_policy,
+            cluster_id_mismatch=config.cluster_id_mismatch,
+        )
+        self._topics = TopicsInUse(config.metadata_max_idle_ms / 1000, lookup_backoff)
+        self._schedule = RefreshSchedule(config.metadata_max_age_ms, retry_backoff)
+        self._policy = RebootstrapPolicy(
+            config.metadata_recovery_strategy,
+            config.metadata_recovery_rebootstrap_trigger_ms,
+            Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
+        )
+        self.snapshot = self._state.snapshot
+        """The latest view: replaced, never changed."""
+        self._wake = Signal()
+        self._newer: Waiter[ClusterSnapshot] = Waiter()
+        """Done at the next snapshot."""
+        self._lookups = TopicLookups(self._topics, self._wake.set)
+        self._listeners: list[Callable[[ClusterSnapshot], None]] = []
+        self._errors: Mapping[int, KafkaError] = {}
+        """Why the last refresh that failed got no answer, by node id."""
+        self._lagging: int | None = None
+        """The node whose last answer left something open: others are asked first."""
+        self._looked_up = False
+        """Whether the last refresh was a lookup: then a full one has precedence, so that none starves the other."""
+        self._closed: KafkaError | None = None
+        brokers.add_listener(self._on_node)
+
+    # --- what others ask of it ---------------------------------------------------------------------------------------
+
+    def request_update(self) -> None:
+        """Ask for a refresh as soon as its backoff allows; any number of calls cause at most one more refresh."""
+        self._schedule.request()
+        self._wake.set()
+
+    def add_topics(self, topics: Iterable[str]) -> None:
+        """Keep these topics known until `remove_topics` (a consumer's assignment or subscription)."""
+        names = list(topics)
+        self._topics.keep(names)
+        for name in names:
+            self._look_up_unknown(name)
+
+    def remove_topics(self, topics: Iterable[str]) -> None:
+        """Take back `add_topics`."""
+        self._forget(self._topics.drop(topics))
+
+    def set_all_topics(self, wanted: bool) -> None:
+        """Know every topic of the cluster (a subscription by pattern), or no longer."""
+        if wanted != self._topics.everything:
+            self._topics.everything = wanted
+            if wanted:
+                self.request_update()
+            else:
+                self._forget([name for name in self.snapshot.topics if name not in self._topics])
+
+    def use_topic(self, topic: str) -> None:
+        """Note that the producer writes to the topic: it is forgotten ``metadata_max_idle_ms`` after the last call.
+
+        Cheap, call it for each new batch. Also has an unknown topic looked up.
+        """
+        self._topics.use(topic)
+        self._look_up_unknown(topic)
+
+    async def topic(self, name: str, timeout_ms: float) -> TopicMetadata:
+        """The topic, at once when it is known, else as soon as it is; counts as `use_topic`.
+
+        Raises `UnknownTopicOrPartitionError` (or what else the cluster said), `TopicAuthorizationFailedError`,
+        `InvalidTopicError`, or `RequestTimedOutError` where no broker answered; each names the topic.
+        """
+        self._check()
+        self._topics.use(name)
+        if self.snapshot.partition_count(name):
+            return self.snapshot.topics[name]
+
+        def explain(name: str, lookups: int) -> KafkaError:
+            return not_known(name, lookups, self.snapshot, timeout_ms, self._reasons())
+
+        return await self._lookups.wait(name, timeout_ms, explain)
+
+    async def wait_newer(self, generation: int, timeout_ms: float) -> ClusterSnapshot:
+        """A snapshot of a later generation than this one; raises `RequestTimedOutError`."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        while self.snapshot.generation <= generation:
+            self._check()
+            try:
+                await self._newer.wait(deadline - time.monotonic())
+            except TimeoutError:
+                raise RequestTimedOutError(f"no newer metadata within {timeout_ms:g} ms{self._reasons()}") from None
+        return self.snapshot
+
+    def offer_hints(self, hints: Sequence[LeaderHint]) -> list[bool]:
+        """Merge what former leaders said about their successors; which hints were accepted, in order.
+
+        Requests a refresh whatever becomes of the hints, and opens the connections to the new leaders ahead of the
+        requests that will follow.
+        """
+        accepted = self._state.apply_hints(hints)
+        self._publish()
+        self.request_update()
+        for leader_id in {hint.leader_id for hint, taken in zip(hints, accepted, strict=True) if taken}:
+            self._brokers.ready(leader_id, Lane.DATA)
+        return accepted
+
+    def add_listener(self, listener: Callable[[ClusterSnapshot], None]) -> None:
+        """Call this with each new snapshot, after it became `snapshot`."""
+        self._listeners.append(listener)
+
+    def remove_listener(self, listener: Callable[[ClusterSnapshot], None]) -> None:
+        """Take back `add_listener`."""
+        self._listeners.remove(listener)
+
+    def metrics(self) -> MetadataMetrics:
+        """What happened to hints, refreshes and bootstraps so far."""
+        return self._state.counters.snapshot()
+
+    # --- its life ----------------------------------------------------------------------------------------------------
+
+    async def bootstrap(self) -> None:
+        """The first metadata, from the first bootstrap server that gives it.
+
+        Raises `KafkaConnectionError` as soon as each server has failed, or if none has answered after
+        ``request_timeout_ms``; it names every server with its own reason. If all failed for one reason that is not
+        about connections (the password is wrong, say), it is that error instead.
+        """
+        deadline = time.monotonic() + self._request_timeout_s
+        self._brokers.set_nodes(self.snapshot.brokers)
+        while True:
+            now = time.monotonic()
+            plan = _Plan(None if self._topics.everything else self._topics.names(), full=True)
+            self._schedule.started(now)
+            servers = list(self.snapshot.brokers)
+            nodes = candidates(self._brokers, servers, None) or servers
+            outcome = await ask(self._brokers, nodes, self._request(plan), deadline - now)
+            if outcome.answer is None:
+                raise self._bootstrap_failed(outcome.errors)
+            error = self._apply(plan, outcome.answer)
+            if error is None:
+                return
+            if time.monotonic() >= deadline:
+                raise self._bootstrap_failed({outcome.answer.node_id: error})
+            await self._wake.wait(max(0.0, min(deadline, self._schedule.due_at()) - time.monotonic()))
+
+    async def run(self) -> None:
+        """Refresh until cancelled. Raises `ClusterIdMismatchError`; every other error is tried again."""
+        while True:
+            now = time.monotonic()
+            plan = self._plan(now)
+            if plan is None:
+                due = min(self._schedule.due_at(), self._schedule.lookup_at(self._topics.next_due()))
+                await self._wake.wait(None if due == math.inf else due - now)
+            else:
+                await self._refresh(plan)
+
+    def close(self, error: KafkaError) -> None:
+        """Raise this from every call that waits, and from every later one."""
+        if self._closed is None:
+            self._closed = error
+            self._newer.set_error(error)
+            self._lookups.fail(error)
+
+    def _check(self) -> None:
+        if self._closed is not None:
+            raise copy.copy(self._closed) from self._closed.__cause__
+
+    # --- refreshing --------------------------------------------------------------------------------------------------
+
+    def _plan(self, now: float) -> _Plan | None:
+        self._forget(self._topics.expire(now))
+        full = self._schedule.due_at() <= now
+        if self._schedule.lookup_at(self._topics.next_due()) <= now and not (full and self._looked_up):
+            return _Plan(self._topics.due(now), full=False)
+        if full:
+            return _Plan(None if self._topics.everything else self._topics.names(), full=True)
+        return None
+
+    async def _refresh(self, plan: _Plan) -> None:
+        now = time.monotonic()
+        self._policy.attempted(now)
+        self._schedule.started(now, full=plan.full)
+        self._looked_up = not plan.full
+        timeout_s = min(self._request_timeout_s, max(self._policy.times_out_at() - now, REFRESH_AT_LEAST_S))
+        errors: dict[int, KafkaError] = {}
+        while nodes := self._candidates(errors):
+            # Whoever was in backoff may be out of it by the time that the others have failed.
+            outcome = await ask(self._brokers, nodes, self._request(plan), timeout_s)
+            if outcome.answer is not None:
+                if self._apply(plan, outcome.answer) is None:
+                    return
+                break
+            errors.update(outcome.errors)
+        else:
+            self._failed(errors)
+        # What has just refused a connection counts as unavailable, though its backoff may be over already.
+        cause = self._policy.judge(
+            time.monotonic(),
+            reachable=any(self._connected(node_id) for node_id in self.snapshot.brokers),
+            bootstrapping=self._state.bootstrapping,
+        )
+        if cause is not None:
+            self._rebootstrap(cause)
+
+    def _candidates(self, tried: Container[int]) -> list[int]:
+        """The nodes that can be asked now and have not been."""
+        nodes = [node_id for node_id in self.snapshot.brokers if node_id not in tried]
+        return candidates(self._brokers, nodes, self._lagging)
+
+    def _connected(self, node_id: int) -> bool:
+        return self._brokers.state(node_id) in (NodeState.READY, NodeState.CONNECTING)
+
+    def _request(self, plan: _Plan) -> MetadataRequest:
+        # Only lookups create topics: a refresh must not bring a deleted topic back.
+        topics = None if plan.topics is None else [MetadataRequestTopic(name=name) for name in plan.topics]
+        return MetadataRequest(topics=topics, allow_auto_topic_creation=self._create_topics and not plan.full)
+
+    def _apply(self, plan: _Plan, answer: Answer) -> KafkaError | None:
+        """Take in an answer; returns the error if it was none that helps."""
+        now = time.monotonic()
+        wanted = self._topics if plan.topics is not None else None
+        try:
+            applied = self._state.apply_response(answer.response, answer.version, now, wanted)
+        except RebootstrapRequiredError as error:
+            self._failed({answer.node_id: error})
+            if self._policy.enabled:
+                self._rebootstrap(RebootstrapCause.REQUIRED)
+            return error
+        except ClusterIdMismatchError as error:
+            if answer.node_id < 0 or not self._policy.enabled:
+                raise
+            # A known broker's address now belongs to another cluster: let the bootstrap servers decide.
+            self._count_failure({answer.node_id: error})
+            self._rebootstrap(RebootstrapCause.OTHER_CLUSTER)
+            return error
+        except KafkaError as error:
+            self._failed({answer.node_id: error})
+            return error
+        if applied.other_cluster is not None:
+            _log.log(
+                self._cluster_change_level,
+                "now at cluster %s, formerly at %s",
+                answer.response.cluster_id,
+                applied.other_cluster,
+            )
+        self._errors = {}
+        self._lagging = None if applied.settled else answer.node_id
+        self._policy.answered(by_bootstrap_server=answer.node_id < 0)
+        self._schedule.succeeded(now, changed=applied.changed, settled=applied.settled, full=plan.full)
+        self._publish()
+        names = self._topics.names() if plan.topics is None else plan.topics
+        self._lookups.settle(names, self.snapshot, now)
+        return None
+
+    def _count_failure(self, errors: Mapping[int, KafkaError]) -> None:
+        self._errors = errors or self._last_errors()
+        self._state.counters.refresh_failures += 1
+        self._schedule.failed(time.monotonic())
+        _log.debug("metadata refresh failed: %s", describe(self._errors, self.snapshot.brokers))
+
+    def _last_errors(self) -> dict[int, KafkaError]:
+        """Why nodes are in backoff."""
+        last = {node_id: self._brokers.last_error(node_id) for node_id in self.snapshot.brokers}
+        return {node_id: error for node_id, error in last.items() if error is not None}
+
+    def _failed(self, errors: Mapping[int, KafkaError]) -> None:
+        """Nobody has answered: try again later, but tell those who wait if that cannot help."""
+        self._count_failure(errors)
+        final = _final_error(self._errors)
+        if final is not None:
+            self._lookups.fail(final)
+
+    def _rebootstrap(self, cause: RebootstrapCause) -> None:
+        now = time.monotonic()
+        _log.info(
+            "bootstrapping anew (%s) from %s",
+            cause.name,
+            ", ".join(f"{broker.host}:{broker.port}" for broker in self._state.bootstrap_brokers.values()),
+        )
+        if cause is not RebootstrapCause.UNAVAILABLE:
+            self._brokers.close_all(RebootstrapError())
+        self._state.rebootstrap(cause)
+        self._policy.rebootstrapped(now)
+        self._lagging = None
+        self._publish()
+        self.request_update()
+
+    def _on_node(self, node_id: int) -> None:
+        """A node became ready, was lost, could not be connected to, or has room again."""
+        if node_id in self.snapshot.brokers and self._brokers.state(node_id) is NodeState.BACKOFF:
+            # Its partitions may be led by others soon.
+            self.request_update()
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    def _look_up_unknown(self, name: str) -> None:
+        if not self.snapshot.partition_count(name):
+            self._lookups.want(name)
+
+    def _forget(self, names: Sequence[str]) -> None:
+        if names and not self._topics.everything:
+            self._state.forget(names)
+            self._publish()
+
+    # --- the snapshot ------------------------------------------------------------------------------------------------
+
+    def _publish(self) -> None:
+        """Make the state's snapshot the one that everybody sees."""
+        snapshot, former = self._state.snapshot, self.snapshot
+        if snapshot is former:
+            return
+        self.snapshot = snapshot
+        if snapshot.brokers is not former.brokers:
+            self._brokers.set_nodes(snapshot.brokers)
+        newer, self._newer = self._newer, Waiter()
+        newer.set_result(snapshot)
+        for listener in tuple(self._listeners):
+            # Not the snapshot above: a listener before may have led to a newer one.
+            listener(self.snapshot)
+
+    # --- texts -------------------------------------------------------------------------------------------------------
+
+    def _reasons(self) -> str:
+        return f" ({describe(self._errors, self.snapshot.brokers)})" if self._errors else ""
+
+    def _bootstrap_failed(self, errors: Mapping[int, KafkaError]) -> KafkaError:
+        text = f"no bootstrap server could be used: {describe(errors, self._state.bootstrap_brokers)}"
+        final = _final_error(errors)
+        return KafkaConnectionError(text) if final is None else type(final)(text)
+
+
+def _final_error(errors: Mapping[int, KafkaError]) -> KafkaError | None:
+    """The error, if all are of one kind and trying again cannot help."""
+    kinds = {type(error) for error in errors.values()}
+    first = next(iter(errors.values()), None)
+    return first if len(kinds) == 1 and first is not None and not first.retriable else None

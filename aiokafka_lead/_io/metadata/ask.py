@@ -1,0 +1,99 @@
+"""Asks one broker after the other for metadata, until one has answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import random
+
+import anyio
+
+from ..._core.metadata.reachability import NodeState
+from ..._core.metadata.state import Broker
+from ..._wire.messages.metadata import MetadataRequest, MetadataResponse
+from ...errors import KafkaError, RequestTimedOutError
+from ..connection.brokers import Brokers
+from ..connection.connection import Lane
+from ..loop import Signal
+
+HEDGE_AFTER_S = 0.5
+"""A broker that has not answered by then is not waited for alone: the next one is asked as well."""
+
+_PREFERENCE = {NodeState.READY: 0, NodeState.CONNECTING: 1, NodeState.CONNECTABLE: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The first answer, who gave it and in which version."""
+
+    node_id: int
+    version: int
+    response: MetadataResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What asking around has brought."""
+
+    answer: Answer | None
+    """None if no broker that was asked has answered."""
+    errors: Mapping[int, KafkaError]
+    """Why brokers did not answer, by node id."""
+
+
+def candidates(brokers: Brokers, nodes: Sequence[int], avoid: int | None) -> list[int]:
+    """The nodes that can be asked now, the best first: connected ones, and those with little to do.
+
+    ``avoid`` comes last: its view of the cluster is known to lag.
+    """
+    states = {node_id: brokers.state(node_id) for node_id in nodes}
+    least_loaded = brokers.least_loaded()
+    return sorted(
+        (node_id for node_id in nodes if states[node_id] is not NodeState.BACKOFF),
+        key=lambda node_id: (node_id == avoid, _PREFERENCE[states[node_id]], node_id != least_loaded, random()),
+    )
+
+
+async def ask(brokers: Brokers, nodes: Sequence[int], request: MetadataRequest, timeout_s: float) -> Outcome:
+    """The first answer of any of these nodes, asked in this order: the next as soon as one has failed or is slow."""
+    deadline = time.monotonic() + timeout_s
+    answers: list[Answer] = []
+    errors: dict[int, KafkaError] = {}
+    progress = Signal()
+
+    async def attempt(node_id: int) -> None:
+        try:
+            left_ms = (deadline - time.monotonic()) * 1000
+            connection = await brokers.get(node_id, Lane.CONTROL, timeout_ms=left_ms)
+            version = connection.versions.version_for(MetadataRequest)
+            left_ms = (deadline - time.monotonic()) * 1000
+            response = await connection.request(request, timeout_ms=left_ms, version=version)
+            answers.append(Answer(node_id, version, response))
+        except KafkaError as error:
+            errors[node_id] = error
+        progress.set()
+
+    async with anyio.create_task_group() as attempts:
+        asked = 0
+        while not answers and len(errors) < len(nodes):
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                break
+            if asked < len(nodes):
+                attempts.start_soon(attempt, nodes[asked])
+                asked += 1
+            await progress.wait(min(HEDGE_AFTER_S, left_s) if asked < len(nodes) else left_s)
+        attempts.cancel_scope.cancel()
+    late = {node_id: RequestTimedOutError("no answer in time") for node_id in nodes if node_id not in errors}
+    return Outcome(answers[0] if answers else None, {**errors, **late})
+
+
+def describe(errors: Mapping[int, KafkaError], nodes: Mapping[int, Broker]) -> str:
+    """The brokers that were asked, each with its own reason: for the texts of errors."""
+    reasons = []
+    for node_id, error in errors.items():
+        node = nodes.get(node_id)
+        where = f"node {node_id}" if node is None else f"{node.host}:{node.port}"
+        reasons.append(f"{where}: {error.message}")
+    return "; ".join(reasons)

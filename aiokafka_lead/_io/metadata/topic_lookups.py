@@ -1,0 +1,86 @@
+"""Calls that wait for a topic to become known."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from ..._core.metadata.state import ClusterSnapshot, TopicMetadata
+from ..._core.metadata.topics import TopicsInUse
+from ...errors import KafkaError, RequestTimedOutError, error_for_code
+from ..loop import Waiter
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+
+
+class TopicLookups:
+    """Has unknown topics looked up, and tells everybody who waits for one what the cluster has said about it.
+
+    However many calls wait for a topic, they share its lookups, whose pace `TopicsInUse` decides.
+    """
+
+    def __init__(self, topics: TopicsInUse, wake: Callable[[], None]) -> None:
+        self._topics = topics
+        self._wake = wake
+        """Tells the task that refreshes that there is something to look up."""
+        self._waiters: dict[str, Waiter[TopicMetadata]] = {}
+
+    def want(self, name: str) -> None:
+        """Have an unknown topic looked up; nobody waits."""
+        self._topics.look_up(name, time.monotonic())
+        self._wake()
+
+    async def wait(self, name: str, timeout_ms: float, explain: Callable[[str, int], KafkaError]) -> TopicMetadata:
+        """The topic as soon as it is known, or the cluster's final word about it.
+
+        ``explain`` makes the error after the timeout from the name and the number of lookups in vain.
+        """
+        waiter = self._waiters.get(name)
+        if waiter is None:
+            waiter = self._waiters[name] = Waiter()
+        self._topics.wait(name, time.monotonic())
+        self._wake()
+        lookups = self._topics.lookups(name)
+        try:
+            return await waiter.wait(timeout_ms / 1000)
+        except TimeoutError:
+            raise explain(name, self._topics.lookups(name) - lookups) from None
+        finally:
+            if self._topics.leave(name) == 0 and self._waiters.get(name) is waiter:
+                del self._waiters[name]
+
+    def settle(self, names: Iterable[str], snapshot: ClusterSnapshot, now: float) -> None:
+        """An answer about these topics has been taken in."""
+        for name in names:
+            entry = snapshot.topics.get(name)
+            if entry is not None and entry.partitions:
+                self._topics.found(name)
+                if name in self._waiters:
+                    self._waiters.pop(name).set_result(entry)
+            elif entry is not None and entry.error_code and not error_for_code(entry.error_code).retriable:
+                self._topics.found(name)
+                if name in self._waiters:
+                    self._waiters.pop(name).set_error(topic_error(name, entry.error_code))
+            elif name in self._topics:
+                self._topics.missed(name, now)
+
+    def fail(self, error: KafkaError) -> None:
+        """Raise this from every call that waits."""
+        waiters, self._waiters = self._waiters, {}
+        for waiter in waiters.values():
+            waiter.set_error(error)
+
+
+def topic_error(name: str, code: int, more: str = "") -> KafkaError:
+    """The error for what the cluster said about a topic."""
+    kind = error_for_code(code)
+    return kind(f"topic {name!r}: {kind().message}{more}")
+
+
+def not_known(name: str, lookups: int, snapshot: ClusterSnapshot, timeout_ms: float, unreachable: str) -> KafkaError:
+    """Why a topic is not known after a timeout: nobody answered, or the cluster does not know it."""
+    entry = snapshot.topics.get(name)
+    if unreachable or (entry is None and lookups == 0):
+        return RequestTimedOutError(f"no metadata of topic {name!r} within {timeout_ms:g} ms{unreachable}")
+    code = entry.error_code if entry is not None and entry.error_code else UNKNOWN_TOPIC_OR_PARTITION
+    return topic_error(name, code, f" (asked {lookups} times within {timeout_ms:g} ms)")

@@ -1,0 +1,1 @@
+"""The tasks that take records in and send them."""

@@ -1,0 +1,58 @@
+"""The line of tasks that wait until a connection has room for their request."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections import deque
+from collections.abc import Callable
+
+from ...errors import KafkaError
+from ..loop import Waiter
+
+__all__ = ["RoomQueue"]
+
+
+class RoomQueue:
+    """First come, first served; whoever gives up hands its turn on.
+
+    Invariant: once there is room, one task has been let in, and it calls `admit` when it is done with its turn.
+    """
+
+    def __init__(self, has_room: Callable[[], bool]) -> None:
+        self._has_room = has_room
+        self._waiting: deque[Waiter[None]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    async def wait(self, deadline: float) -> None:
+        """Returns when there is room and it is this task's turn.
+
+        Raises TimeoutError at the deadline (monotonic seconds), or what `reject` was given.
+        """
+        turn: Waiter[None] = Waiter()
+        self._waiting.append(turn)
+        while True:
+            try:
+                await turn.wait(deadline - time.monotonic())
+            except BaseException:
+                if turn in self._waiting:
+                    self._waiting.remove(turn)
+                self.admit()
+                raise
+            if self._has_room():
+                return
+            # A request that does not stand in line took the room: wait again, at the head.
+            turn = Waiter()
+            self._waiting.appendleft(turn)
+
+    def admit(self) -> None:
+        """Lets the next task in, if there is room."""
+        if self._waiting and self._has_room():
+            self._waiting.popleft().set_result(None)
+
+    def reject(self, error: KafkaError) -> None:
+        """Sends everyone home."""
+        while self._waiting:
+            self._waiting.popleft().set_error(copy.copy(error))

@@ -1,0 +1,367 @@
+"""The task that moves batches from the accumulator to the brokers.
+
+It never polls: records that are ready, a connection that has room, new metadata, an answer, and the deadline of
+something that lingers, backs off or expires wake it. Answers are taken in where they arrive, in the connection's
+callback.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import anyio.lowlevel
+
+from ..._core.backoff import Backoff
+from ..._core.metadata.state import ClusterSnapshot
+from ..._core.producer.accumulator import Accumulator
+from ..._core.producer.append import ProducerBatch
+from ..._core.producer.buffer_memory import MemoryClaim
+from ..._core.producer.delivery import BatchOutcome, Delivery
+from ..._core.producer.held import HeldRecords
+from ..._core.producer.idempotence import IdempotentSequencing
+from ..._core.producer.metrics import ProducerMetrics
+from ..._core.producer.produce import SentBatches, produce_request, produce_version, read_answers, read_hints
+from ..._core.producer.resolver import BatchResolver
+from ..._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ..._wire.messages.produce import ProduceResponse
+from ...config import ProducerConfig
+from ...errors import (
+    BufferFull,
+    KafkaError,
+    WrongEventLoopError,
+    error_for_code,
+)
+from ...types import Header
+from ..connection.brokers import Brokers, Connection, Lane, NodeState
+from ..loop import Signal, Waiter, loop_token
+from ..metadata.actor import MetadataActor
+
+__all__ = ["Sender"]
+
+_log = logging.getLogger("aiokafka_lead.producer")
+
+_INT32_MAX = 2**31 - 1
+_REQUESTS_AT_A_TIME = 16
+"""Requests to one broker in one go, where no answers hold them back (acks=0)."""
+
+AskAny = Callable[[InitProducerIdRequest], Awaitable[InitProducerIdResponse]]
+
+
+class Spawn(Protocol):
+    """Runs a task until the client stops; an error that escapes it is fatal for the client."""
+
+    def __call__(self, fn: Callable[..., Awaitable[object]], *args: Any, name: str) -> None: ...
+
+
+class Sender:
+    """Owns the accumulator, and sends what is ready in it."""
+
+    def __init__(
+        self, config: ProducerConfig, brokers: Brokers, metadata: MetadataActor, ask_any: AskAny, spawn: Spawn
+    ) -> None:
+        """``ask_any`` sends a request to whichever broker has the least to do, ``spawn`` runs a supervised task."""
+        self.accumulator = Accumulator(config, self._park, self._notify)
+        self._held = HeldRecords(self.accumulator, self._park)
+        self._resolver = BatchResolver(self.accumulator, config.retries, self._explain)
+        self._config = config
+        self._brokers = brokers
+        self._metadata = metadata
+        self._ask_any = ask_any
+        self._spawn = spawn
+        self._wake = Signal()
+        self._identity_wanted = Signal()
+        """Wakes the task that gets producer ids."""
+        self._loop: object | None = None
+        self._working = False
+        """While it works it sees what comes up, and need not be woken."""
+        self._hinted: list[tuple[str, int]] | None = None
+        """The partitions whose hints are being merged, while they are."""
+        self._blocked: set[Waiter[None]] = set()
+        """Sends that wait for memory."""
+
+    # --- its life -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._loop = loop_token()
+        self._brokers.add_listener(self._on_node)
+        self._metadata.add_listener(self._on_snapshot)
+        self.accumulator.on_snapshot(self._metadata.snapshot, time.monotonic())
+        self._spawn(self._run, name="kafka producer")
+        if self.accumulator.identity is not None:
+            self._spawn(self._keep_identity, self.accumulator.identity, name="kafka producer id")
+
+    async def _run(self) -> None:
+        """Send until cancelled."""
+        while True:
+            more = self._work()
+            if more:
+                await anyio.lowlevel.checkpoint()
+                continue
+            due = self.accumulator.next_at()
+            await self._wake.wait(None if due is None else max(0.0, due - time.monotonic()))
+
+    def abort(self, make_error: Callable[[str], KafkaError]) -> None:
+        """Give up every record that is pending; ``make_error`` takes a text that says what became of it."""
+        self._resolver.abort(make_error, time.monotonic())
+        self._held.drop_all(make_error)
+        blocked, self._blocked = self._blocked, set()
+        for waiter in blocked:
+            waiter.set_error(make_error("not taken"))
+
+    def metrics(self) -> ProducerMetrics:
+        """The counts of this moment."""
+        accumulator = self.accumulator
+        return accumulator.counters.snapshot(
+            sequence_restarts=accumulator.identity.restarts if accumulator.identity is not None else 0,
+            buffer_used_bytes=accumulator.memory.used,
+            batches_pending=accumulator.pending,
+            metadata=self._metadata.metrics(),
+        )
+
+    # --- what callers wait for ----------------------------------------------------------------------------------------
+
+    async def reserve(self, size: int, timeout_s: float) -> MemoryClaim:
+        """Memory for a record, to be released by the caller. Raises `BufferFull` when it takes too long."""
+        waiter: Waiter[None] = Waiter()
+        claim = self.accumulator.claim(size, lambda: waiter.set_result(None), time.monotonic())
+        self._blocked.add(waiter)
+        try:
+            await waiter.wait(timeout_s)
+        except TimeoutError:
+            self.accumulator.memory.release(claim)
+            raise BufferFull(
+                f"no room for {size} bytes within max_block_ms ({self._config.max_block_ms:g}): "
+                f"buffer_memory ({self._config.buffer_memory}) is full of records that are not acknowledged"
+            ) from None
+        except BaseException:
+            self.accumulator.memory.release(claim)
+            raise
+        finally:
+            self._blocked.discard(waiter)
+        return claim
+
+    def hold(
+        self,
+        topic: str,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        partition: int,
+        headers: Sequence[Header],
+    ) -> Delivery | None:
+        """Take a record of a topic that is not known yet, and look the topic up; None when memory is short."""
+        first = topic not in self._held
+        delivery = self._held.hold(topic, timestamp_ms, key, value, partition, headers)
+        if first and delivery is not None:
+            self._spawn(self._look_up, topic, name="kafka producer topic")
+        return delivery
+
+    async def _look_up(self, topic: str) -> None:
+        try:
+            await self._metadata.topic(topic, self._config.max_block_ms)
+        except KafkaError as error:
+            failure = error
+            self._held.drop(topic, lambda fate: type(failure)(f"{failure.message}; the records were {fate}"))
+
+    async def flush(self, timeout_s: float | None) -> None:
+        """Until every record that is pending now is acknowledged or failed. Raises TimeoutError."""
+        waiter: Waiter[None] = Waiter()
+        ticket = self.accumulator.start_flush(lambda: waiter.set_result(None), time.monotonic())
+        if ticket is None:
+            return
+        try:
+            await waiter.wait(timeout_s)
+        finally:
+            self.accumulator.end_flush(ticket)
+
+    async def _park(self, outcome: BatchOutcome) -> None:
+        if loop_token() is not self._loop:
+            raise WrongEventLoopError
+        if outcome.waiter is None:
+            outcome.waiter = Waiter()
+        await outcome.waiter.wait()
+
+    # --- what wakes it ------------------------------------------------------------------------------------------------
+
+    def _notify(self) -> None:
+        if not self._working:
+            self._wake.set()
+
+    def _on_node(self, node_id: int) -> None:
+        if node_id in self.accumulator.schedule.ready:
+            self._notify()
+
+    def _on_snapshot(self, snapshot: ClusterSnapshot) -> None:
+        if self._hinted is None:
+            now = time.monotonic()
+            self.accumulator.on_snapshot(snapshot, now)
+            self._held.release(now)
+            if self.accumulator.schedule.ready:
+                self._notify()  # a leader that stays may be known again, or at another address
+        else:
+            self.accumulator.on_hints(snapshot, self._hinted, time.monotonic())
+
+    # --- sending ------------------------------------------------------------------------------------------------------
+
+    def _work(self) -> bool:
+        """Do all there is to do now; whether more is left."""
+        accumulator = self.accumulator
+        now = time.monotonic()
+        self._working = True
+        try:
+            accumulator.unseen_bytes = 0
+            accumulator.schedule.poll(now)
+            self._resolver.expire(now)
+            more = False
+            for node_id in list(accumulator.schedule.ready):
+                more = self._serve(node_id, now) or more
+            if accumulator.schedule.leaderless:
+                self._look_for_leaders()
+            if accumulator.pending and accumulator.identity is not None and accumulator.identity.producer_id < 0:
+                self._identity_wanted.set()
+            return more
+        finally:
+            self._working = False
+
+    def _serve(self, node_id: int, now: float) -> bool:
+        accumulator = self.accumulator
+        connection = self._brokers.ready(node_id, Lane.DATA)
+        if connection is None:
+            self._not_connected(node_id, now)
+            return False
+        for _ in range(_REQUESTS_AT_A_TIME):
+            if not connection.can_send():
+                accumulator.nodes.blocked(node_id, now)
+                return False
+            batches = accumulator.drain(node_id, now)
+            if not batches:
+                return False
+            self._submit(connection, batches, now)
+        return node_id in accumulator.schedule.ready
+
+    def _not_connected(self, node_id: int, now: float) -> None:
+        self.accumulator.nodes.blocked(node_id, now)
+        error = self._brokers.last_error(node_id)
+        if error is not None and not error.retriable:
+            # Wrong credentials, say: that does not pass by waiting.
+            self._resolver.fail_ready(node_id, error, now)
+        if self._brokers.state(node_id) is NodeState.BACKOFF:
+            self._metadata.request_update()
+
+    def _look_for_leaders(self) -> None:
+        for name in {queue.topic.name for queue in self.accumulator.schedule.leaderless}:
+            self._metadata.use_topic(name)
+        self._metadata.request_update()
+
+    def _submit(self, connection: Connection, batches: list[ProducerBatch], now: float) -> None:
+        config = self._config
+        node_id = connection.node_id
+        try:
+            version = produce_version(connection.versions, batches, config.compression_type)
+            timeout_ms = min(round(config.request_timeout_ms), _INT32_MAX)
+            request, topic_ids, size = produce_request(batches, version, config.acks, timeout_ms)
+            sent = SentBatches(node_id, connection.label, version, batches, topic_ids)
+            self.accumulator.counters.bytes_sent += size
+            for name in topic_ids:
+                self._metadata.use_topic(name)
+            connection.submit(request, partial(self._on_done, sent), version=version, expect_response=config.acks != 0)
+        except KafkaError as error:
+            for batch in batches:
+                self._resolver.not_sent(batch, node_id, error, now)
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def _on_done(self, sent: SentBatches, response: ProduceResponse | None, error: KafkaError | None) -> None:
+        now = time.monotonic()
+        if error is not None:
+            for batch in sent.batches:
+                self._resolver.refused(batch, sent.node_id, error, now)
+            self._metadata.request_update()
+        elif response is None:  # acks=0
+            for batch in sent.batches:
+                self._resolver.acknowledged(batch, sent.node_id, -1, -1, now)
+        else:
+            self._on_response(sent, response, now)
+        self._notify()
+
+    def _on_response(self, sent: SentBatches, response: ProduceResponse, now: float) -> None:
+        answers = read_answers(sent, response)
+        stale = False
+        for answer in answers:
+            if answer.error is not None and answer.error.refreshes_metadata:
+                stale = True
+        if stale:
+            self._take_hints(sent, response)
+        for answer in answers:
+            if answer.error is None:
+                self._resolver.acknowledged(
+                    answer.batch, sent.node_id, answer.base_offset, answer.log_append_time_ms, now
+                )
+            else:
+                self._resolver.refused(
+                    answer.batch,
+                    sent.node_id,
+                    answer.error,
+                    now,
+                    log_start_offset=answer.log_start_offset,
+                    tells_leaders=sent.tells_leaders,
+                    record_errors=answer.record_errors,
+                )
+
+    def _take_hints(self, sent: SentBatches, response: ProduceResponse) -> None:
+        hints = read_hints(sent, response)
+        if not hints:
+            self._metadata.request_update()
+            return
+        self._hinted = [(hint.topic, hint.partition) for hint in hints]
+        try:
+            self._metadata.offer_hints(hints)
+        finally:
+            self._hinted = None
+
+    def _explain(self, node_id: int) -> str:
+        """What keeps batches from a node, for the message of one that expires."""
+        error = self._brokers.last_error(node_id)
+        return f"broker {node_id} cannot be reached: {error}" if error is not None else ""
+
+    # --- the producer id ----------------------------------------------------------------------------------------------
+
+    async def _keep_identity(self, identity: IdempotentSequencing) -> None:
+        """Get a producer id at the start and whenever another one is needed, until cancelled."""
+        backoff = Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
+        failures = 0
+        while True:
+            if identity.producer_id >= 0:
+                failures = 0
+                await self._identity_wanted.wait()
+                continue
+            error = await self._get_producer_id()
+            if error is None:
+                continue
+            failures += 1
+            if not error.retriable:
+                self._resolver.abort(partial(_no_producer_id, error), time.monotonic())
+                await self._identity_wanted.wait()
+            await anyio.sleep(backoff.delay_s(failures))
+
+    async def _get_producer_id(self) -> KafkaError | None:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_INT32_MAX)
+        try:
+            response = await self._ask_any(request)
+        except KafkaError as error:
+            return error
+        if response.error_code:
+            kind = error_for_code(response.error_code)
+            _log.log(logging.DEBUG if kind.retriable else logging.WARNING, "no producer id: %s", kind().message)
+            return kind(f"InitProducerId: {kind().message}")
+        self.accumulator.on_producer_id(response.producer_id, response.producer_epoch, time.monotonic())
+        return None
+
+
+def _no_producer_id(error: KafkaError, fate: str) -> KafkaError:
+    return type(error)(f"no producer id could be had, so the records were {fate}: {error.message}")

@@ -1,1 +1,1 @@
-"""The cluster as it is known: snapshots merged by epoch, when to refresh, when to begin anew from the bootstrap list."""
+"""The cluster as it is known: snapshots merged by epoch, when to refresh, when to bootstrap anew."""

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from ssl import SSLContext
 
+from ... import __version__
 from ..._core.connection.sasl import Credentials, new_mechanism
 from ..._wire import ApiVersions
 from ..._wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -22,7 +23,6 @@ from ...errors import (
     UnsupportedVersionError,
     raise_for_code,
 )
-from ... import __version__
 from .connection import Connection
 
 __all__ = ["Security", "shake_hands"]

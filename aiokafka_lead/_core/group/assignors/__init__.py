@@ -1,0 +1,48 @@
+"""Client-side assignment of partitions: the leader of a classic group runs one of these for all members."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ....errors import ConfigError
+from .consumer_protocol import (
+    LATEST_VERSION,
+    PROTOCOL_TYPE,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from .range import RangeAssignor
+from .roundrobin import RoundRobinAssignor
+from .types import NO_GENERATION, Assignment, GroupAssignor, MemberSubscription, TopicPartitions
+
+__all__ = [
+    "ASSIGNORS",
+    "LATEST_VERSION",
+    "NO_GENERATION",
+    "PROTOCOL_TYPE",
+    "Assignment",
+    "GroupAssignor",
+    "MemberSubscription",
+    "TopicPartitions",
+    "builtin",
+    "decode_assignment",
+    "decode_subscription",
+    "encode_assignment",
+    "encode_subscription",
+]
+
+ASSIGNORS: Mapping[str, GroupAssignor] = MappingProxyType(
+    {assignor.name: assignor for assignor in (RangeAssignor(), RoundRobinAssignor())}
+)
+"""The built-in assignors by the names that ``partition_assignment_strategy`` takes."""
+
+
+def builtin(name: str) -> GroupAssignor:
+    """The assignor of that name. Raises `ConfigError`."""
+    assignor = ASSIGNORS.get(name)
+    if assignor is None:
+        raise ConfigError(f"partition_assignment_strategy must be one of {', '.join(ASSIGNORS)}, not {name!r}")
+    return assignor

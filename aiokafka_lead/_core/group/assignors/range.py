@@ -1,0 +1,113 @@
+"""Range assignment: each topic's partitions in runs, the first members get one more (Java: ``RangeAssignor``).
+
+Topics with as many partitions and the same members are co-partitioned: partition n of each goes to the same member.
+Where members and replicas tell their racks and not every rack has every partition, a member first gets partitions with
+a replica in its rack, as far as the sizes of the runs and the co-partitioning allow (KIP-881).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+
+from ....types import TopicPartition
+from .racks import racks_matter
+from .types import Assignment, MemberSubscription, TopicPartitions, member_order
+
+
+class RangeAssignor:
+    """Consecutive partitions of each topic, to the members in order."""
+
+    name = "range"
+    cooperative = False
+
+    def user_data(self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes | None:
+        return None
+
+    def assign(self, members: Sequence[MemberSubscription], topics: TopicPartitions) -> Assignment:
+        result: Assignment = {member.member_id: [] for member in members}
+        subscribers: dict[str, list[MemberSubscription]] = {}
+        for member in sorted(members, key=member_order):
+            for topic in dict.fromkeys(member.topics):
+                if topics.counts.get(topic):
+                    subscribers.setdefault(topic, []).append(member)
+        ranges = [_TopicRange(topic, topics, subscribers[topic], result) for topic in sorted(subscribers)]
+        if any(each.racks_matter for each in ranges):
+            _assign_within_racks(ranges)
+        for each in ranges:
+            each.assign()
+        for partitions in result.values():
+            partitions.sort()
+        return result
+
+
+class _TopicRange:
+    """One topic: what is left of it, and how much each subscriber may still get."""
+
+    def __init__(
+        self, topic: str, topics: TopicPartitions, subscribers: Sequence[MemberSubscription], result: Assignment
+    ) -> None:
+        count = topics.counts[topic]
+        self.count = count
+        self.racks: Mapping[str, str | None] = {member.member_id: member.rack for member in subscribers}
+        """The subscribers in order, with their racks."""
+        self.racks_matter = racks_matter(self.racks.values(), topics, (topic,))
+        self._topic = topic
+        self._topics = topics
+        self._result = result
+        self._unassigned = dict.fromkeys(range(count))
+        """In order; a dict, because partitions leave it from anywhere."""
+        self._given = dict.fromkeys(self.racks, 0)
+        self._quota, self._extras = divmod(count, len(subscribers))
+
+    def room(self, member_id: str) -> int:
+        return self._quota + (self._extras > 0) - self._given[member_id]
+
+    def in_rack(self, member_id: str, partition: int) -> bool:
+        """Whether a replica is in the member's rack. A member without one is at home everywhere."""
+        rack = self.racks[member_id]
+        return rack is None or rack in self._topics.partition_racks(self._topic, partition)
+
+    def give(self, member_id: str, partitions: Sequence[int]) -> None:
+        self._result[member_id].extend(TopicPartition(self._topic, partition) for partition in partitions)
+        self._given[member_id] += len(partitions)
+        if self._given[member_id] > self._quota:
+            self._extras -= 1
+        for partition in partitions:
+            del self._unassigned[partition]
+
+    def assign(self, may_have: Callable[[str, int], bool] | None = None) -> None:
+        """Fills up the subscribers in order, with all of the partitions or those that each may have."""
+        for member_id in self.racks:
+            room = self.room(member_id)
+            if room <= 0 or not self._unassigned:
+                continue
+            open_to_it = (
+                partition for partition in self._unassigned if may_have is None or may_have(member_id, partition)
+            )
+            self.give(member_id, list(islice(open_to_it, room)))
+
+
+def _assign_within_racks(ranges: Sequence[_TopicRange]) -> None:
+    groups: dict[tuple[tuple[tuple[str, str | None], ...], int], list[_TopicRange]] = {}
+    for each in ranges:
+        if any(each.racks.values()):
+            groups.setdefault((tuple(each.racks.items()), each.count), []).append(each)
+    for group in groups.values():
+        if len(group) > 1:
+            _assign_together(group)
+        elif group[0].racks_matter:
+            group[0].assign(group[0].in_rack)
+
+
+def _assign_together(group: Sequence[_TopicRange]) -> None:
+    """Partition n of every topic to one member that has a replica of each in its rack, if there is one with room."""
+    takers = list(group[0].racks)
+    for partition in range(group[0].count):
+        for member_id in takers:
+            if all(each.room(member_id) > 0 and each.in_rack(member_id, partition) for each in group):
+                for each in group:
+                    each.give(member_id, (partition,))
+                if all(each.room(member_id) <= 0 for each in group):
+                    takers.remove(member_id)
+                break

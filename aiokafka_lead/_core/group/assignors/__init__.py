@@ -16,6 +16,7 @@ from .consumer_protocol import (
 )
 from .range import RangeAssignor
 from .roundrobin import RoundRobinAssignor
+from .sticky import CooperativeStickyAssignor, StickyAssignor
 from .types import NO_GENERATION, Assignment, GroupAssignor, MemberSubscription, TopicPartitions
 
 __all__ = [
@@ -34,9 +35,14 @@ __all__ = [
     "encode_subscription",
 ]
 
-ASSIGNORS: Mapping[str, GroupAssignor] = MappingProxyType(
-    {assignor.name: assignor for assignor in (RangeAssignor(), RoundRobinAssignor())}
+_BUILT_IN: tuple[GroupAssignor, ...] = (
+    RangeAssignor(),
+    RoundRobinAssignor(),
+    StickyAssignor(),
+    CooperativeStickyAssignor(),
 )
+
+ASSIGNORS: Mapping[str, GroupAssignor] = MappingProxyType({assignor.name: assignor for assignor in _BUILT_IN})
 """The built-in assignors by the names that ``partition_assignment_strategy`` takes."""
 
 

@@ -1,0 +1,204 @@
+"""Even and sticky: who keeps what, who gets what is free, and what moves.
+
+Members are numbers here, in their order. The steps: everyone keeps what is theirs; free partitions go to the least
+loaded who want them; then, as long as that evens out the loads, a partition moves along a chain of members, each of
+which passes one on. The load-balancing optimum of such a "semi-matching" is reached when no chain leads from a member
+to one with two partitions fewer; as the least loaded member is served first, whom no chain reaches is never reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from heapq import heapify, heapreplace
+from itertools import groupby, pairwise
+
+from ....types import TopicPartition
+from .claims import Claims
+from .racks import racks_matter
+from .types import Assignment, MemberSubscription, TopicPartitions, member_order
+
+
+class Balance:
+    """One assignment in the making.
+
+    Invariant: ``_loads[m]`` is the number of partitions in ``_held[m]``, whose topics have at least one.
+    """
+
+    def __init__(self, members: Sequence[MemberSubscription], topics: TopicPartitions, claims: Claims) -> None:
+        self._members = sorted(members, key=member_order)
+        self._topics = topics
+        self._claims = claims
+        wanted = [frozenset(member.topics) & topics.counts.keys() for member in self._members]
+        self._wanted = wanted
+        self._numbers = {member.member_id: number for number, member in enumerate(self._members)}
+        self._loads = [0] * len(self._members)
+        self._held: list[dict[str, list[int]]] = [{} for _ in self._members]
+        """Each member's partitions by topic; those that it owned before come first."""
+        self._kept: list[dict[str, int]] = [{} for _ in self._members]
+        """How many of these it owned before."""
+        names = frozenset[str]().union(*wanted)
+        self._has_racks = racks_matter((member.rack for member in self._members), topics, names)
+        self._subscribers: dict[str, tuple[int, ...]] = {
+            topic: tuple(number for number, theirs in enumerate(wanted) if topic in theirs) for topic in names
+        }
+
+    def assignment(self) -> Assignment:
+        free = self._keep_owned()
+        if self._has_racks:
+            free = self._give_within_racks(free)
+            free = self._give_back(free)
+        self._give_to_least_loaded(free)
+        self._even_out()
+        return {
+            member.member_id: [
+                TopicPartition(topic, partition) for topic in sorted(held) for partition in sorted(held[topic])
+            ]
+            for member, held in zip(self._members, self._held, strict=True)
+        }
+
+    # --- what is kept and what is free -------------------------------------------------------------------------------
+
+    def _keep_owned(self) -> list[TopicPartition]:
+        """Leaves members what they own, if it is in their rack, and returns the rest: the least wanted topics first."""
+        free: list[TopicPartition] = []
+        owners = self._claims.owners
+        for topic in sorted(self._subscribers, key=lambda name: (len(self._subscribers[name]), name)):
+            for index in range(self._topics.counts[topic]):
+                partition = TopicPartition(topic, index)
+                owner = self._numbers[owners[partition]] if partition in owners else None
+                if owner is not None and topic in self._wanted[owner] and self._is_near(owner, partition):
+                    self._give(owner, partition)
+                    self._kept[owner][topic] = self._kept[owner].get(topic, 0) + 1
+                else:
+                    free.append(partition)
+        return free
+
+    def _give(self, member: int, partition: TopicPartition) -> None:
+        self._held[member].setdefault(partition.topic, []).append(partition.partition)
+        self._loads[member] += 1
+
+    def _give_to_least_loaded(self, free: Iterable[TopicPartition]) -> None:
+        for topic, partitions in groupby(free, key=lambda partition: partition.topic):
+            heap = [(self._loads[member], member) for member in self._subscribers[topic]]
+            heapify(heap)
+            for partition in partitions:
+                member = heap[0][1]
+                self._give(member, partition)
+                heapreplace(heap, (self._loads[member], member))
+
+    # --- racks (KIP-881) ---------------------------------------------------------------------------------------------
+
+    def _is_near(self, member: int, partition: TopicPartition) -> bool:
+        rack = self._members[member].rack
+        return not self._has_racks or not rack or rack in self._topics.partition_racks(*partition)
+
+    def _give_within_racks(self, free: list[TopicPartition]) -> list[TopicPartition]:
+        """Gives partitions to members in their racks, as far as equal shares go; returns those that are left.
+
+        Partitions that fewest members are near to choose first.
+        """
+        by_rack: dict[str, list[int]] = {}
+        for number, member in enumerate(self._members):
+            if member.rack:
+                by_rack.setdefault(member.rack, []).append(number)
+        near = {
+            partition: [
+                member
+                for rack in sorted(self._topics.partition_racks(*partition))
+                for member in by_rack.get(rack, ())
+                if partition.topic in self._wanted[member]
+            ]
+            for partition in free
+        }
+        share, extras = divmod(sum(self._topics.counts[topic] for topic in self._subscribers), len(self._members))
+        extras -= sum(load > share for load in self._loads)
+        left: list[TopicPartition] = []
+        for partition in sorted(free, key=lambda partition: len(near[partition])):
+            nearest = min(near[partition], key=lambda member: (self._loads[member], member), default=None)
+            if nearest is None or self._loads[nearest] >= share + (extras > 0):
+                left.append(partition)
+                continue
+            extras -= self._loads[nearest] == share
+            self._give(nearest, partition)
+        return left
+
+    def _give_back(self, free: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """What is near to nobody with room stays where it was: it would gain nothing elsewhere."""
+        left: list[TopicPartition] = []
+        for partition in free:
+            owner = self._claims.owners.get(partition)
+            if owner is not None and partition.topic in self._wanted[self._numbers[owner]]:
+                self._give(self._numbers[owner], partition)
+            else:
+                left.append(partition)
+        return left
+
+    # --- moves -------------------------------------------------------------------------------------------------------
+
+    def _even_out(self) -> None:
+        open_members = [number for number, topics in enumerate(self._wanted) if topics]
+        while open_members:
+            # The most loaded first; the order among equals is the members'.
+            open_members.sort(key=lambda member: (-self._loads[member], member))
+            least = open_members[-1]
+            if self._loads[open_members[0]] <= self._loads[least] + 1:
+                return
+            chain, reached = self._find_chain(least, open_members)
+            for giver, taker in pairwise(chain):
+                self._move(giver, taker)
+            if not chain:
+                open_members = [member for member in open_members if member not in reached]
+
+    def _find_chain(self, least: int, candidates: Sequence[int]) -> tuple[list[int], Iterable[int]]:
+        """The shortest chain to ``least`` from one with two partitions more; without one, all who were looked at."""
+        successor = {least: least}
+        frontier = [least]
+        enough = self._loads[least] + 2
+        while frontier:
+            reached: list[int] = []
+            for taker in frontier:
+                wanted = self._wanted[taker]
+                for giver in candidates:
+                    if giver in successor or wanted.isdisjoint(self._held[giver]):
+                        continue
+                    successor[giver] = taker
+                    if self._loads[giver] >= enough:
+                        chain = [giver]
+                        while chain[-1] != least:
+                            chain.append(successor[chain[-1]])
+                        return chain, ()
+                    reached.append(giver)
+            frontier = reached
+        return [], successor
+
+    def _move(self, giver: int, taker: int) -> None:
+        topic, place = self._best_to_move(giver, taker)
+        held = self._held[giver][topic]
+        kept = self._kept[giver].get(topic, 0)
+        index = held.pop(place)
+        if place < kept:
+            self._kept[giver][topic] = kept - 1
+        if not held:
+            del self._held[giver][topic]
+        self._loads[giver] -= 1
+        self._give(taker, TopicPartition(topic, index))
+
+    def _best_to_move(self, giver: int, taker: int) -> tuple[str, int]:
+        """A topic and the place in the giver's list: one in the taker's rack, or new to the giver, or of many."""
+        theirs, kept, wanted = self._held[taker], self._kept[giver], self._wanted[taker]
+        best: tuple[bool, bool, int, str, int] | None = None
+        for topic, held in self._held[giver].items():
+            if topic not in wanted:
+                continue
+            owned = kept.get(topic, 0)
+            surplus = len(held) - (len(theirs[topic]) if topic in theirs else 0)
+            if self._has_racks:
+                for place, index in enumerate(held):
+                    is_far = not self._is_near(taker, TopicPartition(topic, index))
+                    rank = (is_far, place < owned, -surplus, topic, place)
+                    if best is None or rank < best:
+                        best = rank
+            elif best is None or (len(held) == owned, -surplus, topic) < best[1:4]:
+                best = (False, len(held) == owned, -surplus, topic, len(held) - 1)
+        assert best is not None, "a chain leads only where there is something to give"
+        return best[3], best[4]

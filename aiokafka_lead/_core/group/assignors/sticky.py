@@ -1,0 +1,48 @@
+"""Sticky assignment: even, and with as few partitions moved as that allows (KIP-54), eager or cooperative (KIP-429).
+
+Members may want different topics: then "even" means that no chain of moves could even out the loads any more, which is
+never worse than what Java's assignor finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....types import TopicPartition
+from .balance import Balance
+from .claims import Claim, Claims
+from .types import NO_GENERATION, Assignment, MemberSubscription, TopicPartitions
+from .user_data import decode_cooperative, decode_sticky, encode_cooperative, encode_sticky
+
+
+class StickyAssignor:
+    """Members give up everything in a rebalance, and most of them get back what they had."""
+
+    name = "sticky"
+    cooperative = False
+
+    def user_data(self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes | None:
+        """The last assignment and its generation, though its partitions were given up by now; at first nothing."""
+        return None if generation == NO_GENERATION else encode_sticky(owned, generation)
+
+    def assign(self, members: Sequence[MemberSubscription], topics: TopicPartitions) -> Assignment:
+        claims = [Claim(member.member_id, *decode_sticky(member.user_data)) for member in members]
+        return Balance(members, topics, Claims(claims, topics)).assignment()
+
+
+class CooperativeStickyAssignor:
+    """Members keep what they have; what moves is given up first, and given away in a second rebalance."""
+
+    name = "cooperative-sticky"
+    cooperative = True
+
+    def user_data(self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes | None:
+        return encode_cooperative(generation)
+
+    def assign(self, members: Sequence[MemberSubscription], topics: TopicPartitions) -> Assignment:
+        claims = Claims([Claim(member.member_id, member.owned, _generation(member)) for member in members], topics)
+        return claims.withhold(Balance(members, topics, claims).assignment())
+
+
+def _generation(member: MemberSubscription) -> int:
+    return member.generation if member.generation >= 0 else decode_cooperative(member.user_data)

@@ -1,0 +1,156 @@
+"""Where this process's clients live: one event loop in a thread of its own, used from Spark's synchronous callbacks.
+
+Spark calls a reader or writer from one thread per Python process, and uses a process for many tasks. The loop runs on
+between the calls, so that clients keep their connections, hear of new leaders, and close when nobody needs them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from ..errors import KafkaError
+
+__all__ = ["IDLE_S", "STOP_TIMEOUT_MS", "Client", "ClientLoop", "client_loop", "freeze_imports"]
+
+IDLE_S = 3.0
+"""A client that no task has borrowed for this long is stopped. Longer than the pause between two micro-batches."""
+
+STOP_TIMEOUT_MS = 1000
+"""Stopping takes no longer: Spark kills a cancelled task's process soon after that."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Client(Protocol):
+    """What `Producer`, `Consumer` and `AdminClient` have in common."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self, timeout_ms: float | None = None) -> None: ...
+
+
+C = TypeVar("C", bound=Client)
+
+
+class ClientLoop:
+    """An event loop in a daemon thread, and the started clients that idle on it.
+
+    Clients are touched on the loop's thread alone: in what `run` is given.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._idle: dict[Hashable, tuple[Client, asyncio.TimerHandle]] = {}
+        """Started clients that nobody has borrowed, by what they are for, with what will stop them."""
+        self._stopping: set[asyncio.Task[None]] = set()
+        """Kept so that the loop does not lose them."""
+        self._thread = threading.Thread(target=self._loop.run_forever, name="aiokafka_lead", daemon=True)
+        self._thread.start()
+
+    def run(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What the asynchronous function returns; the calling thread waits.
+
+        Raises its error. Interrupting the thread cancels it.
+        """
+
+        async def call() -> T:
+            return await function(*args, **kwargs)
+
+        future = asyncio.run_coroutine_threadsafe(call(), self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    @contextmanager
+    def borrow(self, make: Callable[[], C], key: Hashable) -> Iterator[C]:
+        """A started client: one that idles here under this key, else what ``make`` gives.
+
+        Left without an error it is kept for `IDLE_S`, else stopped, without waiting for that.
+        """
+        client: C = self.run(self._take, make, key)
+        try:
+            yield client
+        except BaseException:
+            self._loop.call_soon_threadsafe(self._drop, client)
+            raise
+        self._loop.call_soon_threadsafe(self._keep, key, client)
+
+    async def _take(self, make: Callable[[], Any], key: Hashable) -> Any:
+        if key in self._idle:
+            client, timer = self._idle.pop(key)
+            timer.cancel()
+            return client
+        made = make()
+        await made.start()
+        return made
+
+    def _keep(self, key: Hashable, client: Client) -> None:
+        if key in self._idle:
+            self._drop(client)
+        else:
+            self._idle[key] = client, self._loop.call_later(IDLE_S, self._expire, key)
+
+    def _expire(self, key: Hashable) -> None:
+        client, _ = self._idle.pop(key)
+        self._drop(client)
+
+    def _drop(self, client: Client) -> None:
+        task = self._loop.create_task(_stop(client))
+        self._stopping.add(task)
+        task.add_done_callback(self._stopping.discard)
+
+    def close_idle(self) -> None:
+        """Stop what idles here; waits until it has."""
+        self.run(self._close_idle)
+
+    async def _close_idle(self) -> None:
+        idle = list(self._idle.values())
+        self._idle.clear()
+        for client, timer in idle:
+            timer.cancel()
+            self._drop(client)
+        if self._stopping:
+            await asyncio.wait(self._stopping)
+
+
+async def _stop(client: Client) -> None:
+    with suppress(KafkaError):
+        await client.stop(timeout_ms=STOP_TIMEOUT_MS)
+
+
+class _Process:
+    """This process's loop. A fork inherits neither the thread nor, therefore, the loop."""
+
+    def __init__(self) -> None:
+        self.pid = -1
+        self.loop: ClientLoop | None = None
+        self.frozen = False
+
+
+_process = _Process()
+
+
+def client_loop() -> ClientLoop:
+    """This process's loop, made when it is first asked for."""
+    if _process.loop is None or _process.pid != os.getpid():
+        _process.pid, _process.loop = os.getpid(), ClientLoop()
+    return _process.loop
+
+
+def freeze_imports() -> None:
+    """Take all that is imported by now out of the garbage collector's sight, once in a process.
+
+    Spark collects garbage after every Python task, which would look at each object of these modules again.
+    """
+    if not _process.frozen:
+        _process.frozen = True
+        gc.freeze()

@@ -1,0 +1,139 @@
+"""``kafka.*`` options, as Spark's connector passes them on to the Java client, turned into this client's own.
+
+Java's names and values; names that only this client has are taken, too, written with dots. What means something to a
+Java client alone is ignored with a line in the log, as Java ignores what it does not know.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..config import ClientConfig
+from .tls import ssl_context
+
+__all__ = ["boolean", "bootstrap_servers", "client_options", "integer", "kafka_settings", "refuse_owned", "truth"]
+
+PREFIX = "kafka."
+BOOTSTRAP = "bootstrap.servers"
+_READ_APART = re.compile(r"bootstrap\.servers|sasl\.jaas\.config|ssl\..*|compression\.(gzip|lz4|zstd)\.level")
+_JAAS_ENTRY = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""")
+_log = logging.getLogger("aiokafka_lead.spark")
+_mentioned: set[str] = set()
+"""Ignored settings that this process's log has named already."""
+
+
+def kafka_settings(options: Mapping[str, str]) -> dict[str, str]:
+    """The ``kafka.*`` options, without their prefix."""
+    return {name[len(PREFIX) :].lower(): value for name, value in options.items() if name.lower().startswith(PREFIX)}
+
+
+def refuse_owned(options: Mapping[str, str], owned: Mapping[str, str]) -> None:
+    """Raise ValueError for a ``kafka.*`` setting that the source or sink decides itself; the table says why."""
+    for name in kafka_settings(options):
+        if name in owned:
+            raise ValueError(f"Kafka option '{name}' is not supported: {owned[name]}")
+
+
+def bootstrap_servers(options: Mapping[str, str]) -> str:
+    """The brokers to ask first; raises ValueError if there are none."""
+    servers = kafka_settings(options).get(BOOTSTRAP, "").strip()
+    if not servers:
+        raise ValueError("option 'kafka.bootstrap.servers' must be specified")
+    return servers
+
+
+def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> dict[str, Any]:
+    """Keyword arguments for a client with this kind of configuration, without the bootstrap servers.
+
+    Raises ValueError for a value that is not of the setting's type; the client's constructor checks the rest.
+    """
+    settings = kafka_settings(options)
+    types = {name: str(field.type) for name, field in config.__dataclass_fields__.items()}
+    found: dict[str, Any] = {}
+    for name, text in settings.items():
+        own = name.replace(".", "_")
+        convert = _converter(own, types.get(own))
+        if convert is not None:
+            found[own] = convert(name, text.strip())
+        elif not _READ_APART.fullmatch(name):
+            _mention(name)
+    level = settings.get(f"compression.{found.get('compression_type')}.level")
+    if level is not None and "compression_level" in types:
+        found["compression_level"] = _number(int)("compression level", level)
+    if found.get("security_protocol", "").startswith("SASL_") and "sasl.jaas.config" in settings:
+        found.update(_credentials(settings["sasl.jaas.config"]))
+    if found.get("security_protocol", "").endswith("SSL"):
+        found["ssl_context"] = ssl_context(settings)
+    return found
+
+
+def _converter(own: str, kind: str | None) -> Callable[[str, str], Any] | None:
+    """What makes the option's value of its text; None where no text can be one."""
+    if kind is None or any(word in kind for word in ("tuple", "Serializer", "Deserializer", "Partitioner", "Context")):
+        return None
+    if own == "acks":
+        return lambda name, text: "all" if text == "all" else _number(int)(name, text)
+    if own in ("security_protocol", "sasl_mechanism"):
+        return lambda name, text: text.upper()
+    if kind == "bool":
+        return truth
+    if kind.startswith("int"):
+        return _number(int)
+    if kind.startswith("float"):
+        return _number(float)
+    return lambda name, text: text
+
+
+def _number(kind: Callable[[str], float]) -> Callable[[str, str], float]:
+    def convert(name: str, text: str) -> float:
+        try:
+            return kind(text)
+        except ValueError:
+            raise ValueError(f"option '{name}' must be a number, not '{text}'") from None
+
+    return convert
+
+
+def truth(name: str, text: str) -> bool:
+    """A boolean as Scala reads it: "true" or "false" in any case; ValueError otherwise."""
+    word = text.lower()
+    if word not in ("true", "false"):
+        raise ValueError(f"option '{name}' must be true or false, not '{text}'")
+    return word == "true"
+
+
+def boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
+    """The option as a boolean."""
+    text = options.get(name)
+    return default if text is None else truth(name, text)
+
+
+def integer(options: Mapping[str, str], name: str, low: int) -> int | None:
+    """The option as an integer of at least ``low``, or None where it is not given."""
+    text = options.get(name)
+    if text is None:
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        raise ValueError(f"option '{name}' must be an integer, not '{text}'") from None
+    if number < low:
+        raise ValueError(f"option '{name}' must be at least {low}, not {number}")
+    return number
+
+
+def _credentials(jaas: str) -> dict[str, str]:
+    """User and password from a JAAS line of Java's PlainLoginModule or ScramLoginModule."""
+    found = {key: re.sub(r"\\(.)", r"\1", quoted) or bare for key, quoted, bare in _JAAS_ENTRY.findall(jaas)}
+    if "LoginModule" not in jaas or not {"username", "password"} <= found.keys():
+        raise ValueError("option 'kafka.sasl.jaas.config' must name a LoginModule with username and password")
+    return {"sasl_plain_username": found["username"], "sasl_plain_password": found["password"]}
+
+
+def _mention(name: str) -> None:
+    if name not in _mentioned:
+        _mentioned.add(name)
+        _log.info("kafka.%s means nothing to this client and is ignored", name)

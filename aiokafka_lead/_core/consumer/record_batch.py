@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from ..._records import BatchView, Columns, ConsumerRecord
 from ...errors import RecordDeserializationError
-from ...types import Headers, TopicPartition
+from ...types import Headers, TimestampType, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow
@@ -73,6 +73,11 @@ class RecordBatch(Generic[K, V]):
     def leader_epoch(self) -> int | None:
         """The epoch that the batch was written under, or None where the broker told none."""
         return None if self._view.leader_epoch < 0 else self._view.leader_epoch
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Who set the timestamps; the same for all records of a batch."""
+        return self._view.timestamp_type
 
     @property
     def offsets(self) -> list[int]:

@@ -1,0 +1,216 @@
+"""The source's options, with the names, meaning and refusals of Spark's connector (KafkaSourceProvider)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...types import TopicPartition
+from ..kafka_options import boolean, bootstrap_servers, integer, refuse_owned
+from .bounds import (
+    EARLIEST,
+    LATEST,
+    AtOffsets,
+    AtTime,
+    AtTimes,
+    Bound,
+    End,
+    NoMatch,
+    Selection,
+    parse_offsets,
+    parse_partitions,
+    parse_times,
+)
+
+__all__ = ["SourceOptions", "batch_options", "stream_options"]
+
+_OWNED = {
+    "auto.offset.reset": "set the option 'startingOffsets' to say where to start",
+    "key.deserializer": "keys are bytes; use DataFrame operations to deserialize them",
+    "value.deserializer": "values are bytes; use DataFrame operations to deserialize them",
+    "enable.auto.commit": "the query keeps its offsets itself; see the option 'commitGroupId'",
+    "interceptor.classes": "they could change what is read",
+}
+_DURATION = re.compile(r"(-?\d+)\s*(us|ms|s|m|min|h|d)?")
+_UNIT_MS = {"us": 1e-3, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """What a query was given, checked."""
+
+    selection: Selection
+    starting: Bound
+    ending: Bound
+    min_partitions: int | None
+    """At least as many Spark partitions, where there are enough records."""
+    max_records_per_partition: int | None
+    """No Spark partition is planned with more offsets than this."""
+    max_tasks: int | None
+    """At most as many Spark partitions."""
+    max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_ms: float
+    """A micro-batch waits no longer for ``min_offsets_per_trigger``."""
+    fail_on_data_loss: bool
+    commit_group_id: str | None
+    """The group for which a stream's progress is committed, so that tools see its lag."""
+    read_timeout_ms: float
+    """A task without any progress for this long fails."""
+    offset_attempts: int
+    """How often the cluster is asked for offsets before the query fails."""
+    offset_retry_interval_ms: float
+    push_filters: bool
+    """Filters on partition, offset and timestamp choose what is read (batch queries)."""
+
+
+def batch_options(options: Mapping[str, str]) -> SourceOptions:
+    """The options of a batch query; ValueError for what Spark's connector refuses, too."""
+    parsed = _parse(options, End.EARLIEST)
+    if _has(parsed.starting, End.LATEST):
+        raise ValueError("startingOffsets can't be latest for batch queries")
+    if _has(parsed.ending, End.EARLIEST):
+        raise ValueError("endingOffsets can't be earliest for batch queries")
+    _check_order(parsed.starting, parsed.ending)
+    if parsed.commit_group_id is not None:
+        raise ValueError("commitGroupId is for streaming queries")
+    return parsed
+
+
+def stream_options(options: Mapping[str, str]) -> SourceOptions:
+    """The options of a streaming query."""
+    for name in ("endingOffsets", "endingOffsetsByTimestamp"):
+        if name in options:
+            raise ValueError(f"option '{name}' is not valid in streaming queries")
+    parsed = _parse(options, End.LATEST)
+    if parsed.push_filters:
+        raise ValueError("pushFilters is for batch queries")
+    return parsed
+
+
+def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
+    refuse_owned(options, _OWNED)
+    selection = _selection(options)
+    bootstrap_servers(options)
+    least = integer(options, "minOffsetsPerTrigger", 0)
+    most = integer(options, "maxOffsetsPerTrigger", 1)
+    if least is not None and most is not None and least > most:
+        raise ValueError(f"minOffsetsPerTrigger ({least}) is higher than maxOffsetsPerTrigger ({most})")
+    min_partitions = integer(options, "minPartitions", 1)
+    max_records = integer(options, "maxRecordsPerPartition", 1)
+    max_tasks = integer(options, "maxTasks", 1)
+    if max_tasks is not None:
+        if max_records is not None:
+            raise ValueError("maxTasks and maxRecordsPerPartition exclude each other")
+        if min_partitions is not None and min_partitions > max_tasks:
+            raise ValueError(f"minPartitions ({min_partitions}) is higher than maxTasks ({max_tasks})")
+    no_match = _no_match(options)
+    return SourceOptions(
+        selection=selection,
+        starting=_bound(options, "starting", default_start, no_match),
+        ending=_bound(options, "ending", End.LATEST, no_match),
+        min_partitions=min_partitions,
+        max_records_per_partition=max_records,
+        max_tasks=max_tasks,
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=least,
+        max_trigger_delay_ms=_duration_ms(options.get("maxTriggerDelay", "15m")),
+        fail_on_data_loss=boolean(options, "failOnDataLoss", True),
+        commit_group_id=options.get("commitGroupId"),
+        read_timeout_ms=integer(options, "kafkaConsumer.pollTimeoutMs", 1) or 120_000,
+        offset_attempts=integer(options, "fetchOffset.numRetries", 1) or 3,
+        offset_retry_interval_ms=_or(integer(options, "fetchOffset.retryIntervalMs", 0), 1000),
+        push_filters=boolean(options, "pushFilters", False),
+    )
+
+
+def _selection(options: Mapping[str, str]) -> Selection:
+    names = [name for name in ("subscribe", "subscribePattern", "assign") if name in options]
+    if len(names) != 1:
+        how = "One" if not names else "Only one"
+        raise ValueError(f"{how} of the options subscribe, subscribePattern, assign must be specified")
+    text = options[names[0]]
+    match names[0]:
+        case "subscribe":
+            topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+            if not topics:
+                raise ValueError(f"option 'subscribe' names no topic: '{text}'")
+            return Selection(topics=topics)
+        case "subscribePattern":
+            pattern = text.strip()
+            if not pattern:
+                raise ValueError("option 'subscribePattern' is empty")
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"option 'subscribePattern' is no regular expression: {error}") from None
+            return Selection(pattern=pattern)
+        case _:
+            if not text.strip().startswith("{"):
+                raise ValueError(f"option 'assign' names no partition: '{text}'")
+            return Selection(partitions=parse_partitions(text))
+
+
+def _no_match(options: Mapping[str, str]) -> NoMatch:
+    text = options.get("startingOffsetsByTimestampStrategy", "error")
+    try:
+        return NoMatch(text.lower())
+    except ValueError:
+        raise ValueError(f"startingOffsetsByTimestampStrategy must be error or latest, not '{text}'") from None
+
+
+def _bound(options: Mapping[str, str], side: str, default: End, no_match: NoMatch) -> Bound:
+    """One time for all counts most, then times by partition, then offsets; as in Spark's connector."""
+    if (text := options.get(f"{side}Timestamp")) is not None:
+        try:
+            return AtTime(int(text.strip()), no_match)
+        except ValueError:
+            raise ValueError(f"option '{side}Timestamp' must be milliseconds since the epoch, not '{text}'") from None
+    if (text := options.get(f"{side}OffsetsByTimestamp")) is not None:
+        return AtTimes(parse_times(text), no_match)
+    text = options.get(f"{side}Offsets")
+    if text is None:
+        return default
+    word = text.strip().lower()
+    if word in ("latest", "earliest"):
+        return End[word.upper()]
+    offsets = parse_offsets(text)
+    for tp, offset in offsets.items():
+        if offset < EARLIEST:
+            raise ValueError(f"option '{side}Offsets' has no offset for {tp}: {offset}")
+    return AtOffsets(offsets)
+
+
+def _has(bound: Bound, end: End) -> bool:
+    return bound is end or (isinstance(bound, AtOffsets) and end.value in bound.offsets.values())
+
+
+def _check_order(starting: Bound, ending: Bound) -> None:
+    """Refuse what cannot be a range whatever the cluster has."""
+    match starting, ending:
+        case AtOffsets(starts), AtOffsets(ends):
+            _check_each(starts, ends, "offset")
+        case AtTimes(starts, _), AtTimes(ends, _):
+            _check_each(starts, ends, "timestamp")
+
+
+def _check_each(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], what: str) -> None:
+    if starts.keys() != ends.keys():
+        raise ValueError(f"starting and ending {what}s name different partitions")
+    for tp, start in starts.items():
+        end = ends[tp]
+        if start >= 0 and end not in (LATEST, EARLIEST) and start > end:
+            raise ValueError(f"the starting {what} of {tp} is after its ending {what}: {start}, {end}")
+
+
+def _duration_ms(text: str) -> float:
+    """A duration as Spark writes it: a number with a unit, milliseconds without."""
+    match = _DURATION.fullmatch(text.strip().lower())
+    if match is None:
+        raise ValueError(f"option 'maxTriggerDelay' must be a duration such as 30s or 15m, not '{text}'")
+    return int(match[1]) * _UNIT_MS[match[2] or "ms"]
+
+
+def _or(number: int | None, default: int) -> int:
+    return default if number is None else number

@@ -1,0 +1,180 @@
+"""What a Spark task does: read its ranges, whatever happens to leaders meanwhile, and know when each has ended.
+
+A range ends where the position has passed its last offset, whether or not a record was there: compaction, aborted
+transactions and control records leave gaps, at the end, too.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from bisect import bisect_left
+from collections import defaultdict, deque
+from collections.abc import Iterable
+
+import anyio
+
+from ...consumer import Consumer
+from ...errors import FetchOffsetOutOfRangeError
+from ...types import TopicPartition
+from .columns import Piece
+from .progress import DataLossError
+from .ranges import OffsetRange
+
+__all__ = ["RangeReader"]
+
+CHUNK_RECORDS = 16_384
+"""Handed to Spark at once, if as many have come: an Arrow batch of these costs the JVM little per row."""
+
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.01, 0.5
+"""How long one wait for records takes, growing; after each, positions are looked at and Spark gets a sign of life."""
+
+ASK_AFTER_S = 1.0
+"""Without progress for this long, the cluster is asked whether the offsets still exist."""
+
+_log = logging.getLogger("aiokafka_lead.spark")
+
+
+class RangeReader:
+    """Reads ranges with a consumer that it has for itself. On the client loop.
+
+    Invariant: the consumer's assignment is the keys of ``_current``, each with its range in hand; ``_later`` has
+    further ranges of the same partitions.
+    """
+
+    def __init__(
+        self, consumer: Consumer, ranges: Iterable[OffsetRange], *, fail_on_data_loss: bool, timeout_ms: float
+    ) -> None:
+        self._consumer = consumer
+        self._fail_on_data_loss = fail_on_data_loss
+        self._timeout_s = timeout_ms / 1000
+        self._later: dict[TopicPartition, deque[OffsetRange]] = defaultdict(deque)
+        for found in sorted(ranges):
+            self._later[found.tp].append(found)
+        self._current: dict[TopicPartition, OffsetRange] = {}
+        self._wait_s = FIRST_WAIT_S
+        self._advanced_at = time.monotonic()
+        """When a position moved last."""
+        self._asked_at = self._advanced_at
+
+    async def begin(self) -> None:
+        """Assign all partitions and go to where their first ranges begin."""
+        self._consumer.assign(self._later)
+        for tp in list(self._later):
+            self._next_range(tp)
+
+    async def end(self) -> None:
+        """Leave nothing behind in the consumer."""
+        self._consumer.unsubscribe()
+
+    async def chunk(self) -> list[Piece] | None:
+        """The next records; empty if none came for a moment, None at the end of all ranges.
+
+        Raises `DataLossError` if records are gone and that matters, and TimeoutError after the timeout without any
+        progress.
+        """
+        if not self._current:
+            return None
+        try:
+            pieces = await self._collect()
+        except FetchOffsetOutOfRangeError as error:
+            await self._out_of_range(TopicPartition(error.topic, error.partition))
+            return []
+        if pieces:
+            self._advanced()
+        elif not self._pass_ends():
+            await self._stalled()
+        return pieces
+
+    async def _collect(self) -> list[Piece]:
+        """What is there, or comes first within the wait."""
+        pieces: list[Piece] = []
+        count = 0
+        batches = self._consumer.batches()
+        deadline = anyio.current_time() + self._wait_s
+        with anyio.CancelScope(deadline=deadline) as scope:
+            while count < CHUNK_RECORDS and self._current:
+                try:
+                    batch = await anext(batches)
+                except FetchOffsetOutOfRangeError:
+                    if pieces:
+                        break  # it comes again; raised now, it would lose these records
+                    raise
+                tp = batch.topic_partition
+                until = self._current[tp].until
+                within = len(batch) if batch.next_offset <= until else bisect_left(batch.offsets, until)
+                if within:
+                    pieces.append((batch, within))
+                    count += within
+                if batch.next_offset >= until:
+                    self._next_range(tp)
+                # From here on only what has been fetched already.
+                scope.deadline = min(deadline, anyio.current_time())
+        return pieces
+
+    def _next_range(self, tp: TopicPartition) -> None:
+        """Go on with the partition's next range, or without the partition."""
+        if self._later[tp]:
+            self._current[tp] = self._later[tp].popleft()
+            self._consumer.seek(tp, self._current[tp].start)
+        else:
+            self._current.pop(tp, None)
+            self._consumer.assign(self._current)
+
+    def _advanced(self) -> None:
+        self._wait_s = FIRST_WAIT_S
+        self._advanced_at = self._asked_at = time.monotonic()
+
+    def _pass_ends(self) -> bool:
+        """End the ranges whose last offsets held nothing to hand out; False if there are none."""
+        metrics = self._consumer.metrics().partitions
+        passed = [
+            tp
+            for tp, found in self._current.items()
+            if (position := metrics[tp].position) is not None and position >= found.until
+        ]
+        for tp in passed:
+            self._next_range(tp)
+        if passed:
+            self._advanced()
+        return bool(passed)
+
+    async def _stalled(self) -> None:
+        """Nothing came: wait longer, and see to it that what is waited for exists."""
+        self._wait_s = min(LONGEST_WAIT_S, self._wait_s * 2)
+        now = time.monotonic()
+        if now >= self._advanced_at + self._timeout_s:
+            waiting = ", ".join(f"{tp} up to {found.until}" for tp, found in sorted(self._current.items()))
+            raise TimeoutError(f"no progress for {self._timeout_s:g} s (kafkaConsumer.pollTimeoutMs): {waiting}")
+        if now >= self._asked_at + ASK_AFTER_S:
+            self._asked_at = now
+            ends = await self._consumer.end_offsets(list(self._current))
+            for tp, end in ends.items():
+                if end < self._current[tp].until and await self._consumer.position(tp) >= end:
+                    self._lose(f"partition {tp} ends at offset {end}, not at {self._current[tp].until}")
+                    self._next_range(tp)
+
+    async def _out_of_range(self, tp: TopicPartition) -> None:
+        """The offset that was asked for is not there: retention took it, or the log was cut."""
+        found = self._current[tp]
+        position = await self._consumer.position(tp)
+        first = (await self._consumer.beginning_offsets([tp]))[tp]
+        if position < first:
+            gone = min(first, found.until) - 1
+            self._lose(
+                f"offsets {position} to {gone} of {tp} are gone: retention or deletion, the log begins at {first}"
+            )
+        else:
+            end = (await self._consumer.end_offsets([tp]))[tp]
+            self._lose(f"partition {tp} ends at offset {end}, before {position}: its log was cut or the topic is new")
+            first = found.until
+        if first < found.until:
+            self._consumer.seek(tp, first)
+        else:
+            self._next_range(tp)
+        self._advanced()
+
+    def _lose(self, loss: str) -> None:
+        if self._fail_on_data_loss:
+            raise DataLossError([loss])
+        _log.warning("%s: reading on without (failOnDataLoss=false)", loss)

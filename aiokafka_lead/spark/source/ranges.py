@@ -1,0 +1,101 @@
+"""Ranges of offsets, and which of them one Spark task reads. Pure and deterministic: a retry plans the same."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ...types import TopicPartition
+
+__all__ = ["RECORDS_PER_TASK", "OffsetRange", "pack", "plan_tasks", "split"]
+
+RECORDS_PER_TASK = 50_000
+"""Starting a Python task costs about what reading so many records does: it is worth a task for more."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetRange:
+    """Offsets of one partition from ``start`` to before ``until``."""
+
+    topic: str
+    partition: int
+    start: int
+    until: int
+
+    @property
+    def tp(self) -> TopicPartition:
+        """Whose offsets these are."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def size(self) -> int:
+        """Offsets in it: at least as many as there are records."""
+        return self.until - self.start
+
+
+def plan_tasks(
+    ranges: Iterable[OffsetRange],
+    *,
+    min_partitions: int | None = None,
+    max_records: int | None = None,
+    max_tasks: int | None = None,
+) -> list[tuple[OffsetRange, ...]]:
+    """What each task reads.
+
+    A partition's offsets stay in one task, in order, unless ``min_partitions`` or ``max_records`` say otherwise; small
+    ranges share a task. Empty ranges are dropped.
+    """
+    parts = split(ranges, min_partitions=min_partitions, max_records=max_records)
+    offsets = sum(part.size for part in parts)
+    tasks = max(-(-offsets // RECORDS_PER_TASK), min_partitions or 1)
+    if max_tasks is not None:
+        tasks = min(tasks, max_tasks)
+    return pack(parts, tasks, max_records)
+
+
+def split(
+    ranges: Iterable[OffsetRange], *, min_partitions: int | None = None, max_records: int | None = None
+) -> list[OffsetRange]:
+    """The ranges in equal parts: none above ``max_records``, and ``min_partitions`` parts if there are offsets enough.
+
+    The largest parts are divided first.
+    """
+    whole = sorted(found for found in ranges if found.size > 0)
+    counts = [1 if max_records is None else -(-found.size // max_records) for found in whole]
+    missing = (min_partitions or 0) - sum(counts)
+    largest = [(-found.size / count, at) for at, (found, count) in enumerate(zip(whole, counts, strict=True))]
+    heapq.heapify(largest)
+    while missing > 0 and largest:
+        _, at = heapq.heappop(largest)
+        if counts[at] < whole[at].size:
+            counts[at] += 1
+            missing -= 1
+            heapq.heappush(largest, (-whole[at].size / counts[at], at))
+    return [part for found, count in zip(whole, counts, strict=True) for part in _divide(found, count)]
+
+
+def _divide(found: OffsetRange, count: int) -> list[OffsetRange]:
+    edges = [found.start + found.size * at // count for at in range(count + 1)]
+    return [
+        OffsetRange(found.topic, found.partition, start, until) for start, until in pairwise(edges) if until > start
+    ]
+
+
+def pack(ranges: Sequence[OffsetRange], tasks: int, max_records: int | None = None) -> list[tuple[OffsetRange, ...]]:
+    """Ranges by task, evenly: the largest first, each to the task with the fewest offsets.
+
+    At most ``tasks`` tasks, but for those that ``max_records`` makes necessary.
+    """
+    loads: list[tuple[int, int]] = [(0, at) for at in range(max(1, min(tasks, len(ranges))))]
+    contents: list[list[OffsetRange]] = [[] for _ in loads]
+    for found in sorted(ranges, key=lambda one: (-one.size, one)):
+        load, at = loads[0]
+        if max_records is not None and load and load + found.size > max_records:
+            heapq.heappush(loads, (found.size, len(contents)))
+            contents.append([found])
+        else:
+            heapq.heapreplace(loads, (load + found.size, at))
+            contents[at].append(found)
+    return [tuple(sorted(content)) for content in contents if content]

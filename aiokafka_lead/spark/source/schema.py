@@ -1,0 +1,51 @@
+"""The columns of Spark's connector, and which of them a query wants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from ..kafka_options import boolean
+
+__all__ = ["check_schema", "full_schema"]
+
+_HEADERS = StructField(
+    "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+)
+_COLUMNS = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+)
+
+
+def full_schema(options: Mapping[str, str]) -> StructType:
+    """What Spark's connector gives; ``headers`` if they are asked for."""
+    fields = [*_COLUMNS.fields, _HEADERS] if boolean(options, "includeHeaders", False) else _COLUMNS.fields
+    return StructType(fields)
+
+
+def check_schema(schema: StructType) -> None:
+    """Raise ValueError unless a user's schema is made of these columns; leaving some out makes reading cheaper."""
+    known = {field.name: field.dataType for field in [*_COLUMNS.fields, _HEADERS]}
+    for field in schema.fields:
+        if field.name not in known:
+            raise ValueError(f"there is no column '{field.name}', only {', '.join(known)}")
+        if field.dataType != known[field.name]:
+            raise ValueError(f"column '{field.name}' is {known[field.name].simpleString()}")

@@ -1,9 +1,9 @@
 """Every leader moves twice under a steady load: KIP-951's micro-benchmark, scaled to one machine.
 
 ``python -m benchmarks leader_move [--real HOST:PORT,...] [--runs 3]``: on the embedded cluster (in a process of its
-own), and on a real one where it is named, with every broker's address. Each client's load is a process of its own, turn
-by turn on the same cluster; beside each, a prober shows how long the brokers had no leader. Writes a table, JSON and an
-SVG.
+own), first as it is, then with Metadata answers that take 100 ms, as the KIP saw them at brokers under load; and on a
+real cluster where one is named. Each client's load is a process of its own, turn by turn on the same cluster; beside
+each, a prober shows how long the brokers had no leader. Writes a table, JSON and an SVG.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from aiokafka_lead import AdminClient, TopicPartition
 from aiokafka_lead.admin import NewTopic
 
+from .embedded import embedded_cluster
 from .stats import latency_picture, latency_row, table
 
 CLIENTS = {
@@ -33,22 +33,9 @@ CLIENTS = {
 PARTITIONS = 100
 CHUNK = 10
 """Partitions moved at a time."""
+SLOW_METADATA_MS = 100.0
 SETTLE_S = 2.0
 """Steady load before the first and after the last move."""
-
-
-@asynccontextmanager
-async def embedded_cluster() -> AsyncIterator[str]:
-    """An embedded cluster in a process of its own; its bootstrap servers."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "aiokafka_lead.testing", "--brokers", "3", "--port", "0", stdout=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    try:
-        yield (await process.stdout.readline()).decode().split()[-1]
-    finally:
-        process.terminate()
-        await process.wait()
 
 
 async def rotate(admin: AdminClient, topic: str, pause_s: float) -> None:
@@ -112,7 +99,7 @@ async def compare(title: str, bootstrap: str, options: argparse.Namespace) -> No
     print(f"\n{title}: send to acknowledgement in ms; the brokers' longest time without a leader; client CPU\n")
     print(table(["client", "p50", "p99", "p99.9", "max", "failed", "leaderless", "us/record"], rows))
     options.out.mkdir(parents=True, exist_ok=True)
-    name = options.out / f"leader_move_{title.split()[0].lower()}"
+    name = options.out / "_".join(["leader_move", *re.findall(r"\w+", title.lower())])
     series = {}
     for client, results in runs.items():
         start = min(at for at, _ in results[-1]["samples"])
@@ -132,6 +119,8 @@ async def run(options: argparse.Namespace) -> None:
     if not options.only_real:
         async with embedded_cluster() as bootstrap:
             await compare("Embedded cluster", bootstrap, options)
+        async with embedded_cluster(metadata_delay_ms=SLOW_METADATA_MS) as bootstrap:
+            await compare(f"Embedded cluster, Metadata takes {SLOW_METADATA_MS:g} ms", bootstrap, options)
     if options.real:
         options.rate = options.real_rate
         await compare("Real Apache Kafka", options.real, options)

@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--bootstrap", required=True, help="every broker, not only some")
     parser.add_argument("--topic", required=True)
     parser.add_argument("--partitions", type=int, default=100)
-    parser.add_argument("--watched", type=int, default=20, help="how many of the partitions to ask about")
+    parser.add_argument("--watched", type=int, default=5, help="how many of the partitions to ask about")
     parser.add_argument("--seconds", type=float, default=20)
     json.dump(asyncio.run(run(parser.parse_args())), sys.stdout)
 

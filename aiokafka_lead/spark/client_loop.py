@@ -11,6 +11,7 @@ import gc
 import os
 import threading
 from collections.abc import Awaitable, Callable, Hashable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -59,16 +60,20 @@ class ClientLoop:
 
         Raises its error. Interrupting the thread cancels it.
         """
-
-        async def call() -> T:
-            return await function(*args, **kwargs)
-
-        future = asyncio.run_coroutine_threadsafe(call(), self._loop)
+        future = self.start(function, *args, **kwargs)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
+
+    def start(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """The same without waiting for it."""
+
+        async def call() -> T:
+            return await function(*args, **kwargs)
+
+        return asyncio.run_coroutine_threadsafe(call(), self._loop)
 
     @contextmanager
     def borrow(self, make: Callable[[], C], key: Hashable) -> Iterator[C]:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from ...admin import AdminClient
 from ..client_loop import client_loop
-from ..kafka_options import kafka_settings
+from ..kafka_options import boolean
 from .cluster_view import ClusterView
 from .options import SourceOptions, batch_options
+from .pushdown import Narrowing, from_offsets
 from .ranges import OffsetRange, plan_tasks
 from .schema import check_schema
-from .task import RangePartition, admin_maker, client_key, read_ranges
+from .task import RangePartition, admin_maker, client_key, read_committed, read_ranges
 
-__all__ = ["KafkaBatchReader", "batch_reader"]
+__all__ = ["FilteringBatchReader", "KafkaBatchReader", "batch_reader"]
 
 
 class KafkaBatchReader(DataSourceReader):
@@ -33,7 +34,7 @@ class KafkaBatchReader(DataSourceReader):
         """The tasks, from what the cluster holds now."""
         loop = client_loop()
         with loop.borrow(lambda: admin_maker(self.options), client_key("admin", self.options)) as admin:
-            ranges = loop.run(self._ranges, admin)
+            ranges = loop.run(self._plan, admin)
         parsed = self.parsed
         tasks = plan_tasks(
             ranges,
@@ -50,18 +51,40 @@ class KafkaBatchReader(DataSourceReader):
             return iter(())
         return read_ranges(self.options, self.parsed, self.schema, partition.ranges)
 
-    async def _ranges(self, admin: AdminClient) -> list[OffsetRange]:
-        view = ClusterView(admin, self.parsed, read_committed=_read_committed(self.options))
+    async def _plan(self, admin: AdminClient) -> list[OffsetRange]:
+        return await self._ranges(ClusterView(admin, self.parsed, read_committed=read_committed(self.options)))
+
+    async def _ranges(self, view: ClusterView) -> list[OffsetRange]:
         starts = await view.at(self.parsed.starting, starting=True)
         ends = await view.at(self.parsed.ending, starting=False)
         both = starts.offsets.keys() & ends.offsets.keys()
         return [OffsetRange(*tp, starts.offsets[tp], ends.offsets[tp]) for tp in sorted(both)]
 
 
+class FilteringBatchReader(KafkaBatchReader):
+    """The same with filters pushed down.
+
+    A class of its own, since Spark refuses to read by one that takes filters while
+    ``spark.sql.python.filterPushdown.enabled`` is false, which is its default.
+    """
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._narrowing = Narrowing()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (PySpark's name)
+        """Take what says which offsets to read; give back what Spark has to check row by row."""
+        return [found for found in filters if not self._narrowing.add(found)]
+
+    async def _ranges(self, view: ClusterView) -> list[OffsetRange]:
+        ranges = self._narrowing.apply(await super()._ranges(view))
+        if self._narrowing.not_before_ms is None:
+            return ranges
+        first = await view.at_times(dict.fromkeys((found.tp for found in ranges), self._narrowing.not_before_ms))
+        return from_offsets(ranges, first)
+
+
 def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
     """The reader for these options."""
-    return KafkaBatchReader(options, schema)
-
-
-def _read_committed(options: Mapping[str, str]) -> bool:
-    return kafka_settings(options).get("isolation.level", "").strip().lower() == "read_committed"
+    kind = FilteringBatchReader if boolean(options, "pushFilters", False) else KafkaBatchReader
+    return kind(options, schema)

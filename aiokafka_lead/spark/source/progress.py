@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...types import TopicPartition
 from .ranges import OffsetRange
 
-__all__ = ["DataLossError", "Progress", "between"]
+__all__ = ["DataLossError", "Progress", "between", "report"]
 
+_log = logging.getLogger("aiokafka_lead.spark")
 _IDS = "@topicIds"
 """No topic's name: "@" is not allowed there."""
 
@@ -18,8 +20,16 @@ _IDS = "@topicIds"
 class DataLossError(RuntimeError):
     """Records that the query should have read are gone. The option failOnDataLoss=false reads on without them."""
 
-    def __init__(self, losses: list[str]) -> None:
+    def __init__(self, losses: Iterable[str]) -> None:
         super().__init__("; ".join(losses) + " (failOnDataLoss=false goes on without)")
+
+
+def report(losses: Sequence[str], *, fail: bool) -> None:
+    """Raise `DataLossError` for what was lost, or only say it in the log."""
+    if losses and fail:
+        raise DataLossError(losses)
+    for loss in losses:
+        _log.warning("%s: going on without (failOnDataLoss=false)", loss)
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,20 @@ class Progress:
         """Topics that were deleted and created again in between."""
         return {name for name, found in self.topic_ids.items() if later.topic_ids.get(name, found) != found}
 
+    def known_to(self, later: Progress) -> dict[TopicPartition, int]:
+        """The offsets that still mean something in ``later``: not those of topics that were created again."""
+        recreated = self.recreated(later)
+        return {tp: offset for tp, offset in self.offsets.items() if tp.topic not in recreated}
+
+    def unknown_in(self, later: Progress) -> set[TopicPartition]:
+        """Partitions of ``later`` that have no such offset."""
+        return later.offsets.keys() - self.known_to(later).keys()
+
+    def at_most(self, end: Progress) -> Progress:
+        """No offset beyond ``end``, and only its partitions."""
+        offsets = {tp: min(offset, end.offsets[tp]) for tp, offset in self.offsets.items() if tp in end.offsets}
+        return Progress(offsets, self.topic_ids)
+
 
 def between(
     start: Progress, end: Progress, earliest: Mapping[TopicPartition, int]
@@ -69,9 +93,10 @@ def between(
         f"topic {topic} was deleted and created again, what was not read of the old one is lost"
         for topic in sorted(recreated)
     ]
+    starts = start.known_to(end)
     ranges: list[OffsetRange] = []
     for tp, until in sorted(end.offsets.items()):
-        known = None if tp.topic in recreated else start.offsets.get(tp)
+        known = starts.get(tp)
         first = earliest.get(tp) if known is None else known
         if first is None:
             losses.append(f"partition {tp} is new, but gone already")

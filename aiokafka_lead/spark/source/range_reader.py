@@ -6,7 +6,6 @@ transactions and control records leave gaps, at the end, too.
 
 from __future__ import annotations
 
-import logging
 import time
 from bisect import bisect_left
 from collections import defaultdict, deque
@@ -18,7 +17,7 @@ from ...consumer import Consumer
 from ...errors import FetchOffsetOutOfRangeError
 from ...types import TopicPartition
 from .columns import Piece
-from .progress import DataLossError
+from .progress import report
 from .ranges import OffsetRange
 
 __all__ = ["RangeReader"]
@@ -31,8 +30,6 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 0.01, 0.5
 
 ASK_AFTER_S = 1.0
 """Without progress for this long, the cluster is asked whether the offsets still exist."""
-
-_log = logging.getLogger("aiokafka_lead.spark")
 
 
 class RangeReader:
@@ -151,7 +148,7 @@ class RangeReader:
             ends = await self._consumer.end_offsets(list(self._current))
             for tp, end in ends.items():
                 if end < self._current[tp].until and await self._consumer.position(tp) >= end:
-                    self._lose(f"partition {tp} ends at offset {end}, not at {self._current[tp].until}")
+                    self._lost(f"partition {tp} ends at offset {end}, not at {self._current[tp].until}")
                     self._next_range(tp)
 
     async def _out_of_range(self, tp: TopicPartition) -> None:
@@ -161,12 +158,12 @@ class RangeReader:
         first = (await self._consumer.beginning_offsets([tp]))[tp]
         if position < first:
             gone = min(first, found.until) - 1
-            self._lose(
+            self._lost(
                 f"offsets {position} to {gone} of {tp} are gone: retention or deletion, the log begins at {first}"
             )
         else:
             end = (await self._consumer.end_offsets([tp]))[tp]
-            self._lose(f"partition {tp} ends at offset {end}, before {position}: its log was cut or the topic is new")
+            self._lost(f"partition {tp} ends at offset {end}, before {position}: its log was cut or the topic is new")
             first = found.until
         if first < found.until:
             self._consumer.seek(tp, first)
@@ -174,7 +171,5 @@ class RangeReader:
             self._next_range(tp)
         self._advanced()
 
-    def _lose(self, loss: str) -> None:
-        if self._fail_on_data_loss:
-            raise DataLossError([loss])
-        _log.warning("%s: reading on without (failOnDataLoss=false)", loss)
+    def _lost(self, loss: str) -> None:
+        report([loss], fail=self._fail_on_data_loss)

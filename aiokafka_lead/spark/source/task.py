@@ -20,7 +20,7 @@ from .options import SourceOptions
 from .range_reader import RangeReader
 from .ranges import OffsetRange
 
-__all__ = ["RangePartition", "admin_maker", "client_key", "consumer_maker", "read_ranges"]
+__all__ = ["RangePartition", "admin_maker", "client_key", "consumer_maker", "read_committed", "read_ranges"]
 
 
 class RangePartition(InputPartition):
@@ -48,6 +48,11 @@ def consumer_maker(options: Mapping[str, str]) -> Consumer:
         given.pop(name, None)
     given.update(auto_offset_reset="none", enable_auto_commit=False)
     return Consumer(bootstrap_servers=bootstrap_servers(options), **given)
+
+
+def read_committed(options: Mapping[str, str]) -> bool:
+    """Whether records of open and aborted transactions stay unseen."""
+    return kafka_settings(options).get("isolation.level", "").strip().lower() == "read_committed"
 
 
 def read_ranges(

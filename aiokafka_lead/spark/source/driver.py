@@ -1,0 +1,93 @@
+"""What a stream's driver asks and tells the cluster, by clients that it keeps as long as the query runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack
+
+from ...admin import AdminClient
+from ...config import ConsumerConfig
+from ...consumer import Consumer
+from ...errors import KafkaError
+from ...types import TopicPartition
+from ..client_loop import client_loop
+from ..kafka_options import bootstrap_servers, client_options
+from .cluster_view import ClusterView
+from .options import SourceOptions
+from .progress import Progress
+from .task import admin_maker, client_key, read_committed
+
+__all__ = ["StreamDriver"]
+
+COMMIT_TIMEOUT_MS = 10_000
+
+_log = logging.getLogger("aiokafka_lead.spark")
+
+
+class StreamDriver:
+    """The calls of `ClusterView` for Spark's thread, and commits that it does not wait for."""
+
+    def __init__(self, options: Mapping[str, str], parsed: SourceOptions) -> None:
+        self._options = options
+        self._parsed = parsed
+        self._loop = client_loop()
+        self._stack = ExitStack()
+        """The clients that are to be given back."""
+        admin: AdminClient = self._stack.enter_context(
+            self._loop.borrow(lambda: admin_maker(options), client_key("admin", options))
+        )
+        self._view = ClusterView(admin, parsed, read_committed=read_committed(options))
+        self._group: Consumer | None = None
+        self._committed: Progress | None = None
+        """What was committed, or is being committed."""
+        self._committing: Future[None] | None = None
+
+    def start(self) -> Progress:
+        """Where the query begins."""
+        return self._loop.run(self._view.at, self._parsed.starting, starting=True)
+
+    def ends(self, known: Progress | None) -> Progress:
+        """Where the partitions end now."""
+        return self._loop.run(self._view.ends, known)
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offsets of those of these partitions that exist."""
+        wanted = set(partitions)
+        return self._loop.run(self._view.earliest, wanted) if wanted else {}
+
+    def commit(self, progress: Progress) -> None:
+        """Commit in the background; raises the error of the last time.
+
+        Progress is for tools to look at: what cannot be committed for the moment is left to the next micro-batch.
+        """
+        if self._parsed.commit_group_id is None or progress == self._committed:
+            return
+        if self._committing is not None:
+            self._committing.result()
+        if self._group is None:
+            self._group = self._stack.enter_context(
+                self._loop.borrow(self._make_group, client_key(f"group {self._parsed.commit_group_id}", self._options))
+            )
+        self._committed = progress
+        self._committing = self._loop.start(_commit, self._group, dict(progress.offsets))
+
+    def _make_group(self) -> Consumer:
+        given = client_options(self._options, ConsumerConfig)
+        given.update(group_id=self._parsed.commit_group_id, group_instance_id=None, enable_auto_commit=False)
+        return Consumer(bootstrap_servers=bootstrap_servers(self._options), **given)
+
+    def close(self) -> None:
+        """Give the clients back, and stop them."""
+        self._stack.close()
+        self._loop.close_idle()
+
+
+async def _commit(group: Consumer, offsets: dict[TopicPartition, int]) -> None:
+    try:
+        await group.commit(offsets, timeout_ms=COMMIT_TIMEOUT_MS)
+    except KafkaError as error:
+        if not error.retriable:
+            raise
+        _log.warning("progress was not committed: %s", error)

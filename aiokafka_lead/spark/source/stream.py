@@ -1,0 +1,158 @@
+"""``spark.readStream``: a topic's records, micro-batch by micro-batch.
+
+The driver keeps one reader for a query, in a process of its own; tasks get copies that only read. Its traps: Spark
+does not store the initial offset and asks for it twice; it compares offsets as text; `stop` may never be called.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from .bounds import LATEST, AtOffsets, AtTime, AtTimes, Bound, End, NoMatch
+from .driver import StreamDriver
+from .limits import capped, waits
+from .options import SourceOptions, stream_options
+from .progress import Progress, between, report
+from .ranges import plan_tasks
+from .schema import check_schema
+from .task import RangePartition, read_ranges
+
+__all__ = ["KafkaStreamReader"]
+
+
+class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches on the driver and reads them in tasks."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        check_schema(schema)
+        self.options = dict(options)
+        self.parsed: SourceOptions = stream_options(options)
+        self.schema = schema
+        self._driver: StreamDriver | None = None
+        """Made when the driver first asks; a task's copy has none."""
+        self._initial: Progress | None = None
+        """Where a query without a checkpoint begins, once that was asked for."""
+        self._began = False
+        """`latestOffset` has answered before."""
+        self._pinned: Progress | None = None
+        """Under ``Trigger.AvailableNow``: where the query ends."""
+        self._latest: Progress | None = None
+        """The ends when they were asked for last."""
+        self._triggered_at: float | None = None
+        """When the last micro-batch was let go."""
+
+    # --- on the driver -----------------------------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (PySpark's name)
+        """Where the query begins if it has no checkpoint: the same at each call."""
+        if self._initial is None:
+            found = self._ask().start()
+            self._initial = found if self._pinned is None else found.at_most(self._pinned)
+        return self._initial.to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Take down where the query is to end, whatever comes later."""
+        self._pinned = self._ask().ends(None)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """The options' limit; `ReadAllAvailable` (as ``Trigger.Once`` has it) overrides all of them."""
+        if self.parsed.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self.parsed.max_offsets_per_trigger)
+        if self.parsed.min_offsets_per_trigger is not None:
+            return ReadMinRows(self.parsed.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the next micro-batch ends: at ``start`` if there shall be none."""
+        began, self._began = self._began, True
+        begun = Progress.from_json(start)
+        self._ask().commit(begun)
+        if not began and begun == self._initial and _moves(self.parsed.starting):
+            # Spark stores an offset with the first micro-batch only. Were it one with records, and the query killed
+            # in it, it would begin behind them the next time. So the first one has none.
+            return start
+        self._latest = ends = self._pinned or self._ask().ends(begun)
+        if not isinstance(limit, ReadAllAvailable):
+            ends = self._limited(begun, ends, limit)
+        return ends.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """The ends, for the query's progress."""
+        return None if self._latest is None else self._latest.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks of a micro-batch: the same whenever it is planned."""
+        begun, ends = Progress.from_json(start), Progress.from_json(end)
+        if begun == self._initial:
+            # A first micro-batch that is repeated after a restart: its beginning was found anew, its end was stored.
+            begun = begun.at_most(ends)
+        ranges, losses = between(begun, ends, self._ask().earliest(begun.unknown_in(ends)))
+        report(losses, fail=self.parsed.fail_on_data_loss)
+        tasks = plan_tasks(
+            ranges,
+            min_partitions=self.parsed.min_partitions,
+            max_records=self.parsed.max_records_per_partition,
+            max_tasks=self.parsed.max_tasks,
+        )
+        return [RangePartition(task) for task in tasks]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """A micro-batch is done: commit its end for ``commitGroupId``."""
+        self._ask().commit(Progress.from_json(end))
+
+    def stop(self) -> None:
+        """Close the driver's connections."""
+        if self._driver is not None:
+            self._driver.close()
+            self._driver = None
+
+    def _ask(self) -> StreamDriver:
+        if self._driver is None:
+            self._driver = StreamDriver(self.options, self.parsed)
+        return self._driver
+
+    def _limited(self, start: Progress, ends: Progress, limit: ReadLimit) -> Progress:
+        parsed = self.parsed
+        starts = start.known_to(ends) | self._ask().earliest(start.unknown_in(ends))
+        available = sum(end - starts[tp] for tp, end in ends.offsets.items() if tp in starts)
+        now = time.monotonic()
+        since_last_ms = None if self._triggered_at is None else (now - self._triggered_at) * 1000
+        # What AvailableNow has to read does not grow: waiting for more would take for ever.
+        least = None if self._pinned is not None else parsed.min_offsets_per_trigger
+        if waits(available, least, since_last_ms, parsed.max_trigger_delay_ms):
+            return start
+        self._triggered_at = now
+        if isinstance(limit, ReadMaxRows):
+            return Progress(capped(starts, ends.offsets, limit.max_rows), ends.topic_ids)
+        return ends
+
+    # --- in tasks ----------------------------------------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of one task."""
+        assert isinstance(partition, RangePartition)
+        return read_ranges(self.options, self.parsed, self.schema, partition.ranges)
+
+
+def _moves(starting: Bound) -> bool:
+    """Whether this start is found elsewhere when it is asked for later."""
+    match starting:
+        case End():
+            return starting is End.LATEST
+        case AtOffsets(offsets):
+            return LATEST in offsets.values()
+        case AtTime(_, no_match) | AtTimes(_, no_match):
+            return no_match is NoMatch.LATEST

@@ -120,7 +120,8 @@ def test_even_and_settled_after_every_change(
 ) -> None:
     members, topics = group
     assigned, rounds = settled(assignor, members, topics)
-    assert rounds == 1
+    # Racks may take some rebalances more to get near to.
+    assert rounds == 1 or topics.racks
     check_even(members, assigned)
     # Members leave and come.
     staying = [member for member in members if data.draw(st.booleans())]
@@ -128,7 +129,7 @@ def test_even_and_settled_after_every_change(
     after, rounds = settled(assignor, [*again(assignor, staying, assigned, 5), *joined], topics)
     check_complete([*staying, *joined], topics, after)
     check_even([*staying, *joined], after)
-    assert rounds <= 3
+    assert rounds <= 4
 
 
 @given(

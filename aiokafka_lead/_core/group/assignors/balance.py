@@ -8,7 +8,7 @@ to one with two partitions fewer; as the least loaded member is served first, wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heapreplace
 from itertools import groupby, pairwise
 
@@ -18,13 +18,45 @@ from .racks import racks_matter
 from .types import Assignment, MemberSubscription, TopicPartitions, member_order
 
 
+def balanced(members: Sequence[MemberSubscription], topics: TopicPartitions, claims: Claims) -> Assignment:
+    """An assignment as even as can be, with few moves, and then near to the members' racks (KIP-881).
+
+    Racks make partitions move only if more of them are near afterwards: so rebalances come to an end.
+    """
+    sticky = Balance(members, topics, claims, NO_RACKS)
+    assignment = sticky.assignment()
+    racks = {member.member_id: member.rack for member in members if member.rack}
+    if racks_matter(racks.values(), topics, sticky.topics):
+        by_rack = Balance(members, topics, claims, racks).assignment()
+        if _near(by_rack, topics, racks) > _near(assignment, topics, racks):
+            return by_rack
+    return assignment
+
+
+NO_RACKS: Mapping[str, str] = {}
+
+
+def _near(assignment: Assignment, topics: TopicPartitions, racks: Mapping[str, str]) -> int:
+    return sum(
+        racks[member_id] in topics.partition_racks(*partition)
+        for member_id in racks
+        for partition in assignment[member_id]
+    )
+
+
 class Balance:
-    """One assignment in the making.
+    """One assignment in the making; ``racks`` by member id, as far as they are to be looked at.
 
     Invariant: ``_loads[m]`` is the number of partitions in ``_held[m]``, whose topics have at least one.
     """
 
-    def __init__(self, members: Sequence[MemberSubscription], topics: TopicPartitions, claims: Claims) -> None:
+    def __init__(
+        self,
+        members: Sequence[MemberSubscription],
+        topics: TopicPartitions,
+        claims: Claims,
+        racks: Mapping[str, str],
+    ) -> None:
         self._members = sorted(members, key=member_order)
         self._topics = topics
         self._claims = claims
@@ -36,10 +68,12 @@ class Balance:
         """Each member's partitions by topic; those that it owned before come first."""
         self._kept: list[dict[str, int]] = [{} for _ in self._members]
         """How many of these it owned before."""
-        names = frozenset[str]().union(*wanted)
-        self._has_racks = racks_matter((member.rack for member in self._members), topics, names)
+        self._racks = [racks.get(member.member_id) for member in self._members]
+        self._has_racks = bool(racks)
+        self.topics = frozenset[str]().union(*wanted)
+        """Those that somebody wants."""
         self._subscribers: dict[str, tuple[int, ...]] = {
-            topic: tuple(number for number, theirs in enumerate(wanted) if topic in theirs) for topic in names
+            topic: tuple(number for number, theirs in enumerate(wanted) if topic in theirs) for topic in self.topics
         }
 
     def assignment(self) -> Assignment:
@@ -89,8 +123,8 @@ class Balance:
     # --- racks (KIP-881) ---------------------------------------------------------------------------------------------
 
     def _is_near(self, member: int, partition: TopicPartition) -> bool:
-        rack = self._members[member].rack
-        return not self._has_racks or not rack or rack in self._topics.partition_racks(*partition)
+        rack = self._racks[member]
+        return rack is None or rack in self._topics.partition_racks(*partition)
 
     def _give_within_racks(self, free: list[TopicPartition]) -> list[TopicPartition]:
         """Gives partitions to members in their racks, as far as equal shares go; returns those that are left.
@@ -98,9 +132,9 @@ class Balance:
         Partitions that fewest members are near to choose first.
         """
         by_rack: dict[str, list[int]] = {}
-        for number, member in enumerate(self._members):
-            if member.rack:
-                by_rack.setdefault(member.rack, []).append(number)
+        for number, of_member in enumerate(self._racks):
+            if of_member is not None:
+                by_rack.setdefault(of_member, []).append(number)
         near = {
             partition: [
                 member
@@ -110,7 +144,7 @@ class Balance:
             ]
             for partition in free
         }
-        share, extras = divmod(sum(self._topics.counts[topic] for topic in self._subscribers), len(self._members))
+        share, extras = divmod(sum(self._topics.counts[topic] for topic in self.topics), len(self._members))
         extras -= sum(load > share for load in self._loads)
         left: list[TopicPartition] = []
         for partition in sorted(free, key=lambda partition: len(near[partition])):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....types import TopicPartition
-from .balance import Balance
+from .balance import balanced
 from .claims import Claim, Claims
 from .types import NO_GENERATION, Assignment, MemberSubscription, TopicPartitions
 from .user_data import decode_cooperative, decode_sticky, encode_cooperative, encode_sticky
@@ -27,7 +27,7 @@ class StickyAssignor:
 
     def assign(self, members: Sequence[MemberSubscription], topics: TopicPartitions) -> Assignment:
         claims = [Claim(member.member_id, *decode_sticky(member.user_data)) for member in members]
-        return Balance(members, topics, Claims(claims, topics)).assignment()
+        return balanced(members, topics, Claims(claims, topics))
 
 
 class CooperativeStickyAssignor:
@@ -41,7 +41,7 @@ class CooperativeStickyAssignor:
 
     def assign(self, members: Sequence[MemberSubscription], topics: TopicPartitions) -> Assignment:
         claims = Claims([Claim(member.member_id, member.owned, _generation(member)) for member in members], topics)
-        return claims.withhold(Balance(members, topics, claims).assignment())
+        return claims.withhold(balanced(members, topics, claims))
 
 
 def _generation(member: MemberSubscription) -> int:

@@ -12,8 +12,10 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 HOT_MODULES = sorted(path.with_suffix(".py") for path in Path("aiokafka_lead").rglob("*.pxd") if path.stem != "raw")
+AUTOLOAD = Path("aiokafka_lead/spark/autoload/pyspark_aiokafka_lead.py")
 DIRECTIVES = {
     "language_level": "3",
     "annotation_typing": False,
@@ -49,4 +51,15 @@ class BuildOrStayPure(build_ext):
             self.extensions = []
 
 
-setup(ext_modules=hot_extensions(), cmdclass={"build_ext": BuildOrStayPure})
+class BuildWithAutoload(build_py):
+    """Installs at the top level, too, what PySpark looks for there."""
+
+    def find_modules(self) -> list[tuple[str, str, str]]:
+        return [("", AUTOLOAD.stem, str(AUTOLOAD))]
+
+
+setup(
+    ext_modules=hot_extensions(),
+    py_modules=[AUTOLOAD.stem],
+    cmdclass={"build_ext": BuildOrStayPure, "build_py": BuildWithAutoload},
+)

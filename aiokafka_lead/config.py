@@ -276,6 +276,12 @@ class ClientConfig:
                 given[longest] = max(given[first], cls.__dataclass_fields__[longest].default)
         return given
 
+    def shared(self) -> tuple[list[str], dict[str, Any]]:
+        """The bootstrap servers and the options with which another client reaches the same cluster in the same way."""
+        servers = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.bootstrap_servers]
+        names = {field.name for field in dataclasses.fields(ClientConfig)} - {"bootstrap_servers"}
+        return servers, {name: getattr(self, name) for name in names}
+
     def __post_init__(self) -> None:
         """Check what two options say together."""
         self._first_at_most_longest("retry_backoff_ms", "retry_backoff_max_ms")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self
 
@@ -12,10 +12,14 @@ from ._core.consumer.partition_state import PartitionState
 from ._core.consumer.record_batch import RecordBatch
 from ._core.consumer.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, ResetPolicy
 from ._core.consumer.subscription import SubscriptionKind
+from ._core.run.dead_letter import DEAD_LETTER_HEADERS
+from ._core.run.options import RunConfig, RunOptions
 from ._io.consumer.engine import ConsumerEngine
 from ._io.consumer.reader import Batches
 from ._io.group.offsets import GroupOffsets
 from ._io.loop import in_trio
+from ._io.run.runner import run
+from ._options import INT32_MAX
 from ._records import ConsumerRecord
 from .client import Client
 from .config import ConsumerConfig, ConsumerOptions
@@ -33,7 +37,7 @@ else:
     K = TypeVar("K")
     V = TypeVar("V")
 
-__all__ = ["Consumer", "ConsumerMetrics", "PartitionMetrics", "RecordBatch"]
+__all__ = ["DEAD_LETTER_HEADERS", "Consumer", "ConsumerMetrics", "PartitionMetrics", "RecordBatch", "RunOptions"]
 
 Offset = int | tuple[int, str] | OffsetAndMetadata
 
@@ -299,6 +303,39 @@ class Consumer(Generic[K, V]):
         """
         self._client.check()
         return Batches(self._engine.reader)
+
+    async def run(
+        self, handler: Callable[[ConsumerRecord[K, V]], Awaitable[object]], **options: Unpack[RunOptions]
+    ) -> None:
+        """Have every record handled, many at once, until the consumer is stopped. Options are those of `RunOptions`.
+
+            async def handle(record): ...
+
+            await consumer.run(handle, concurrency=64, order="key", dead_letter_topic="events.failed")
+
+        A record is done when its handler has returned, or its dead letter is acknowledged. With ``group_id``, every
+        ``auto_commit_interval_ms`` and at the end what is done is committed, up to the first record of a partition that
+        is not: each record is handled at least once. A handler that raises is called again after a backoff; meanwhile
+        only what ``order`` puts behind its record waits. Records are deserialized as their turn comes.
+
+        When the consumer is stopped (`stop` may be called from a handler, too) this waits for the handlers at work, for
+        half of the stop's time, commits and returns. When it is cancelled, so are the handlers, and theirs and all
+        other records that are not done come again, also to whoever reads on with this consumer. Raises `HandlerError`
+        for a record whose ``retries`` are used up, if there is no ``dead_letter_topic`` or its dead letter was refused;
+        and what else keeps a consumer from reading.
+        """
+        self._client.check()
+        if not callable(handler):
+            raise ConfigTypeError(f"handler must be an async function, not {type(handler).__name__}")
+        config = RunConfig.from_options(options)
+        if config.dead_letter_topic is None or config.dead_letter_producer is not None:
+            await run(self._engine, config, handler, config.dead_letter_producer)
+        else:
+            from . import Producer  # only now: who writes no dead letters pays nothing for it
+
+            servers, shared = self._config.shared()
+            async with Producer(servers, **shared, max_request_size=INT32_MAX) as producer:
+                await run(self._engine, config, handler, producer)
 
     # --- committed offsets -------------------------------------------------------------------------------------------
 

@@ -13,7 +13,9 @@ from .client import *
 from .cluster import *
 from .group import *
 from .log import *
+from .membership import *
 from .reads import *
+from .run import *
 
 
 def _adopt() -> None:

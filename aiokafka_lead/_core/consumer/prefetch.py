@@ -117,6 +117,16 @@ class Prefetch:
 
     # --- handing out -------------------------------------------------------------------------------------------------
 
+    def decode_with(self, deserializers: Deserializers) -> None:
+        """Use these from now on, for what is held as well."""
+        self._deserializers = deserializers
+        for state in self._holders:
+            if state.chunk is not None:
+                partly_taken = state.chunk.left() > 0
+                self._settle(state)
+                if partly_taken:
+                    state.fetched[0].restart()
+
     def chunk(self, wanted: Container[TopicPartition] | None = None) -> Chunk | None:
         """The records whose turn it is, at least one, or None if there are none; with ``wanted``, of these partitions.
 

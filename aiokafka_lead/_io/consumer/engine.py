@@ -23,6 +23,7 @@ from ...errors import IllegalStateError, RequestTimedOutError
 from ..group.coordinators import Coordinators
 from ..group.offsets import GroupOffsets
 from ..loop import Waiter
+from ..run.runner import Runner
 from .auto_commit import AutoCommit
 from .fetcher import Fetcher
 from .offset_queries import OffsetQueries
@@ -108,6 +109,8 @@ class ConsumerEngine(Generic[K, V]):
             demand=self.fetcher.demand,
             witness=self.auto_commit,
         )
+        self.runner: Runner | None = None
+        """The run that is under way."""
         self.started = False
         self._read_committed = read_committed
         self._settled: Waiter[None] = Waiter()
@@ -131,6 +134,8 @@ class ConsumerEngine(Generic[K, V]):
         try:
             if self.started and self.client.fatal is None:
                 self.started = False
+                if self.runner is not None:
+                    await self.runner.finish(timeout_s / 2)
                 if self.auto_commit is not None:
                     await self.auto_commit.commit_last(timeout_s / 2)
                 await self.fetcher.close_sessions(min(timeout_s / 4, SESSIONS_CLOSE_WITHIN_S))
@@ -189,6 +194,11 @@ class ConsumerEngine(Generic[K, V]):
             fetch_latency_avg_ms=1000 * counters.fetch_latency_s / counters.answers if counters.answers else 0.0,
             failed_fetches=counters.failed_fetches,
             fetch_errors=dict(counters.errors),
+            free_retries=counters.free_retries,
+            leader_moves=counters.leader_moves,
+            leader_move_ms_total=counters.leader_move_ms_total,
+            leader_move_ms_max=counters.leader_move_ms_max,
+            leader_move_ms_last=counters.leader_move_ms_last,
             session_resets=counters.session_resets,
             follower_redirects=counters.follower_redirects,
             stale_answers=counters.stale_answers,

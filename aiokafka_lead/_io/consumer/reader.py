@@ -84,6 +84,11 @@ class Reader(Generic[K, V]):
         self.stopped = False
         """The consumer was stopped: iterations end."""
 
+    def tell(self, witness: Witness | None) -> Witness | None:
+        """Tell this one of what goes out from now on; returns who was told before."""
+        before, self._witness = self._witness, witness
+        return before
+
     # --- one by one --------------------------------------------------------------------------------------------------
 
     async def records(self) -> AsyncIterator[ConsumerRecord[K, V]]:

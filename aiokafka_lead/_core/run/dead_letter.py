@@ -1,0 +1,40 @@
+"""What a dead letter says about its record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._records import ConsumerRecord
+from ...types import Header
+
+__all__ = ["DEAD_LETTER_HEADERS", "dead_letter_headers"]
+
+PREFIX = "dead_letter."
+
+DEAD_LETTER_HEADERS = tuple(
+    PREFIX + name
+    for name in ("topic", "partition", "offset", "timestamp_ms", "group", "attempts", "exception", "message")
+)
+"""The headers that a dead letter has beside its record's own: where the record was, how often it was handled, the
+qualified class name of the exception and its message (at most 2,000 characters). All are UTF-8 text."""
+
+MESSAGE_CHARACTERS = 2_000
+
+
+def dead_letter_headers(
+    record: ConsumerRecord[Any, Any], error: BaseException, attempts: int, group_id: str | None
+) -> list[Header]:
+    """The record's headers, and behind them the cause. A record that was a dead letter before has both causes."""
+    kind = type(error)
+    cause: tuple[object, ...] = (
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp_ms,
+        group_id or "",
+        attempts,
+        kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
+        str(error)[:MESSAGE_CHARACTERS],
+    )
+    texts = (str(part).encode(errors="replace") for part in cause)
+    return [*record.headers, *zip(DEAD_LETTER_HEADERS, texts, strict=True)]

@@ -1,0 +1,76 @@
+"""The options of `Consumer.run`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from ..._options import build, integer, milliseconds, one_of, option, optional, text
+from ...errors import ConfigError
+
+if TYPE_CHECKING:
+    from ...producer import Producer
+
+__all__ = ["Order", "RunConfig", "RunOptions"]
+
+Order = Literal["key", "partition", "none"]
+
+
+class RunOptions(TypedDict, total=False):
+    """How `Consumer.run` hands records to its handler. Times are in milliseconds."""
+
+    concurrency: int
+    """How many handlers may run at once (64)."""
+    order: Order
+    """Which records wait for each other (``"key"``): those of one key in one partition, in the order of their offsets
+    (records without a key wait for nobody); all of one partition; or none."""
+    max_in_hand: int
+    """Records taken and not finished yet, over all partitions (10000); one partition's share of it also is how far it
+    may run ahead of its first record that is not finished."""
+    max_in_hand_bytes: int
+    """About the most bytes that their keys and values take (64 MiB)."""
+    retries: int
+    """How often a record is handled again after its handler has raised (3)."""
+    retry_backoff_ms: float
+    """The wait before a record's first retry; doubles each time, with jitter (100)."""
+    retry_backoff_max_ms: float
+    """The longest such wait (10000)."""
+    dead_letter_topic: str | None
+    """Where records go whose retries are used up, or which cannot be deserialized: with their bytes as they were, and
+    the cause in headers (see `DEAD_LETTER_HEADERS`). None ends `run` with an error instead (None)."""
+    dead_letter_producer: Producer[Any, Any] | None
+    """A started producer to send dead letters through, without serializers, as they are bytes; None makes one that
+    connects as the consumer does (None)."""
+
+
+def _any(name: str, value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """The options of `RunOptions`, checked."""
+
+    concurrency: int = option(64, integer(1))
+    order: Order = option("key", one_of("key", "partition", "none"))
+    max_in_hand: int = option(10_000, integer(1))
+    max_in_hand_bytes: int = option(64 * 1024 * 1024, integer(1))
+    retries: int = option(3, integer(0))
+    retry_backoff_ms: float = option(100, milliseconds())
+    retry_backoff_max_ms: float = option(10_000, milliseconds())
+    dead_letter_topic: str | None = option(None, optional(text))
+    dead_letter_producer: Any = option(None, _any)
+
+    @classmethod
+    def from_options(cls, options: RunOptions) -> RunConfig:
+        """Check the options; raises `ConfigError` or `ConfigTypeError`."""
+        return build(cls, options)
+
+    def __post_init__(self) -> None:
+        """Check what two options say together."""
+        if self.dead_letter_producer is not None and self.dead_letter_topic is None:
+            raise ConfigError("dead_letter_producer needs a dead_letter_topic")
+        if self.retry_backoff_ms > self.retry_backoff_max_ms:
+            raise ConfigError(
+                f"retry_backoff_ms must not be more than retry_backoff_max_ms ({self.retry_backoff_max_ms})"
+            )

@@ -1,0 +1,238 @@
+"""Everything that a run has in hand: what to hand out next, how much more to take, what may be committed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any
+
+from ..._records import ConsumerRecord
+from ...types import TopicPartition
+from ..consumer.partition_state import PartitionState, Position
+from .options import Order, RunConfig
+from .order import Lanes, lanes_for
+from .progress import Progress
+
+__all__ = ["PartitionWork", "Work"]
+
+Record = ConsumerRecord[Any, Any]
+
+TAKE_AT_ONCE = 2048
+"""Records taken in one go: enough to make the taking cheap, and few enough for their size to be a surprise."""
+
+_key_of = attrgetter("key")
+_value_of = attrgetter("value")
+
+
+class PartitionWork:
+    """One assigned partition's records in hand. Written to by `Work` alone."""
+
+    __slots__ = ("attempts", "closed", "committed", "handled", "lanes", "progress", "queued", "resume_at", "state")
+
+    def __init__(self, state: PartitionState, start: Position, order: Order) -> None:
+        self.state = state
+        """The assignment that the records belong to."""
+        self.lanes: Lanes = lanes_for(order)
+        self.progress = Progress(start)
+        self.committed = start
+        """Where the group stands, as far as this run knows."""
+        self.attempts: dict[int, int] = {}
+        """How often handlers have raised, by the offset of a record in hand."""
+        self.handled = 0
+        """How many of its records are with handlers now."""
+        self.queued = False
+        """Whether it is among `Work.turns`."""
+        self.closed = False
+        """No more of it is handed out."""
+        self.resume_at = -1
+        """It is not taken from until no more than so many of its records are in hand; -1 while it is."""
+
+
+class Work:
+    """What a run has in hand, over all partitions, which take turns record by record.
+
+    Limits: all records together weigh at most about ``max_in_hand``, where a record weighs 1 and 1 more for each
+    ``max_in_hand_bytes / max_in_hand`` bytes; so both limits hold. A partition has its share of that, of records in
+    hand and of offsets from its first unfinished record on. So one that is stuck, or whose records wait to be handled
+    again, does not hold up others.
+
+    As a container it holds the partitions that may be taken from now.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        partition_count: Callable[[], int],
+        on_room: Callable[[], None],
+        on_calm: Callable[[], None],
+    ) -> None:
+        self._order: Order = config.order
+        self._limit = config.max_in_hand
+        self._least_half = max(1, min(config.max_in_hand // 2, 2 * config.concurrency))
+        self._unit_bytes = max(1, config.max_in_hand_bytes // config.max_in_hand)
+        self._partition_count = partition_count
+        self._on_room = on_room
+        """Called when more can be taken than before."""
+        self._on_calm = on_calm
+        """Called when the last record of a closed partition has come back from its handler."""
+        self._wanted_room = -1
+        """Someone waits for no more than this to be in hand; -1 while nobody does."""
+        self._mean_weight = 8.0
+        """Of the records taken last; at first a guess that keeps the first taking small."""
+        self.in_hand = 0
+        """The weight of all that is not finished."""
+        self.turns: deque[PartitionWork] = deque()
+        """Partitions with something ready."""
+        self._partitions: dict[TopicPartition, PartitionWork] = {}
+
+    def __iter__(self) -> Iterator[PartitionWork]:
+        return iter(self._partitions.values())
+
+    def get(self, tp: TopicPartition) -> PartitionWork | None:
+        """The partition's work, if any of it was taken."""
+        return self._partitions.get(tp)
+
+    # --- taking ------------------------------------------------------------------------------------------------------
+
+    def __contains__(self, tp: object) -> bool:
+        """Whether the partition may be taken from."""
+        partition = self._partitions.get(tp)  # type: ignore[call-overload]
+        if partition is None:
+            return True
+        if partition.closed:
+            return False
+        if self._has_share(partition):
+            return True
+        partition.resume_at = partition.progress.in_hand * 3 // 4
+        return False
+
+    def _has_share(self, partition: PartitionWork) -> bool:
+        progress, half = partition.progress, self._half_share()
+        return progress.in_hand < half and progress.end.offset - progress.done_to().offset < half
+
+    def _half_share(self) -> int:
+        return max(self._least_half, self._limit // max(1, 2 * self._partition_count()))
+
+    def room(self) -> int:
+        """How many records may be taken now: half a partition's share at most, since all may be of one partition."""
+        return min(TAKE_AT_ONCE, self._half_share(), int((self._limit - self.in_hand) / self._mean_weight))
+
+    def wait_for_room(self) -> None:
+        """Have ``on_room`` called once a good part of what is in hand is finished."""
+        self._wanted_room = self.in_hand * 3 // 4
+
+    def add(self, state: PartitionState, records: Sequence[Record], end: Position) -> None:
+        """The partition's next records are in hand; it goes on at ``end`` behind them."""
+        partition = self._partition_for(state, records[0])
+        weights = self._weights(records)
+        partition.progress.began(records, weights, end)
+        weight = len(records) if weights is None else sum(weights)
+        self.in_hand += weight
+        self._mean_weight = weight / len(records)
+        partition.lanes.add(records)
+        self._queue(partition)
+
+    def _partition_for(self, state: PartitionState, first: Record) -> PartitionWork:
+        tp = state.tp
+        partition = self._partitions.get(tp)
+        if partition is None or partition.state is not state or first.offset < partition.progress.end.offset:
+            # Assigned anew, or moved back by a seek.
+            if partition is not None:
+                self.drop(partition)
+            partition = self._partitions[tp] = PartitionWork(state, Position(first.offset), self._order)
+        return partition
+
+    def _weights(self, records: Sequence[Record]) -> list[int] | None:
+        unit = self._unit_bytes
+        largest_key = max(map(len, filter(None, map(_key_of, records))), default=0)
+        largest_value = max(map(len, filter(None, map(_value_of, records))), default=0)
+        if largest_key + largest_value < unit:
+            return None
+        return [1 + (len(record.key or b"") + len(record.value or b"")) // unit for record in records]
+
+    # --- handing out -------------------------------------------------------------------------------------------------
+
+    def take(self) -> tuple[PartitionWork, Record] | None:
+        """The next record to handle, or None."""
+        turns = self.turns
+        if not turns:
+            return None
+        partition = turns.popleft()
+        ready = partition.lanes.ready
+        record = ready.popleft()
+        if ready:
+            turns.append(partition)
+        else:
+            partition.queued = False
+        partition.handled += 1
+        return partition, record
+
+    def finished(self, partition: PartitionWork, record: Record) -> None:
+        """The record is done, and counts as such."""
+        partition.handled -= 1
+        self.in_hand -= partition.progress.finished(record.offset)
+        if partition.attempts:
+            partition.attempts.pop(record.offset, None)
+        if partition.closed:
+            self._came_back(partition)
+        else:
+            lanes = partition.lanes
+            lanes.finished(record)
+            if lanes.ready and not partition.queued:
+                partition.queued = True
+                self.turns.append(partition)
+        if self._wanted_room >= self.in_hand:
+            self._wanted_room = -1
+            self._on_room()
+        elif partition.resume_at >= partition.progress.in_hand and self._has_share(partition):
+            partition.resume_at = -1
+            self._on_room()
+
+    def given_up(self, partition: PartitionWork) -> None:
+        """A record is with its handler no more, and not done."""
+        partition.handled -= 1
+        if partition.closed:
+            self._came_back(partition)
+
+    def _came_back(self, partition: PartitionWork) -> None:
+        if not partition.handled:
+            self._on_calm()
+
+    def again(self, partition: PartitionWork, record: Record) -> None:
+        """The record is ready to be handled once more, before the others of its lane."""
+        if not partition.closed:
+            partition.lanes.ready.appendleft(record)
+            self._queue(partition)
+
+    def _queue(self, partition: PartitionWork) -> None:
+        if partition.lanes.ready and not partition.queued:
+            partition.queued = True
+            self.turns.append(partition)
+
+    # --- letting go --------------------------------------------------------------------------------------------------
+
+    def close(self, partition: PartitionWork) -> None:
+        """Hand out no more of the partition. What is with handlers may still be finished."""
+        if not partition.closed:
+            partition.closed = True
+            partition.lanes.clear()
+            if partition.queued:
+                partition.queued = False
+                self.turns.remove(partition)
+
+    def done(self) -> Iterator[tuple[PartitionWork, Position]]:
+        """For each partition the position before which everything is done."""
+        for partition in self._partitions.values():
+            done_to = partition.progress.done_to()
+            read_to = partition.state.position
+            if not partition.progress.in_hand and read_to is not None and read_to.offset > done_to.offset:
+                done_to = read_to  # nothing to handle is in between, but the ends of transactions, say
+            yield partition, done_to
+
+    def drop(self, partition: PartitionWork) -> None:
+        """Give up what is not finished of the partition."""
+        self.close(partition)
+        self.in_hand -= partition.progress.abandon()
+        if self._partitions.get(partition.state.tp) is partition:
+            del self._partitions[partition.state.tp]

@@ -1,0 +1,1 @@
+"""The tasks behind `Consumer.run`."""

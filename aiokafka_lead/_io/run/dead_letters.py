@@ -1,0 +1,48 @@
+"""Sends records that cannot be handled to their dead-letter topic."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ..._core.run.dead_letter import dead_letter_headers
+from ..._records import ConsumerRecord
+from ...types import Header
+
+__all__ = ["DeadLetterProducer", "DeadLetters"]
+
+
+class DeadLetterProducer(Protocol):
+    """What is needed of a `Producer`."""
+
+    async def partitions_for(self, topic: str) -> set[int]: ...
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: list[Header] | None = None,
+    ) -> object: ...
+
+
+class DeadLetters:
+    """The dead-letter topic of one run."""
+
+    def __init__(self, producer: DeadLetterProducer, topic: str, group_id: str | None) -> None:
+        self._producer = producer
+        self.topic = topic
+        self._group_id = group_id
+
+    async def check(self) -> None:
+        """Raise if the topic cannot be written to as far as metadata tells, before the first letter needs it."""
+        await self._producer.partitions_for(self.topic)
+
+    async def send(self, record: ConsumerRecord[Any, Any], error: BaseException, attempts: int) -> None:
+        """Return when the dead letter is acknowledged; raises what the producer raises after its own retries.
+
+        The letter's time is now, so that the topic's retention begins now; its record's is among the headers.
+        """
+        headers = dead_letter_headers(record, error, attempts, self._group_id)
+        await self._producer.send_and_wait(self.topic, record.value, record.key, headers=headers)

@@ -1,0 +1,325 @@
+"""`Consumer.run`: takes records, has them handled, commits what is done."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..._core.backoff import Backoff
+from ..._core.consumer.fetched import Deserializers
+from ..._core.consumer.partition_state import PartitionState, Position
+from ..._core.run.options import RunConfig
+from ..._core.run.retries import Retries
+from ..._core.run.work import PartitionWork, Work
+from ..._records import ConsumerRecord
+from ...errors import ClientClosedError, HandlerError, IllegalStateError, KafkaError, RecordDeserializationError
+from ...types import OffsetAndMetadata, TopicPartition
+from ..loop import Signal, Waiter
+from .dead_letters import DeadLetterProducer, DeadLetters
+from .workers import Worker, Workers
+
+if TYPE_CHECKING:
+    from ..consumer.engine import ConsumerEngine
+
+__all__ = ["Runner", "run"]
+
+log = logging.getLogger("aiokafka_lead.consumer")
+
+Record = ConsumerRecord[Any, Any]
+
+LAST_COMMIT_WITHIN_S = 5.0
+"""How long the commit at the end may take when the run is cancelled or fails."""
+
+CANCELLED_WITHIN_S = 1.0
+"""How long handlers that are cancelled may take to end before others go on without them."""
+
+IDLE_MS = 60_000.0
+"""How long one look for records waits when nothing else happens."""
+
+
+async def run(
+    engine: ConsumerEngine[Any, Any],
+    config: RunConfig,
+    handler: Callable[[Record], Awaitable[object]],
+    producer: DeadLetterProducer | None,
+) -> None:
+    """Run the handler until the consumer is stopped; ``producer`` is for dead letters."""
+    if engine.runner is not None:
+        raise IllegalStateError("run() is under way already")
+    dead_letters: DeadLetters | None = None
+    if producer is not None and config.dead_letter_topic is not None:
+        dead_letters = DeadLetters(producer, config.dead_letter_topic, engine.config.group_id)
+        await dead_letters.check()
+    engine.runner = Runner(engine, config, handler, dead_letters)
+    try:
+        await engine.runner.run()
+    finally:
+        engine.runner = None
+
+
+class Runner:
+    """One call of `Consumer.run`. Owns the work in hand; its tasks end before `run` returns."""
+
+    def __init__(
+        self,
+        engine: ConsumerEngine[Any, Any],
+        config: RunConfig,
+        handler: Callable[[Record], Awaitable[object]],
+        dead_letters: DeadLetters | None,
+    ) -> None:
+        self._engine = engine
+        self._dead_letters = dead_letters
+        self._handler = handler
+        self._deserializers = Deserializers(engine.config.key_deserializer, engine.config.value_deserializer)
+        self._work = Work(config, lambda: len(engine.positions), self._on_room, self._on_calm)
+        self._retries = Retries(config.retries, Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms))
+        self._tasks = anyio.create_task_group()
+        plain = self._deserializers.key is None and self._deserializers.value is None
+        handle = handler if plain else self._deserialize_and_handle
+        self._workers = Workers(self._tasks, self._work, config.concurrency, handle, self._failed)
+        self._room = Signal()
+        self._retry = Signal()
+        """Set when another record waits to be handled again."""
+        self._calm: Waiter[None] = Waiter()
+        """Done when a closed partition's last handler has ended."""
+        self._committing = anyio.Lock()
+        self._failure: BaseException | None = None
+        """What ends the run."""
+        self._stop_at: float | None = None
+        """By when handlers have to be ready, once the consumer is being stopped."""
+        self._stopped_by = 0
+        """The task that stops the consumer."""
+        self._ended: Waiter[None] = Waiter()
+
+    # --- its life ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until the consumer is stopped; raises what makes it impossible to go on."""
+        reader, prefetch = self._engine.reader, self._engine.prefetch
+        prefetch.decode_with(Deserializers())
+        witness = reader.tell(None)  # automatic commits would take every record for done whose successor is taken
+        try:
+            async with self._tasks:
+                self._tasks.start_soon(self._commit_now_and_then)
+                self._tasks.start_soon(self._handle_again)
+                try:
+                    await self._feed()
+                except KafkaError as error:
+                    self._failure = error
+                else:
+                    await self._wind_up()
+                self._tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._commit_last(LAST_COMMIT_WITHIN_S)
+            self._rewind()
+            prefetch.decode_with(self._deserializers)
+            reader.tell(witness)
+            self._ended.set_result(None)
+        if self._failure is not None:
+            raise self._failure
+
+    async def _feed(self) -> None:
+        """Take records as long as there is room; returns when the consumer is being stopped."""
+        engine, work = self._engine, self._work
+        while True:
+            room = work.room()
+            if room < 1:
+                work.wait_for_room()
+                await self._room.wait()
+                if engine.reader.stopped:
+                    return
+                continue
+            try:
+                taken = await engine.reader.getmany(work, IDLE_MS, room)
+            except ClientClosedError:
+                if engine.reader.stopped:
+                    return
+                raise
+            for tp, records in taken.items():
+                state = engine.positions.require(tp)
+                position = state.position
+                assert position is not None  # records were taken from it just now
+                work.add(state, records, position)
+            self._workers.rouse()
+
+    def _on_room(self) -> None:
+        self._room.set()
+        self._engine.reader.wake.set()
+
+    def _on_calm(self) -> None:
+        calm, self._calm = self._calm, Waiter()
+        calm.set_result(None)
+
+    def _fail(self, error: BaseException) -> None:
+        if self._failure is None:
+            self._failure = error
+            self._tasks.cancel_scope.cancel()
+
+    # --- handling ----------------------------------------------------------------------------------------------------
+
+    async def _deserialize_and_handle(self, record: Record) -> None:
+        records, error = self._deserializers.apply([record])
+        if error is not None:
+            raise error
+        await self._handler(records[0])
+
+    async def _failed(self, partition: PartitionWork, record: Record, error: BaseException) -> None:
+        """A handler has raised: handle the record again later, or send it to the dead letters, or end the run."""
+        work = self._work
+        where = f"the record at offset {record.offset} of {record.topic}-{record.partition}"
+        hopeless = isinstance(error, RecordDeserializationError)
+        if not hopeless and self._retries.failed(partition, record, time.monotonic()):
+            log.info("%s could not be handled, and will be again: %r", where, error)
+            work.given_up(partition)
+            self._retry.set()
+            return
+        attempts = partition.attempts.get(record.offset, 0)
+        if self._dead_letters is None:
+            failure = HandlerError(
+                f"{where} could not be handled ({attempts} attempts): {error!r}", record=record, attempts=attempts
+            )
+            failure.__cause__ = error
+            work.given_up(partition)
+            self._fail(failure)
+            return
+        try:
+            await self._dead_letters.send(record, error, attempts)
+        except Exception as refused:
+            failure = HandlerError(
+                f"{where} could not be handled ({attempts} attempts: {error!r}), "
+                f"and its dead letter was not accepted by {self._dead_letters.topic}: {refused!r}",
+                record=record,
+                attempts=attempts,
+            )
+            failure.__cause__ = refused
+            work.given_up(partition)
+            self._fail(failure)
+        else:
+            log.warning("%s went to %s (%d attempts): %r", where, self._dead_letters.topic, attempts, error)
+            work.finished(partition, record)
+
+    async def _handle_again(self) -> None:
+        """Put records back in line as their backoffs end."""
+        while True:
+            due_at = self._retries.next_due()
+            await self._retry.wait(None if due_at is None else max(0.0, due_at - time.monotonic()))
+            for partition, record in self._retries.due(time.monotonic()):
+                self._work.again(partition, record)
+            self._workers.rouse()
+
+    # --- committing --------------------------------------------------------------------------------------------------
+
+    async def _commit_now_and_then(self) -> None:
+        interval_s = self._engine.config.auto_commit_interval_ms / 1000
+        while True:
+            await anyio.sleep(interval_s)
+            try:
+                await self._commit(self._engine.config.default_api_timeout_ms)
+            except KafkaError as error:
+                log.warning("offsets were not committed, and will be with the next: %s", error)
+
+    async def _commit(self, timeout_ms: float) -> None:
+        """Commit what is done, where that is news."""
+        engine = self._engine
+        if engine.group_offsets is None:
+            return
+        async with self._committing:
+            news = [
+                (partition, position)
+                for partition, position in self._work.done()
+                if position != partition.committed and engine.positions.owns(partition.state)
+            ]
+            offsets = {
+                partition.state.tp: OffsetAndMetadata(
+                    position.offset, leader_epoch=None if position.leader_epoch < 0 else position.leader_epoch
+                )
+                for partition, position in news
+            }
+            await engine.group_offsets.commit(offsets, timeout_ms)
+            for partition, position in news:
+                partition.committed = position
+
+    async def _commit_last(self, timeout_s: float) -> None:
+        with anyio.move_on_after(timeout_s):
+            try:
+                await self._commit(timeout_s * 1000)
+            except KafkaError as error:
+                log.warning("offsets were not committed at the end: %s", error)
+
+    def done(self) -> Iterator[tuple[PartitionState, Position]]:
+        """For each partition that was taken from, the position before which everything is done."""
+        return ((partition.state, position) for partition, position in self._work.done())
+
+    def stuck_since(self) -> float | None:
+        """When the handler that has been at work for longest began (``time.monotonic()``); None while none is."""
+        return min((worker.began_at for worker in self._workers.busy), default=None)
+
+    # --- letting go --------------------------------------------------------------------------------------------------
+
+    async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
+        """Hand out no more of these partitions, wait for their handlers until the deadline, commit what is done.
+
+        Handlers that are not ready by then are cancelled; their records are not done.
+        """
+        closing = [found for tp in partitions if (found := self._work.get(tp)) is not None]
+        for partition in closing:
+            self._work.close(partition)
+        await self._wait_for_handlers(closing, deadline)
+        await self._commit_last(LAST_COMMIT_WITHIN_S)
+
+    async def finish(self, timeout_s: float) -> None:
+        """The consumer is being stopped: end the run, within this time."""
+        self._stop_at = time.monotonic() + timeout_s
+        self._stopped_by = anyio.get_current_task().id
+        self._room.set()
+        try:
+            await self._ended.wait(timeout_s + LAST_COMMIT_WITHIN_S)
+        except TimeoutError:
+            log.warning("a handler does not end, though it was cancelled")
+
+    async def _wind_up(self) -> None:
+        """The consumer is being stopped: wait for handlers, commit."""
+        partitions = list(self._work)
+        for partition in partitions:
+            self._work.close(partition)
+        assert self._stop_at is not None
+        await self._wait_for_handlers(partitions, self._stop_at)
+        await self._commit_last(LAST_COMMIT_WITHIN_S)
+
+    async def _wait_for_handlers(self, partitions: Collection[PartitionWork], deadline: float) -> None:
+        """Until the deadline; then they are cancelled, and have `CANCELLED_WITHIN_S` to end."""
+        await self._handlers_end(partitions, deadline)
+        for worker in self._handling(partitions):
+            log.warning("the handler of %r took too long, and is cancelled", worker.record)
+            worker.scope.cancel()
+        await self._handlers_end(partitions, time.monotonic() + CANCELLED_WITHIN_S)
+
+    async def _handlers_end(self, partitions: Collection[PartitionWork], deadline: float) -> None:
+        while self._handling(partitions):
+            try:
+                await self._calm.wait(max(0.0, deadline - time.monotonic()))
+            except TimeoutError:
+                return
+
+    def _handling(self, partitions: Collection[PartitionWork]) -> list[Worker]:
+        """Whoever is busy with these partitions, but for a handler that itself waits for the consumer to stop."""
+        return [
+            worker
+            for worker in self._workers.busy
+            if worker.partition in partitions and worker.task_id != self._stopped_by
+        ]
+
+    def _rewind(self) -> None:
+        """Whoever reads on gets everything that is not done."""
+        engine = self._engine
+        for partition, position in list(self._work.done()):
+            unfinished = partition.progress.in_hand
+            self._work.drop(partition)
+            if unfinished and engine.positions.owns(partition.state):
+                engine.prefetch.drop(partition.state)
+                partition.state.move(*position)

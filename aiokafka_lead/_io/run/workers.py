@@ -1,0 +1,152 @@
+"""The tasks in which handlers run."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup
+
+from ..._core.run.work import PartitionWork, Work
+from ..._records import ConsumerRecord
+from ..loop import Signal, in_trio
+
+__all__ = ["Worker", "Workers"]
+
+Record = ConsumerRecord[Any, Any]
+
+FAIR_S = 0.005
+"""Handlers that never wait for anything let other tasks run after this time."""
+
+
+class Worker:
+    """A task that handles one record after the other."""
+
+    __slots__ = ("began_at", "parked", "partition", "record", "scope", "task_id")
+
+    def __init__(self) -> None:
+        self.scope = anyio.CancelScope()
+        self.parked = Signal()
+        self.task_id = 0
+        self.partition: PartitionWork | None = None
+        """Whose record it handles now, or None."""
+        self.record: Record | None = None
+        self.began_at = 0.0
+        """When it began to."""
+
+
+class Workers:
+    """At most ``concurrency`` tasks, made as they are needed, which share the work out among themselves.
+
+    There is no task for each record, and no switch of tasks for a handler that does not wait: its worker just goes on
+    with the next record. A worker about to call a handler sees to it that another one is awake; that one's turn comes
+    when the handler waits, and it takes over.
+    """
+
+    def __init__(
+        self,
+        tasks: TaskGroup,
+        work: Work,
+        concurrency: int,
+        handle: Callable[[Record], Awaitable[object]],
+        failed: Callable[[PartitionWork, Record, BaseException], Awaitable[None]],
+    ) -> None:
+        self._tasks = tasks
+        self._work = work
+        self._concurrency = concurrency
+        self._handle = handle
+        self._failed = failed
+        """Called when a handler has raised; decides what becomes of the record."""
+        self._idle: list[Worker] = []
+        self._relief = False
+        """Whether a worker has been woken and did not get its turn yet."""
+        self._gave_way_at = 0.0
+        self._all: set[Worker] = set()
+
+    def __iter__(self) -> Any:
+        return iter(self._all)
+
+    @property
+    def busy(self) -> list[Worker]:
+        """Those that are handling a record."""
+        return [worker for worker in self._all if worker.partition is not None]
+
+    def rouse(self) -> None:
+        """There may be something to hand out."""
+        if self._relief:
+            return
+        if self._idle:
+            self._relief = True
+            self._idle.pop().parked.set()
+        elif len(self._all) < self._concurrency:
+            self._relief = True
+            worker = Worker()
+            self._all.add(worker)
+            self._tasks.start_soon(self._serve, worker, name="kafka handler")
+
+    async def _serve(self, worker: Worker) -> None:
+        work = self._work
+        worker.task_id = anyio.get_current_task().id
+        self._relief = False
+        try:
+            with worker.scope:
+                while True:
+                    taken = work.take()
+                    if taken is None:
+                        await self._park(worker)
+                    else:
+                        if work.turns and not self._relief:
+                            self.rouse()
+                        await self._handle_one(worker, *taken)
+        finally:
+            self._all.discard(worker)
+
+    async def _park(self, worker: Worker) -> None:
+        self._idle.append(worker)
+        try:
+            await worker.parked.wait()
+        except BaseException:
+            if worker in self._idle:
+                self._idle.remove(worker)
+            else:
+                self._relief = False
+            raise
+        self._relief = False
+        self._gave_way_at = time.monotonic()
+
+    async def _handle_one(self, worker: Worker, partition: PartitionWork, record: Record) -> None:
+        worker.partition, worker.record = partition, record
+        done = False
+        try:
+            now = worker.began_at = time.monotonic()
+            if now > self._gave_way_at + FAIR_S:
+                await anyio.lowlevel.checkpoint()
+                self._gave_way_at = time.monotonic()
+            try:
+                await self._handle(record)
+            except Exception as error:
+                await self._failed(partition, record, error)
+            except asyncio.CancelledError as error:
+                if _is_cancelled():
+                    raise
+                # Whatever the handler waited for was cancelled, and not the handler.
+                await self._failed(partition, record, error)
+            else:
+                self._work.finished(partition, record)
+            done = True
+        finally:
+            worker.partition = None
+            if not done:
+                self._work.given_up(partition)
+
+
+def _is_cancelled() -> bool:
+    """Whether this task is being cancelled: by a scope of anyio's, or by asyncio itself."""
+    if in_trio() or anyio.current_effective_deadline() == float("-inf"):
+        return True
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,266 @@
+"""`Consumer.run` with handlers that fail: retries, dead letters, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from itertools import pairwise
+from typing import Any
+
+import anyio
+import pytest
+
+from aiokafka_lead import ConsumerRecord, Producer
+from aiokafka_lead.consumer import DEAD_LETTER_HEADERS
+from aiokafka_lead.errors import HandlerError, KafkaError, UnknownTopicOrPartitionError
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .support import E0, E1, Gate, committed, fill, runner_of, until, until_committed
+
+pytestmark = pytest.mark.anyio
+
+Record = ConsumerRecord[Any, Any]
+FAST: dict[str, Any] = {"retry_backoff_ms": 5}
+
+
+class CannotHandleError(Exception):
+    """What a handler raises here."""
+
+
+async def test_a_record_is_handled_again(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 10)
+    seen: list[int] = []
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+
+        async def handle(record: Record) -> None:
+            seen.append(record.offset)
+            if record.offset == 3 and seen.count(3) < 4:
+                raise CannotHandleError
+            if len(seen) == 13:
+                done()
+
+        await consumer.run(handle, **FAST)
+    assert seen.count(3) == 4
+    assert sorted(set(seen)) == list(range(10))
+    assert await committed(cluster, E0) == 10
+
+
+@pytest.mark.parametrize(("order", "held_up"), [("key", [3, 7]), ("partition", [3, 4, 5, 6, 7, 8, 9]), ("none", [3])])
+async def test_only_what_is_behind_a_failed_record_waits(cluster: EmbeddedCluster, order: Any, held_up: Any) -> None:
+    """By key: that key alone. Another partition goes on in any case."""
+    await fill(cluster, 10, keys=4)
+    await fill(cluster, 10, keys=4, partition=1)
+    handled: dict[int, list[int]] = {0: [], 1: []}
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+        failed = False
+
+        async def handle(record: Record) -> None:
+            nonlocal failed
+            if record.partition == 0 and record.offset == 3 and not failed:
+                failed = True
+                raise CannotHandleError
+            handled[record.partition].append(record.offset)
+            if len(handled[0]) == len(handled[1]) == 10:
+                done()
+
+        await consumer.run(handle, order=order, retry_backoff_ms=300)
+    assert sorted(handled[0][-len(held_up) :]) == held_up
+    assert sorted(handled[1]) == list(range(10))
+
+
+async def test_a_record_that_waits_takes_no_handlers_place(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 20)
+    seen: list[int] = []
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+
+        async def handle(record: Record) -> None:
+            seen.append(record.offset)
+            if record.offset == 0 and seen.count(0) == 1:
+                raise CannotHandleError
+            if len(seen) == 21:
+                done()
+
+        await consumer.run(handle, order="none", concurrency=1, retry_backoff_ms=200)
+    assert seen == [*range(20), 0]
+
+
+async def test_the_backoff_grows_up_to_its_bound(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 1)
+    times: list[float] = []
+    async with runner_of(cluster) as consumer:
+
+        async def handle(record: Record) -> None:
+            times.append(time.monotonic())
+            raise CannotHandleError
+
+        with pytest.raises(HandlerError):
+            await consumer.run(handle, retries=4, retry_backoff_ms=20, retry_backoff_max_ms=80)
+    waits = [later - earlier for earlier, later in pairwise(times)]
+    assert len(waits) == 4
+    assert all(wait >= least for wait, least in zip(waits, [0.016, 0.032, 0.064, 0.064], strict=True))
+
+
+async def test_without_a_dead_letter_topic_the_run_ends(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 20)
+    async with runner_of(cluster) as consumer:
+        attempts = 0
+
+        async def handle(record: Record) -> None:
+            nonlocal attempts
+            if record.offset == 7:
+                attempts += 1
+                raise CannotHandleError("seven")
+            if record.offset == 8:
+                await anyio.sleep_forever()
+
+        with (
+            anyio.fail_after(20),
+            pytest.raises(HandlerError, match=r"offset 7 of events-0 .*3 attempts.*seven") as info,
+        ):
+            await consumer.run(handle, retries=2, **FAST)
+        assert attempts == 3
+        assert (info.value.record.offset, info.value.attempts) == (7, 3)
+        assert isinstance(info.value.__cause__, CannotHandleError)
+        assert await committed(cluster, E0) == 7
+        assert (await consumer.getone()).offset == 7
+
+
+async def test_dead_letters(cluster: EmbeddedCluster) -> None:
+    async with Producer(cluster.bootstrap_servers) as producer:
+        await producer.send_and_wait(
+            "events", b"bad", key=b"k", partition=1, timestamp_ms=1_700_000_000_000, headers=[("trace", b"t")]
+        )
+        await producer.send_and_wait("events", b"good", key=b"k", partition=1)
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+
+        async def handle(record: Record) -> None:
+            if record.value == b"bad":
+                raise CannotHandleError("no way")
+            done()
+
+        await consumer.run(handle, retries=1, dead_letter_topic="failed", **FAST)
+    [letter] = cluster.records("failed")
+    assert (letter.key, letter.value) == (b"k", b"bad")
+    assert letter.headers[0] == ("trace", b"t")
+    assert tuple(name for name, _ in letter.headers[1:]) == DEAD_LETTER_HEADERS
+    assert [value for _, value in letter.headers[1:]] == [
+        b"events",
+        b"1",
+        b"0",
+        b"1700000000000",
+        b"g",
+        b"2",
+        f"{CannotHandleError.__module__}.CannotHandleError".encode(),
+        b"no way",
+    ]
+    assert await committed(cluster, E1) == 2
+
+
+async def test_a_record_is_done_when_its_dead_letter_is_acknowledged(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 5)
+    gate = Gate()
+
+    class SlowProducer:
+        """A producer whose broker takes its time."""
+
+        def __init__(self, producer: Producer[Any, Any]) -> None:
+            self._producer = producer
+            self.partitions_for = producer.partitions_for
+            self.asked = anyio.Event()
+
+        async def send_and_wait(self, *args: Any, **options: Any) -> Any:
+            self.asked.set()
+            await gate.wait()
+            return await self._producer.send_and_wait(*args, **options)
+
+    async with (
+        Producer(cluster.bootstrap_servers) as producer,
+        runner_of(cluster, auto_commit_interval_ms=5) as consumer,
+        until(consumer) as done,
+        anyio.create_task_group() as tasks,
+    ):
+        slow: Any = SlowProducer(producer)
+
+        async def handle(record: Record) -> None:
+            if record.offset == 2:
+                raise CannotHandleError
+
+        async def run() -> None:
+            options: Any = {"dead_letter_topic": "failed", "dead_letter_producer": slow}
+            await consumer.run(handle, retries=0, order="none", **options)
+
+        tasks.start_soon(run)
+        await slow.asked.wait()
+        await until_committed(cluster, E0, 2)
+        gate.open()
+        await until_committed(cluster, E0, 5)
+        done()
+    assert len(cluster.records("failed")) == 1
+
+
+async def test_a_dead_letter_that_is_refused_ends_the_run(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 3)
+    cluster.faults.add("Produce", topic="failed", count=None, error_code=29)
+    async with runner_of(cluster) as consumer:
+
+        async def handle(record: Record) -> None:
+            raise CannotHandleError("first cause")
+
+        with pytest.raises(HandlerError, match=r"first cause.*not accepted by failed") as info:
+            await consumer.run(handle, retries=0, order="partition", dead_letter_topic="failed")
+        assert isinstance(info.value.__cause__, KafkaError)
+    assert not await committed(cluster, E0)
+
+
+async def test_a_dead_letter_topic_that_is_missing_is_told_at_once(cluster: EmbeddedCluster) -> None:
+    async with (
+        Producer(cluster.bootstrap_servers, max_block_ms=200, allow_auto_create_topics=False) as producer,
+        runner_of(cluster) as consumer,
+    ):
+        with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):
+            await consumer.run(_nothing, dead_letter_topic="nowhere", dead_letter_producer=producer)
+
+
+async def test_what_cannot_be_deserialized_is_a_dead_letter_too(cluster: EmbeddedCluster) -> None:
+    async with Producer(cluster.bootstrap_servers) as producer:
+        for value in (b"1", b"two", b"3"):
+            await producer.send_and_wait("events", value, partition=0)
+    seen: list[int] = []
+    async with runner_of(cluster, value_deserializer=int) as consumer, until(consumer) as done:
+
+        async def handle(record: Record) -> None:
+            seen.append(record.value)
+            if len(seen) == 2:
+                done()
+
+        await consumer.run(handle, dead_letter_topic="failed", order="partition")
+    assert seen == [1, 3]
+    [letter] = cluster.records("failed")
+    assert letter.value == b"two"
+    assert dict(letter.headers)["dead_letter.exception"] == b"aiokafka_lead.errors.RecordDeserializationError"
+    assert await committed(cluster, E0) == 3
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_handler_whose_own_work_was_cancelled_has_failed(cluster: EmbeddedCluster) -> None:
+    """asyncio raises the same for that as for a cancelled handler; the record must not be lost with its worker."""
+    await fill(cluster, 1)
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+        calls = 0
+
+        async def handle(record: Record) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                future.cancel()
+                await future
+            done()
+
+        await consumer.run(handle, **FAST)
+    assert calls == 2
+    assert await committed(cluster, E0) == 1
+
+
+async def _nothing(record: Record) -> None:
+    pass

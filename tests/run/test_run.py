@@ -1,0 +1,340 @@
+"""`Consumer.run`: what is handled when, and what is committed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import anyio
+import pytest
+
+from aiokafka_lead import ConsumerRecord
+from aiokafka_lead.consumer import Consumer
+from aiokafka_lead.errors import ConfigError, ConfigTypeError, HandlerError, IllegalStateError
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .support import E0, EVENTS, Gate, committed, fill, runner_of, until, until_committed
+
+pytestmark = pytest.mark.anyio
+
+Record = ConsumerRecord[Any, Any]
+
+
+@pytest.mark.parametrize("order", ["key", "partition", "none"])
+async def test_everything_is_handled_once_and_committed(cluster: EmbeddedCluster, order: Any) -> None:
+    for tp in EVENTS:
+        await fill(cluster, 200, keys=7, partition=tp.partition)
+    seen: list[tuple[int, int]] = []
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+
+        async def handle(record: Record) -> None:
+            if record.offset % 3 == 0:
+                await anyio.lowlevel.checkpoint()
+            seen.append((record.partition, record.offset))
+            if len(seen) == 600:
+                done()
+
+        await consumer.run(handle, order=order)
+    assert sorted(seen) == [(tp.partition, offset) for tp in EVENTS for offset in range(200)]
+    assert [await committed(cluster, tp) for tp in EVENTS] == [200, 200, 200]
+
+
+async def test_records_of_one_key_are_handled_in_order_and_of_others_at_once(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 60, keys=4)
+    at_work: set[bytes] = set()
+    most = 0
+    last: dict[bytes, int] = defaultdict(lambda: -1)
+    seen = 0
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+
+        async def handle(record: Record) -> None:
+            nonlocal most, seen
+            assert record.key not in at_work
+            assert last[record.key] < record.offset
+            at_work.add(record.key)
+            most = max(most, len(at_work))
+            await anyio.lowlevel.checkpoint()
+            at_work.remove(record.key)
+            last[record.key] = record.offset
+            seen += 1
+            if seen == 60:
+                done()
+
+        await consumer.run(handle)
+    assert most == 4
+
+
+async def test_no_more_handlers_than_allowed_at_once(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 50)
+    at_work = most = seen = 0
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+
+        async def handle(record: Record) -> None:
+            nonlocal at_work, most, seen
+            at_work += 1
+            most = max(most, at_work)
+            await anyio.lowlevel.checkpoint()
+            at_work -= 1
+            seen += 1
+            if seen == 50:
+                done()
+
+        await consumer.run(handle, concurrency=5, order="none")
+    assert most == 5
+
+
+async def test_a_partition_in_order_has_one_handler_at_a_time(cluster: EmbeddedCluster) -> None:
+    for tp in EVENTS:
+        await fill(cluster, 20, partition=tp.partition)
+    at_work: set[int] = set()
+    seen: dict[int, list[int]] = defaultdict(list)
+    most = 0
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+
+        async def handle(record: Record) -> None:
+            nonlocal most
+            assert record.partition not in at_work
+            at_work.add(record.partition)
+            most = max(most, len(at_work))
+            await anyio.lowlevel.checkpoint()
+            at_work.remove(record.partition)
+            seen[record.partition].append(record.offset)
+            if sum(map(len, seen.values())) == 60:
+                done()
+
+        await consumer.run(handle, order="partition")
+    assert all(seen[tp.partition] == list(range(20)) for tp in EVENTS)
+    assert most == 3
+
+
+async def test_a_commit_does_not_pass_a_record_that_is_not_done(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 100)
+    gate = Gate()
+    async with runner_of(cluster, auto_commit_interval_ms=10) as consumer, until(consumer) as done:
+        handled: set[int] = set()
+
+        async def handle(record: Record) -> None:
+            if record.offset == 30:
+                await gate.wait()
+            handled.add(record.offset)
+            if len(handled) == 99:
+                others.set()
+
+        others = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(consumer.run, handle)
+            await others.wait()
+            await until_committed(cluster, E0, 30)
+            gate.open()
+            await until_committed(cluster, E0, 100)
+            done()
+
+
+async def test_a_cancelled_run_commits_what_is_done_and_cancels_handlers(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 20)
+    at_work = cancelled = 0
+    async with runner_of(cluster) as consumer:
+        with anyio.CancelScope() as scope:
+
+            async def handle(record: Record) -> None:
+                nonlocal at_work, cancelled
+                if record.offset < 5 or record.offset == 8:
+                    return
+                at_work += 1
+                if at_work == 14:
+                    scope.cancel()
+                try:
+                    await anyio.sleep_forever()
+                except anyio.get_cancelled_exc_class():
+                    cancelled += 1
+                    raise
+
+            await consumer.run(handle, order="none")
+        assert cancelled == 14
+        assert await committed(cluster, E0) == 5
+        # Whoever reads on has everything that is not done, whatever was handed out before.
+        assert (await consumer.getone()).offset == 5
+    assert await committed(cluster, E0) in (5, 6)
+
+
+async def test_stop_waits_for_handlers(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 10)
+    gate = Gate()
+    consumer = runner_of(cluster)
+    await consumer.start()
+    handled = 0
+    full = anyio.Event()
+
+    async def handle(record: Record) -> None:
+        nonlocal handled
+        if record.offset == 9:
+            full.set()
+        await gate.wait()
+        handled += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(consumer.run, handle)
+        await full.wait()
+        tasks.start_soon(consumer.stop)
+        await anyio.lowlevel.checkpoint()
+        gate.open()
+    assert handled == 10
+    assert await committed(cluster, E0) == 10
+
+
+async def test_stop_ends_with_a_handler_that_does_not(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 10)
+    stuck = anyio.Event()
+    async with runner_of(cluster) as consumer:
+
+        async def handle(record: Record) -> None:
+            if record.offset == 3:
+                stuck.set()
+                await anyio.sleep_forever()
+
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(consumer.run, handle)
+                await stuck.wait()
+                await consumer.stop(timeout_ms=400)
+    assert await committed(cluster, E0) == 3
+
+
+async def test_a_handler_may_stop_the_consumer(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 10)
+    async with runner_of(cluster) as consumer:
+
+        async def handle(record: Record) -> None:
+            if record.offset == 4:
+                await consumer.stop()
+
+        with anyio.fail_after(10):
+            await consumer.run(handle, order="partition")
+    assert await committed(cluster, E0) == 4
+
+
+async def test_keys_and_values_are_deserialized(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 3, keys=3)
+    seen: list[tuple[str, int]] = []
+    options: dict[str, Any] = {"key_deserializer": bytes.decode, "value_deserializer": int}
+    async with runner_of(cluster, **options) as consumer, until(consumer) as done:
+
+        async def handle(record: Record) -> None:
+            seen.append((record.key, record.value))
+            if len(seen) == 3:
+                done()
+
+        await consumer.run(handle)
+    assert sorted(seen) == [("0", 0), ("1", 1), ("2", 2)]
+
+
+async def test_without_a_group_nothing_is_committed(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 3)
+    async with runner_of(cluster, group_id=None) as consumer, until(consumer) as done:
+
+        async def handle(record: Record) -> None:
+            if record.offset == 2:
+                done()
+
+        await consumer.run(handle)
+    assert cluster.requests.count("OffsetCommit") == 0
+
+
+async def test_a_seek_back_hands_records_out_again(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 10)
+    seen: list[int] = []
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+
+        async def handle(record: Record) -> None:
+            seen.append(record.offset)
+            if seen.count(9) == 1 and record.offset == 9:
+                consumer.seek(E0, 7)
+            elif seen.count(9) == 2:
+                done()
+
+        await consumer.run(handle, order="partition")
+    assert seen == [*range(10), 7, 8, 9]
+    assert await committed(cluster, E0) == 10
+
+
+async def test_bounds_on_what_is_in_hand(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 300)
+    await fill(cluster, 300, partition=1)
+    gate = Gate()
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+        handled = [0, 0]
+
+        async def handle(record: Record) -> None:
+            if record.partition == 0:
+                await gate.wait()
+            handled[record.partition] += 1
+            if record.partition == 1 and handled[1] == 300:
+                # A partition that is stuck keeps no more than its share, and holds up nobody.
+                assert await consumer.position(E0) <= 15
+                gate.open()
+            if handled == [300, 300]:
+                done()
+
+        with anyio.fail_after(20):
+            await consumer.run(handle, concurrency=4, max_in_hand=30, order="partition")
+
+
+async def test_bounds_on_bytes(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 40, size=50_000)
+    gate = Gate()
+    first = anyio.Event()
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+        handled = 0
+
+        async def handle(record: Record) -> None:
+            nonlocal handled
+            first.set()
+            await gate.wait()
+            handled += 1
+            if handled == 40:
+                done()
+
+        async with anyio.create_task_group() as tasks:
+
+            async def run() -> None:
+                await consumer.run(handle, concurrency=1, max_in_hand=1000, max_in_hand_bytes=500_000)
+
+            tasks.start_soon(run)
+            await first.wait()
+            for _ in range(20):
+                await anyio.lowlevel.checkpoint()
+            assert await consumer.position(E0) <= 20
+            gate.open()
+
+
+async def test_wrong_use_is_told(cluster: EmbeddedCluster) -> None:
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+
+        async def handle(record: Record) -> None:
+            with pytest.raises(IllegalStateError, match="under way"):
+                await consumer.run(handle)
+            done()
+
+        with pytest.raises(ConfigTypeError, match="handler"):
+            await consumer.run(None)  # type: ignore[arg-type]
+        with pytest.raises(ConfigTypeError, match="concurency"):
+            await consumer.run(handle, concurency=3)  # type: ignore[call-arg]
+        with pytest.raises(ConfigError, match="order"):
+            await consumer.run(handle, order="random")  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match="dead_letter_topic"):
+            await consumer.run(handle, dead_letter_producer=consumer)  # type: ignore[arg-type]
+        await fill(cluster, 1)
+        await consumer.run(handle)
+
+
+async def test_a_function_that_is_not_async_is_told(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 1)
+
+    def handle(record: Record) -> None:
+        pass
+
+    consumer: Consumer[Any, Any]
+    async with runner_of(cluster) as consumer:
+        with pytest.raises(HandlerError, match="await"):
+            await consumer.run(handle, retries=0)  # type: ignore[arg-type]
+    assert not await committed(cluster, E0)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import count
 from uuid import UUID
 
 import pytest
 
+from aiokafka_lead._core.backoff import FREE_RETRIES
 from aiokafka_lead._core.consumer.partition_state import FetchState, Position
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST, LATEST
 from aiokafka_lead._core.metadata.types import Broker, LeaderHint
@@ -62,6 +64,46 @@ def test_rule_11_a_second_failure_at_an_epoch_waits() -> None:
     assert world.plan() == []
     world.now += 0.01
     assert world.plan_one().node_id == 2
+
+
+def test_rule_13_brokers_that_lie_with_ever_newer_epochs_see_a_bounded_rate() -> None:
+    world = World(T0)
+    epochs = count(4)
+    requests = 0
+    end = world.now + 20
+    while world.now < end:
+        for planned in world.plan():
+            requests += 1
+            world.answer(planned, response(data(0, error=6)))
+            epoch = next(epochs)
+            world.learn(snapshot([(1 + epoch % 2, epoch)]))
+        world.planner.place(world.snapshot, world.now)
+        world.now = world.planner.next_time(world.now) or world.now + 0.001
+    assert world.counters.free_retries == FREE_RETRIES
+    assert FREE_RETRIES + 15 < requests < FREE_RETRIES + 30
+    # An answer that helps makes up for it.
+    world.answer(world.plan_one(), response(data(0, batch(0))))
+    world.answer(world.plan_one(), response(data(0, error=6)))
+    world.learn(snapshot([(2, next(epochs))]))
+    assert world.plan_one().node_id == 2
+
+
+def test_counts_free_retries_and_how_long_a_move_takes() -> None:
+    world = World(T0)
+    world.fetch(data(0, error=6, leader=(2, 4)))
+    world.now += 0.02
+    world.learn(snapshot([(2, 4)]))
+    planned = world.plan_one()
+    world.now += 0.5  # the new leader waits for records
+    world.answer(planned, response(data(0)))
+    counters = world.counters
+    assert (counters.free_retries, counters.leader_moves) == (1, 1)
+    assert counters.leader_move_ms_last == counters.leader_move_ms_max == pytest.approx(20)
+    # The same broker, elected anew: no other leader took over.
+    world.fetch(data(0, error=74, leader=(2, 5)))
+    world.learn(snapshot([(2, 5)]))
+    world.fetch(data(0))
+    assert (counters.free_retries, counters.leader_moves) == (2, 1)
 
 
 def test_two_refusals_of_one_epoch_are_one_failure() -> None:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from aiokafka_lead._core.backoff import FREE_RETRIES
+from aiokafka_lead._core.producer.append import ProducerBatch
 from aiokafka_lead.errors import DeliveryTimeoutError, NotLeaderOrFollowerError, RequestTimedOutError
-from tests.core.producer_sim import NOT_LEADER_OR_FOLLOWER, ProducerSim
+from tests.core.producer_sim import NOT_LEADER_OR_FOLLOWER, ProducerSim, SimRequest
 
 
 def warm_sim(**options: Any) -> ProducerSim:
@@ -98,6 +100,26 @@ def test_rule_13_without_a_hint_the_backoff_doubles_up_to_its_longest() -> None:
     for wait, nominal in zip(waits, [100, 200, 400, 400, 400], strict=False):
         assert nominal * 0.79 <= wait <= nominal * 1.21
     assert len(sim.sent) < 12
+
+
+def test_rule_13_brokers_that_lie_with_ever_newer_epochs_see_a_bounded_rate() -> None:
+    """Each refusal names another leader at a newer epoch: free retries come to an end, and the backoff holds."""
+    sim = warm_sim(retry_backoff_ms=100, retry_backoff_max_ms=400)
+
+    def refuse(request: SimRequest, batch: ProducerBatch) -> int:
+        sim.move(0)
+        return NOT_LEADER_OR_FOLLOWER
+
+    sim.faults.append(refuse)
+    delivery = sim.send(b"v", partition=0)
+    sim.run(4)
+    assert sim.accumulator.counters.free_retries == FREE_RETRIES
+    assert FREE_RETRIES + 8 < len(sim.sent) <= FREE_RETRIES + 14
+    sim.faults.clear()
+    sim.run_until_done([delivery], limit=0.5)
+    # The next batch has its free retries again.
+    sim.move(0)
+    sim.run_until_done([sim.send(b"w", partition=0)], limit=0.05)
 
 
 def test_rule_15_nothing_goes_to_the_new_leader_before_the_old_one_has_answered() -> None:

@@ -165,6 +165,20 @@ async def test_an_unclean_election_is_allowed_by_the_topic() -> None:
         assert (cluster.leader("t"), cluster.isr("t")) == (2, [2])
 
 
+async def test_an_unclean_election_when_a_replica_comes_back() -> None:
+    async with EmbeddedCluster(brokers=2, failover_delay_ms=0) as cluster:
+        for name, allowed in (("clean", "false"), ("unclean", "true")):
+            cluster.create_topic(name, assignments=[[1, 2]], configs={"unclean.leader.election.enable": allowed})
+        await cluster.stop_broker(2)
+        await cluster.kill_broker(1)
+        await cluster.start_broker(2)
+        assert (cluster.leader("clean"), cluster.isr("clean")) == (-1, [1])
+        assert (cluster.leader("unclean"), cluster.isr("unclean")) == (2, [2])
+        await cluster.start_broker(1)
+        assert (cluster.leader("clean"), cluster.isr("clean")) == (1, [1, 2])
+        assert (cluster.leader("unclean"), cluster.isr("unclean")) == (2, [2, 1])
+
+
 async def test_a_broker_changes_its_address() -> None:
     async with EmbeddedCluster(brokers=2) as cluster:
         cluster.create_topic("t")

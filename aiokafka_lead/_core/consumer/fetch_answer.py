@@ -128,6 +128,8 @@ class AnswerReader:
                     continue
                 seen += 1
                 state = self._positions.get(tp)
+                if state is not None and state.answered(planned.sent_at, asked.leader_epoch):
+                    self._counters.free_retries += 1
                 if state is None or state.state is not FetchState.FETCHING or self._is_stale(state, asked, snapshot):
                     self._counters.stale_answers += 1
                 elif data.error_code:
@@ -166,6 +168,9 @@ class AnswerReader:
             self._diverging(state, data.diverging_epoch.end_offset, data.diverging_epoch.epoch)
             return
         state.clear_failure()
+        took_s = state.served(planned.node_id, planned.sent_at)
+        if took_s is not None:
+            self._counters.leader_moved(took_s)
         state.validated_epoch = asked.leader_epoch
         if data.preferred_read_replica >= 0 and data.preferred_read_replica != planned.node_id:
             self._counters.follower_redirects += 1
@@ -296,6 +301,7 @@ class AnswerReader:
             return
         if code in STALE:
             outcome.refresh = True
+            state.refused(planned.node_id, now)
         elif code not in PATIENT:
             kind = error_for_code(code)
             if not kind.retriable:

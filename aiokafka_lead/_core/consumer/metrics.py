@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...types import TopicPartition
-from ..metadata.metrics import MetadataMetrics
+from ..metadata.metrics import LeaderMoveCounters, MetadataMetrics
 
 __all__ = ["ConsumerCounters", "ConsumerMetrics", "PartitionMetrics"]
 
 
-class ConsumerCounters:
+class ConsumerCounters(LeaderMoveCounters):
     """Running counts since the consumer started. Plain numbers, added to where things happen."""
 
     __slots__ = (
@@ -23,6 +23,7 @@ class ConsumerCounters:
         "fetches",
         "fetches_beside",
         "follower_redirects",
+        "free_retries",
         "resets",
         "session_resets",
         "stale_answers",
@@ -31,6 +32,7 @@ class ConsumerCounters:
     )
 
     def __init__(self) -> None:
+        super().__init__()
         self.fetches = 0
         self.fetches_beside = 0
         self.answers = 0
@@ -40,6 +42,7 @@ class ConsumerCounters:
         self.bytes_fetched = 0
         self.errors: dict[int, int] = {}
         """Partitions' errors in Fetch answers, by code."""
+        self.free_retries = 0
         self.session_resets = 0
         self.follower_redirects = 0
         self.stale_answers = 0
@@ -93,6 +96,15 @@ class ConsumerMetrics:
     """Requests that got no answer."""
     fetch_errors: Mapping[int, int]
     """Partitions' errors in answers, by Kafka's error code."""
+    free_retries: int
+    """Partitions asked for again without backoff, because the leader epoch had advanced (KIP-951)."""
+    leader_moves: int
+    """Refusals by a former leader, and lost connections, that ended with a partition's answer by another broker."""
+    leader_move_ms_total: float
+    """Time from the refusal to the request that the other broker answered, summed up; its own wait for records is not
+    part of it."""
+    leader_move_ms_max: float
+    leader_move_ms_last: float
     session_resets: int
     """Fetch sessions that a broker did not know any more (KIP-227)."""
     follower_redirects: int

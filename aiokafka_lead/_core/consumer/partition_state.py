@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import KafkaError
 from ...types import TopicPartition
-from ..backoff import Backoff
+from ..backoff import FREE_RETRIES, Backoff
 from .reset_policy import ResetPolicy
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class PartitionState:
         "fetch_epoch",
         "fetch_offset",
         "fetched",
+        "free_retries",
         "high_watermark",
         "home",
         "incarnation",
@@ -86,11 +87,13 @@ class PartitionState:
         "last_stable_offset",
         "log_start_offset",
         "looked_up",
+        "moved_at",
         "paused",
         "preferred_replica",
         "preferred_until",
         "queued",
         "read_ahead",
+        "refused_by",
         "reset_policy",
         "retry_at",
         "state",
@@ -146,6 +149,12 @@ class PartitionState:
         """The leader epoch of the fetch that failed last."""
         self.lagging_leader = False
         """The fetch that failed last had learnt of a newer leader epoch than the failure before it."""
+        self.free_retries = 0
+        """How often in a row a newer leader epoch has ended the wait."""
+        self.moved_at = 0.0
+        """When its leader first refused, until another broker answers with success; 0 otherwise."""
+        self.refused_by = -1
+        """The broker that refused then."""
         self.timer_at = 0.0
         """When the planner looks at this partition again by itself. Written by the planner."""
         self.preferred_replica = -1
@@ -253,6 +262,7 @@ class PartitionState:
     def pause(self, paused: bool) -> None:
         """Stop or resume fetching and handing out; what is buffered stays."""
         self.paused = paused
+        self.moved_at = 0.0  # how long a move takes is up to the application now
         self._touch(self)
 
     # --- failures ----------------------------------------------------------------------------------------------------
@@ -263,7 +273,9 @@ class PartitionState:
         When a newer epoch has been tried, then the leader it names has only not caught up yet, and the wait is short.
         ``lagging_leader`` says that the broker itself told so.
         """
-        if lagging_leader or (self.failures and leader_epoch > self.failed_epoch):
+        if self.free_retries >= FREE_RETRIES:
+            self.lagging_leader = False
+        elif lagging_leader or (self.failures and leader_epoch > self.failed_epoch):
             if not self.lagging_leader or leader_epoch > self.failed_epoch:
                 self.failures = 0
             self.lagging_leader = True
@@ -285,6 +297,7 @@ class PartitionState:
             self.retry_at = 0.0
             self.failed_epoch = -1
             self.lagging_leader = False
+            self.free_retries = 0
 
     def blocked_until(self, now: float, leader_epoch: int) -> float | None:
         """When the backoff ends, or None if a request may go out now.
@@ -293,9 +306,29 @@ class PartitionState:
         """
         if not self.failures or now >= self.retry_at:
             return None
-        if leader_epoch > self.failed_epoch:
+        if leader_epoch > self.failed_epoch and self.free_retries < FREE_RETRIES:
             return None
         return self.retry_at
+
+    def answered(self, sent_at: float, leader_epoch: int) -> bool:
+        """A request of this epoch was answered, with or without an error; whether it was a free retry."""
+        free = self.failures > 0 and sent_at < self.retry_at and leader_epoch > self.failed_epoch
+        self.free_retries += free
+        return free
+
+    def refused(self, node_id: int, now: float) -> None:
+        """The broker does not lead the partition, or cannot be reached."""
+        if not self.moved_at:
+            self.moved_at = now
+            self.refused_by = node_id
+
+    def served(self, node_id: int, sent_at: float) -> float | None:
+        """The broker serves the partition; if another one refused before, the seconds until this one was asked."""
+        if not self.moved_at:
+            return None
+        took_s = max(0.0, sent_at - self.moved_at)
+        self.moved_at = 0.0
+        return None if node_id == self.refused_by else took_s
 
     def read_from(self, replica: int, until: float) -> None:
         """Fetch from this follower until then (KIP-392)."""

@@ -237,6 +237,7 @@ class Accumulator:
             counters.retries += 1
             if batch.not_before > now and has_free_retry(batch, leader_epoch):
                 counters.free_retries += 1
+                batch.free_retries += 1
         else:
             counters.records_sent += batch.builder.record_count
         counters.batches_sent += 1

@@ -22,6 +22,7 @@ cdef class ProducerBatch:
     cdef public double not_before
     cdef public int32_t sent_epoch
     cdef public bint epoch_advanced
+    cdef public int32_t free_retries
     cdef public int32_t refusals
     cdef public bint in_doubt
     cdef public bint piece

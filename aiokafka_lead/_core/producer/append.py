@@ -34,6 +34,7 @@ class ProducerBatch:
         "builder",
         "created_at",
         "epoch_advanced",
+        "free_retries",
         "in_doubt",
         "in_flight",
         "last_error",
@@ -78,6 +79,8 @@ class ProducerBatch:
         """The highest leader epoch known at any time that it was sent."""
         self.epoch_advanced = False
         """Whether the leader epoch advanced between two attempts."""
+        self.free_retries = 0
+        """How often it was sent again before its wait was over."""
         self.refusals = 0
         """How often the leader of ``sent_epoch`` itself refused it, not having caught up yet."""
         self.in_doubt = False

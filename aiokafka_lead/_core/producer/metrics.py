@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
-from ..metadata.metrics import MetadataMetrics
+from ..metadata.metrics import LeaderMoveCounters, MetadataMetrics
 
 __all__ = ["ProducerCounters", "ProducerMetrics"]
 
@@ -54,16 +54,18 @@ class ProducerMetrics:
     """Leader hints, refreshes and rebootstraps of this producer's client."""
 
 
-class ProducerCounters:
+class ProducerCounters(LeaderMoveCounters):
     """The same counts while they grow."""
 
     __slots__ = tuple(
         entry.name
         for entry in fields(ProducerMetrics)
-        if entry.name not in ("buffer_used_bytes", "batches_pending", "metadata", "sequence_restarts")
+        if entry.name
+        not in (*LeaderMoveCounters.__slots__, "buffer_used_bytes", "batches_pending", "metadata", "sequence_restarts")
     )
 
     def __init__(self) -> None:
+        super().__init__()
         self.records_sent = 0
         self.records_acked = 0
         self.records_failed = 0
@@ -77,26 +79,14 @@ class ProducerCounters:
         self.retries = 0
         self.free_retries = 0
         self.catch_up_waits = 0
-        self.leader_moves = 0
-        self.leader_move_ms_total = 0.0
-        self.leader_move_ms_max = 0.0
-        self.leader_move_ms_last = 0.0
         self.buffer_waits = 0
-
-    def leader_moved(self, took_s: float) -> None:
-        """Another leader acknowledged, so long after the former one refused."""
-        took_ms = took_s * 1000
-        self.leader_moves += 1
-        self.leader_move_ms_total += took_ms
-        self.leader_move_ms_last = took_ms
-        self.leader_move_ms_max = max(self.leader_move_ms_max, took_ms)
 
     def snapshot(
         self, *, sequence_restarts: int, buffer_used_bytes: int, batches_pending: int, metadata: MetadataMetrics
     ) -> ProducerMetrics:
         """The counts of this moment."""
         return ProducerMetrics(
-            **{name: getattr(self, name) for name in self.__slots__},
+            **{name: getattr(self, name) for name in (*LeaderMoveCounters.__slots__, *self.__slots__)},
             sequence_restarts=sequence_restarts,
             buffer_used_bytes=buffer_used_bytes,
             batches_pending=batches_pending,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import random
 
-from ..backoff import Backoff
+from ..backoff import FREE_RETRIES, Backoff
 from .append import ProducerBatch
 
 __all__ = ["CATCH_UP_MS", "RetryPolicy", "has_free_retry"]
@@ -22,9 +22,9 @@ def has_free_retry(batch: ProducerBatch, leader_epoch: int) -> bool:
     """Whether the leader epoch advanced since the batch was last sent: one try at once, whatever its backoff.
 
     Its first attempt is no retry. Sending it notes the epoch, so that a second failure at that epoch backs off.
-    (Java: ``ProducerBatch.hasLeaderChangedForTheOngoingRetry``.)
+    (Java: ``ProducerBatch.hasLeaderChangedForTheOngoingRetry``, which sets no limit to how often.)
     """
-    return batch.attempts > 0 and leader_epoch > batch.sent_epoch
+    return batch.attempts > 0 and leader_epoch > batch.sent_epoch and batch.free_retries < FREE_RETRIES
 
 
 class RetryPolicy:

@@ -168,8 +168,10 @@ class Fetcher:
 
     def _failed(self, planned: PlannedFetch, error: KafkaError | None) -> None:
         self._counters.failed_fetches += 1
+        now = time.monotonic()
         for state in self._planner.failed(planned):
             state.read_from_leader()
+            state.refused(planned.node_id, now)
         if error is None or error.refreshes_metadata:
             self._client.metadata.request_update()
         if error is not None and not isinstance(error, KafkaConnectionError):

@@ -38,6 +38,11 @@ def check_topic_name(name: str) -> None:
         raise InvalidTopicError(f"the topic name {name!r} is illegal")
 
 
+def _allows_unclean(partition: Partition) -> bool:
+    """Whether a replica that was not in sync may lead when nobody else can."""
+    return partition.topic.configs.get("unclean.leader.election.enable") == "true"
+
+
 class MetadataView(NamedTuple):
     """What Metadata answers tell at one moment. Frozen copies of it serve as stale answers."""
 
@@ -304,24 +309,30 @@ class ClusterState:
             if remaining:
                 partition.isr = remaining
             if partition.leader_id == node_id:
-                unclean = partition.topic.configs.get("unclean.leader.election.enable") == "true"
-                if leader is None and unclean:
+                if leader is None and _allows_unclean(partition):
                     leader = next((replica for replica in partition.replicas if self.is_registered(replica)), None)
                     partition.isr = partition.isr if leader is None else [leader]
                 partition.set_leader(NO_LEADER if leader is None else leader)
                 partition.notify()
 
     def broker_back(self, node_id: int) -> None:
-        """A broker registers: it joins its partitions' ISR again, and leads those that only wait for it."""
+        """A broker registers: it joins its partitions' ISR again, and leads those that only wait for it.
+
+        With ``unclean.leader.election.enable`` it also leads those without a leader though it was not in sync.
+        """
         self.nodes[node_id].registered = True
         for partition in self.partitions():
             if node_id not in partition.replicas:
                 continue
-            if partition.leader_id == NO_LEADER and node_id in partition.isr:
+            in_sync = node_id in partition.isr
+            if partition.leader_id != NO_LEADER:
+                if not in_sync:
+                    partition.isr.append(node_id)
+            elif in_sync or _allows_unclean(partition):
+                followers = [replica for replica in partition.replicas if replica != node_id]
+                partition.isr = [node_id, *(replica for replica in followers if self.is_registered(replica))]
                 partition.set_leader(node_id)
                 partition.notify()
-            elif partition.leader_id != NO_LEADER and node_id not in partition.isr:
-                partition.isr.append(node_id)
 
     # --- reassignment (KIP-455) --------------------------------------------------------------------------------------
 

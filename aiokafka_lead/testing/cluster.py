@@ -27,8 +27,8 @@ from .controls import ClusterControls
 
 __all__ = ["EmbeddedCluster"]
 
-FEATURES = {"metadata.version": 29, "transaction.version": 2}
-"""Finalized features that the brokers tell of (KIP-584); transaction.version 2 is KIP-890."""
+FEATURES = {"metadata.version": 29, "transaction.version": 2, "group.version": 1}
+"""Finalized features that the brokers tell of (KIP-584): transaction.version 2 is KIP-890, group.version 1 KIP-848."""
 
 
 class EmbeddedCluster(ClusterControls):

@@ -57,7 +57,9 @@ class Members:
     async def _ask(self, request: Request[Any], version: int | None = None) -> Any:
         return await self.world.ask(request, version, broker=self.broker)
 
-    async def join(self, member: str = "", *, protocols: tuple[str, ...] = ("range",), **fields: Any) -> Any:
+    async def join(
+        self, member: str = "", *, protocols: tuple[str, ...] = ("range",), metadata: bytes = b"", **fields: Any
+    ) -> Any:
         version = fields.pop("version", 9)
         request = jg.JoinGroupRequest(
             **{
@@ -66,14 +68,16 @@ class Members:
                 "rebalance_timeout_ms": 30_000,
                 "member_id": member,
                 "protocol_type": "consumer",
-                "protocols": [jg.JoinGroupRequestProtocol(name=name, metadata=b"") for name in protocols],
+                "protocols": [jg.JoinGroupRequestProtocol(name=name, metadata=metadata) for name in protocols],
                 **fields,
             }
         )
         return await self._ask(request, version)
 
-    async def sync(self, generation: int, member: str, *, protocol: str | None = "range", **fields: Any) -> Any:
-        given = sg.SyncGroupRequestAssignment(member_id=member, assignment=b"all")
+    async def sync(
+        self, generation: int, member: str, *, protocol: str | None = "range", assignment: bytes = b"all", **fields: Any
+    ) -> Any:
+        given = sg.SyncGroupRequestAssignment(member_id=member, assignment=assignment)
         request = sg.SyncGroupRequest(
             group_id=self.group,
             generation_id=generation,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from aiokafka_lead import errors
+from aiokafka_lead.testing._state.cluster import ClusterState
 from aiokafka_lead.testing._state.group import Group
 from aiokafka_lead.testing._state.group_coordinator import GroupCoordinator
 from aiokafka_lead.testing._state.members import GroupOptions, GroupState, JoinRequest, JoinResult, SyncResult
@@ -344,13 +345,14 @@ def test_a_new_group_may_wait_for_more_members(clock: FakeClock) -> None:
 
 
 def test_commits_are_for_members(clock: FakeClock) -> None:
-    groups = GroupCoordinator(clock, GroupOptions())
+    groups = GroupCoordinator(clock, GroupOptions(), ClusterState([], None, {}))
     # Nobody is in the group: whoever comes may commit.
     groups.check_commit("g", "", None, -1)
     with pytest.raises(errors.GroupIdNotFoundError):
         groups.check_commit("g", "m", None, 1)
     groups.offsets.commit("g", {})
     group = groups.to_join("g", Member(Group("x", clock, GroupOptions()), "one").request)
+    assert isinstance(group, Group)
     first, second = stable(group, "one", "two")
     groups.check_commit("g", first.member_id, None, first.generation)
     with pytest.raises(errors.UnknownMemberIdError):
@@ -371,7 +373,7 @@ def test_commits_are_for_members(clock: FakeClock) -> None:
 
 
 def test_session_timeouts_have_limits(clock: FakeClock) -> None:
-    groups = GroupCoordinator(clock, GroupOptions(min_session_timeout_ms=6000))
+    groups = GroupCoordinator(clock, GroupOptions(min_session_timeout_ms=6000), ClusterState([], None, {}))
     request = Member(Group("x", clock, GroupOptions()), "one", session_timeout_ms=5000).request
     with pytest.raises(errors.InvalidSessionTimeoutError):
         groups.to_join("g", request)

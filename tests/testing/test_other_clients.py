@@ -269,6 +269,49 @@ def test_a_static_member_keeps_its_partitions_over_a_restart(cluster: ClusterThr
         second.close()
 
 
+@pytest.mark.parametrize("subscription", ["t", "^t.*"])
+def test_confluent_members_of_the_new_protocol(cluster: ClusterThread, subscription: str) -> None:
+    """KIP-848, next to a classic member that is there first and goes last."""
+    cluster.create_topic("t", 6)
+
+    def member(protocol: str) -> confluent_kafka.Consumer:
+        options = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 100} if protocol == "classic" else {}
+        consumer = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "group.id": "moving",
+                "group.protocol": protocol,
+                "auto.offset.reset": "earliest",
+                **options,
+            }
+        )
+        consumer.subscribe([subscription])
+        return consumer
+
+    def settled(*members: confluent_kafka.Consumer) -> None:
+        deadline = time.monotonic() + 30
+        while sorted(len(each.assignment()) for each in members) != [6 // len(members)] * len(members):
+            assert time.monotonic() < deadline, [each.assignment() for each in members]
+            for each in members:
+                each.poll(0.05)
+        owned = {(each.topic, each.partition) for consumer in members for each in consumer.assignment()}
+        assert len(owned) == 6
+
+    consumers = [member("classic")]
+    try:
+        settled(*consumers)
+        consumers.append(member("consumer"))
+        settled(*consumers)
+        consumers.append(member("consumer"))
+        settled(*consumers)
+        consumers.pop().close()
+        consumers.pop().close()
+        settled(*consumers)
+    finally:
+        for consumer in consumers:
+            consumer.close()
+
+
 def test_confluent_transactions(cluster: ClusterThread) -> None:
     cluster.create_topic("t")
     producer = confluent_producer(cluster, **{"transactional.id": "tx"})

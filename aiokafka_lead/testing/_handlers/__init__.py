@@ -12,6 +12,8 @@ from .._server.context import Handler
 _MODULES = (
     "api_versions",
     "configs",
+    "consumer_group_describe",
+    "consumer_group_heartbeat",
     "coordinators",
     "fetch",
     "group_admin",

@@ -12,13 +12,15 @@ from ..._wire.messages.describe_groups import (
 from ..._wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from ...errors import BrokerError, GroupIdNotFoundError
 from .._server.context import RequestContext
-from .._state.group import Group
+from .._state.classic_members import PROTOCOL_TYPE
+from .._state.group_coordinator import GroupCoordinator
 from .._state.members import GroupState
 from .coordinators import GROUP, check_coordinator
 
 _NOT_FOUND_FROM = 6
 _DEAD = "Dead"
 _CLASSIC = "classic"
+_CONSUMER = "consumer"
 
 
 def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
@@ -33,12 +35,14 @@ def _describe(context: RequestContext, group_id: str) -> DescribedGroup:
     groups = context.engine.groups
     group = groups.groups.get(group_id)
     if group is None:
-        if groups.known(group_id):
+        is_classic = group_id not in groups.consumers
+        if is_classic and groups.known(group_id):
             return DescribedGroup(group_id=group_id, group_state=GroupState.EMPTY.value)
         unknown = DescribedGroup(group_id=group_id, group_state=_DEAD)
         if context.api_version >= _NOT_FOUND_FROM:
             unknown.error_code = GroupIdNotFoundError.code
-            unknown.error_message = f"Group {group_id} not found."
+            reason = "not found" if is_classic else "is not a classic group"
+            unknown.error_message = f"Group {group_id} {reason}."
         return unknown
     settled = group.state is GroupState.STABLE
     return DescribedGroup(
@@ -69,15 +73,24 @@ def list_groups(context: RequestContext, request: ListGroupsRequest) -> ListGrou
     for group_id in engine.groups.all_ids():
         if engine.state.coordinators.of(GROUP, group_id) != context.node.node_id:
             continue
-        group: Group | None = engine.groups.groups.get(group_id)
-        state = GroupState.EMPTY.value if group is None else group.state.value
-        if (states and state.lower() not in states) or (types and _CLASSIC not in types):
+        kind, state, protocol_type = _kind_and_state(engine.groups, group_id)
+        if (states and state.lower() not in states) or (types and kind not in types):
             continue
-        protocol_type = "" if group is None else group.protocol_type
         response.groups.append(
-            ListedGroup(group_id=group_id, protocol_type=protocol_type, group_state=state, group_type=_CLASSIC)
+            ListedGroup(group_id=group_id, protocol_type=protocol_type, group_state=state, group_type=kind)
         )
     return response
+
+
+def _kind_and_state(groups: GroupCoordinator, group_id: str) -> tuple[str, str, str]:
+    """The group's type, state and protocol type."""
+    consumers = groups.consumers.get(group_id)
+    if consumers is not None:
+        return _CONSUMER, consumers.state_name, PROTOCOL_TYPE
+    group = groups.groups.get(group_id)
+    return (
+        (_CLASSIC, GroupState.EMPTY.value, "") if group is None else (_CLASSIC, group.state.value, group.protocol_type)
+    )
 
 
 def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:

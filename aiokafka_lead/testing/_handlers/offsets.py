@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
-from ..._wire import decode
-from ..._wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ..._wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -51,6 +49,7 @@ from ...errors import (
     raise_for_code,
 )
 from .._server.context import RequestContext
+from .._state.classic_members import read_subscription
 from .._state.offsets import NOT_COMMITTED, Committed, Key
 from .coordinators import GROUP, check_coordinator
 
@@ -63,14 +62,15 @@ _TXN_IMPLICIT_FROM = 5
 
 
 def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    failure = 0
+    failure, check = 0, None
     try:
         check_coordinator(context, GROUP, request.group_id)
-        context.engine.groups.check_commit(
+        check = context.engine.groups.check_commit(
             request.group_id,
             request.member_id,
             request.group_instance_id,
             request.generation_id_or_member_epoch,
+            version=context.api_version,
         )
     except GroupIdNotFoundError as error:
         failure = error.code if context.api_version >= _GROUP_NOT_FOUND_FROM else IllegalGenerationError.code
@@ -83,7 +83,7 @@ def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Offs
         topic = OffsetCommitResponseTopic(name=wanted.name, topic_id=wanted.topic_id)
         response.topics.append(topic)
         for part in wanted.partitions:
-            code = failure or unknown or _keep(context, committed, name, part)
+            code = failure or unknown or _keep(context, committed, name, part, check)
             topic.partitions.append(
                 OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
             )
@@ -143,10 +143,13 @@ def _keep(
     committed: dict[Key, Committed],
     topic: str,
     part: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    check: Callable[[Key], None] | None = None,
 ) -> int:
     """Take a position up; returns what is wrong with it."""
     metadata = part.committed_metadata or ""
     try:
+        if check is not None:
+            check((topic, part.partition_index))
         raise_for_code(context.fault_code(topic, part.partition_index))
         context.engine.state.partition(topic, part.partition_index)
         if len(metadata.encode()) > context.engine.groups.options.offset_metadata_max_bytes:
@@ -187,6 +190,11 @@ def _fetch_group(
 ) -> OffsetFetchResponseGroup:
     response = OffsetFetchResponseGroup(group_id=group.group_id, error_code=_not_here(context, group.group_id))
     if response.error_code:
+        return response
+    try:
+        context.engine.groups.check_fetch(group.group_id, group.member_id, group.member_epoch)
+    except BrokerError as error:
+        response.error_code = error.code
         return response
     by_id = context.api_version >= _TOPIC_IDS_FROM
     if group.topics is None:
@@ -299,6 +307,9 @@ def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> Offs
 
 def _subscribed(context: RequestContext, group_id: str) -> Callable[[str], bool]:
     """Whether a group's members subscribe to a topic. Groups that are not of consumers must have no members."""
+    consumers = context.engine.groups.consumers.get(group_id)
+    if consumers is not None:
+        return consumers.is_subscribed_to
     group = context.engine.groups.groups.get(group_id)
     if group is None or not group.members:
         return lambda topic: False
@@ -307,9 +318,8 @@ def _subscribed(context: RequestContext, group_id: str) -> Callable[[str], bool]
     topics: set[str] = set()
     for member in group.members.values():
         for _, metadata in member.request.protocols:
-            version = min(int.from_bytes(metadata[:2], "big"), ConsumerProtocolSubscription.MAX_VERSION)
             try:
-                topics.update(decode(ConsumerProtocolSubscription, version, metadata[2:]).topics)
+                topics.update(read_subscription(metadata).topics)
             except MalformedMessageError:
                 # As at a broker: nobody knows what such a member wants.
                 return lambda topic: True

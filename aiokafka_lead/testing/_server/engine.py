@@ -63,7 +63,7 @@ class Engine:
         self.apis = apis
         self.options = options
         self.timers = timers
-        self.groups = GroupCoordinator(timers, options.groups)
+        self.groups = GroupCoordinator(timers, options.groups, state)
         state.deletion_listeners.append(self.groups.offsets.delete_topic)
         self.transactions = TransactionCoordinator(
             timers, self.now_ms, state.next_producer_id, self.groups.offsets.transaction_ended

@@ -7,7 +7,7 @@ starts when every member has joined, or when the rebalance timeout has passed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from uuid import uuid4
 
 from ...errors import (
@@ -379,13 +379,31 @@ class Group:
 
     def coordinator_moved(self, error: BrokerError) -> None:
         """Whoever waits for an answer has to ask the new coordinator; sessions begin anew there."""
+        self.answer_all(error)
+        for member in self.members.values():
+            self._heard_of(member)
+
+    def answer_all(self, error: BrokerError) -> None:
+        """Whoever waits for an answer gets this one."""
         for member in list(self.members.values()):
             member.answer_join(JoinResult(member.member_id, error))
             member.answer_sync(SyncResult(error))
+
+    def take_over(self, generation: int, protocol_type: str, members: Iterable[tuple[str, JoinRequest, bytes]]) -> None:
+        """Begin with the members of a group of the new protocol, with what each had: they are to join again."""
+        self.generation, self.protocol_type, self.state = generation, protocol_type, GroupState.STABLE
+        for member_id, request, assignment in members:
+            member = self.members[member_id] = Member(member_id, request)
+            member.assignment = assignment
+            if request.instance_id is not None:
+                self.static[request.instance_id] = member_id
             self._heard_of(member)
+        self.leader = next(iter(self.members), None)
+        self.protocol = self._select_protocol()
+        self._prepare_rebalance()
 
     def close(self) -> None:
-        """Cancel every timer: the group is deleted."""
+        """Cancel every timer: the group is deleted, or goes on under another protocol."""
         for member in self.members.values():
             self._stop_session(member)
         for timer in self._promised.values():

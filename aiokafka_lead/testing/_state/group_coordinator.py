@@ -1,6 +1,9 @@
-"""All consumer groups of the cluster."""
+"""All consumer groups of the cluster, of the classic protocol and of the new one (KIP-848)."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from ...errors import (
     GroupIdNotFoundError,
@@ -9,23 +12,54 @@ from ...errors import (
     NotCoordinatorError,
     UnknownMemberIdError,
 )
+from .classic_members import ClassicMembers
 from .clock import Clock
+from .consumer_group import ConsumerGroup
 from .coordinators import slot_of
 from .group import Group
-from .members import GroupOptions, JoinRequest
-from .offsets import Offsets
+from .group_moves import move_to_classic, move_to_consumer
+from .members import GroupOptions, JoinRequest, JoinResult, SyncResult
+from .offsets import Key, Offsets
+
+if TYPE_CHECKING:
+    from .cluster import ClusterState
+
+
+class ClassicApi(Protocol):
+    """What members of the classic protocol talk to, in a group of either kind."""
+
+    def join(self, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None: ...
+    def sync(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        protocol_type: str | None,
+        protocol: str | None,
+        assignments: dict[str, bytes],
+        reply: Callable[[SyncResult], None],
+    ) -> None: ...
+    def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None: ...
+    def leave(self, member_id: str, instance_id: str | None) -> str: ...
 
 
 class GroupCoordinator:
-    """Groups by id. A group is there from its first member, or as long as it has offsets."""
+    """Groups by id. A group is there from its first member, or as long as it has offsets.
 
-    def __init__(self, clock: Clock, options: GroupOptions) -> None:
+    Invariant: no id is in both ``groups`` and ``consumers``.
+    """
+
+    def __init__(self, clock: Clock, options: GroupOptions, cluster: ClusterState) -> None:
         self._clock = clock
         self.options = options
+        self._cluster = cluster
+        # Of the classic protocol.
         self.groups: dict[str, Group] = {}
+        # Of the new one; members of the classic protocol may be among theirs.
+        self.consumers: dict[str, ConsumerGroup] = {}
         self.offsets = Offsets()
 
-    def to_join(self, group_id: str, request: JoinRequest) -> Group:
+    def to_join(self, group_id: str, request: JoinRequest) -> ClassicApi:
         """The group that somebody wants to join; a new one for a new member."""
         limits = self.options
         if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
@@ -33,6 +67,11 @@ class GroupCoordinator:
                 f"session timeout {request.session_timeout_ms} ms is not in "
                 f"{limits.min_session_timeout_ms}..{limits.max_session_timeout_ms}"
             )
+        consumers = self.consumers.get(group_id)
+        if consumers is not None:
+            if consumers.members:
+                return ClassicMembers(consumers, self._cluster)
+            del self.consumers[group_id]
         group = self.groups.get(group_id)
         if group is None:
             if request.member_id:
@@ -40,16 +79,53 @@ class GroupCoordinator:
             group = self.groups[group_id] = Group(group_id, self._clock, self.options)
         return group
 
-    def of_member(self, group_id: str) -> Group:
-        """The group of somebody who says that he is a member."""
+    def of_member(self, group_id: str) -> ClassicApi:
+        """The group of somebody who says that he is a member by the classic protocol."""
+        consumers = self.consumers.get(group_id)
+        if consumers is not None:
+            return ClassicMembers(consumers, self._cluster)
         group = self.groups.get(group_id)
         if group is None:
             raise UnknownMemberIdError(f"there is no group {group_id}")
         return group
 
+    def of_consumer(self, group_id: str, *, joining: bool) -> ConsumerGroup:
+        """The group of somebody who speaks the new protocol. Who joins moves a classic group to it."""
+        found = self.consumers.get(group_id)
+        if found is not None:
+            return found
+        classic = self.groups.get(group_id)
+        if not joining:
+            raise GroupIdNotFoundError(f"there is no consumer group {group_id}")
+        created = ConsumerGroup(group_id, self._clock, self.options, self._cluster, self._only_classic_left)
+        if classic is not None:
+            if classic.members:
+                move_to_consumer(classic, created, self._cluster)
+            else:
+                classic.close()
+            del self.groups[group_id]
+        self.consumers[group_id] = created
+        return created
+
+    def _only_classic_left(self, group: ConsumerGroup) -> None:
+        classic = self.groups[group.group_id] = Group(group.group_id, self._clock, self.options)
+        del self.consumers[group.group_id]
+        move_to_classic(group, classic, self._cluster)
+
     def check_commit(
-        self, group_id: str, member_id: str, instance_id: str | None, generation: int, *, transactional: bool = False
-    ) -> None:
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        *,
+        version: int = 0,
+        transactional: bool = False,
+    ) -> Callable[[Key], None] | None:
+        """Raises where nothing may be committed; returns a check for each partition where it depends on that."""
+        consumers = self.consumers.get(group_id)
+        if consumers is not None:
+            return consumers.check_commit(member_id, generation, version, transactional=transactional)
         group = self.groups.get(group_id)
         if group is not None:
             group.check_commit(member_id, instance_id, generation, transactional=transactional)
@@ -57,23 +133,31 @@ class GroupCoordinator:
             raise UnknownMemberIdError(f"group {group_id} has no members")
         elif generation >= 0:
             raise GroupIdNotFoundError(f"there is no group {group_id}")
+        return None
+
+    def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
+        """Raises where a member of the new protocol may not ask for its group's positions."""
+        consumers = self.consumers.get(group_id)
+        if consumers is not None:
+            consumers.check_fetch(member_id, epoch)
 
     def known(self, group_id: str) -> bool:
-        return group_id in self.groups or bool(self.offsets.of(group_id))
+        return group_id in self.groups or group_id in self.consumers or bool(self.offsets.of(group_id))
 
     def all_ids(self) -> list[str]:
-        return sorted({*self.groups, *self.offsets.groups()})
+        return sorted({*self.groups, *self.consumers, *self.offsets.groups()})
 
     def delete(self, group_id: str) -> None:
         """Delete a group without members, with its offsets."""
         if not self.known(group_id):
             raise GroupIdNotFoundError(f"there is no group {group_id}")
-        group = self.groups.get(group_id)
+        group = self.groups.get(group_id) or self.consumers.get(group_id)
         if group is not None:
             if group.members:
                 raise NonEmptyGroupError(f"group {group_id} has members")
             group.close()
-            del self.groups[group_id]
+        self.groups.pop(group_id, None)
+        self.consumers.pop(group_id, None)
         self.offsets.delete_group(group_id)
 
     def slot_moved(self, slot: int) -> None:
@@ -81,3 +165,6 @@ class GroupCoordinator:
         for group in self.groups.values():
             if slot_of(group.group_id) == slot:
                 group.coordinator_moved(NotCoordinatorError())
+        for consumers in self.consumers.values():
+            if slot_of(consumers.group_id) == slot:
+                consumers.coordinator_moved()

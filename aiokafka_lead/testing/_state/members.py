@@ -72,6 +72,8 @@ class GroupOptions(NamedTuple):
     """Broker options for consumer groups.
 
     ``min_session_timeout_ms`` is 6000 at real brokers; here tests may be quicker. ``max_size`` None is no limit.
+    Members of the new protocol (KIP-848) are told by the broker how often to send heartbeats, and their session is the
+    broker's: ``consumer_heartbeat_interval_ms`` and ``consumer_session_timeout_ms``.
     """
 
     initial_rebalance_delay_ms: float = 0
@@ -79,6 +81,8 @@ class GroupOptions(NamedTuple):
     max_session_timeout_ms: int = 1_800_000
     max_size: int | None = None
     offset_metadata_max_bytes: int = 4096
+    consumer_session_timeout_ms: int = 45_000
+    consumer_heartbeat_interval_ms: int = 5_000
 
 
 class Member:

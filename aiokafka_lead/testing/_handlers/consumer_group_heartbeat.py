@@ -1,0 +1,114 @@
+"""ConsumerGroupHeartbeat: membership by the new group protocol (KIP-848)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from uuid import UUID, uuid4
+
+from ..._wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    ResponseTopicPartitions,
+)
+from ...errors import (
+    BrokerError,
+    InvalidRegularExpressionError,
+    InvalidRequestError,
+    UnsupportedAssignorError,
+)
+from .._server.context import RequestContext
+from .._state.consumer_members import LEAVES, LEAVES_FOR_A_WHILE, Beat, BeatResult, Slot
+from .._state.server_assignors import SERVER_ASSIGNORS
+from .coordinators import GROUP, check_coordinator
+
+_OWN_ID_FROM = 1
+"""From this version on members choose their ids themselves."""
+
+_NONE_SAID = -1
+
+
+def consumer_group_heartbeat(
+    context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse:
+    try:
+        _check(request, context.api_version)
+        check_coordinator(context, GROUP, request.group_id)
+        group = context.engine.groups.of_consumer(request.group_id, joining=request.member_epoch == 0)
+        result = group.heartbeat(_beat(context, request))
+    except BrokerError as error:
+        return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+    return ConsumerGroupHeartbeatResponse(
+        member_id=result.member_id,
+        member_epoch=result.epoch,
+        heartbeat_interval_ms=context.engine.groups.options.consumer_heartbeat_interval_ms,
+        assignment=_assignment(result),
+    )
+
+
+def _check(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
+    for name in ("group_id", "instance_id", "rack_id"):
+        if getattr(request, name) == "":
+            raise InvalidRequestError(f"{name} can't be empty.")
+    if not request.member_id and (version >= _OWN_ID_FROM or request.member_epoch != 0):
+        raise InvalidRequestError("MemberId can't be empty.")
+    if request.member_epoch < LEAVES_FOR_A_WHILE:
+        raise InvalidRequestError("MemberEpoch is invalid.")
+    if request.member_epoch == LEAVES_FOR_A_WHILE and request.instance_id is None:
+        raise InvalidRequestError("InstanceId can't be null.")
+    if request.member_epoch == 0:
+        if request.rebalance_timeout_ms == _NONE_SAID:
+            raise InvalidRequestError("RebalanceTimeoutMs must be provided in first request.")
+        if request.topic_partitions is None or request.topic_partitions:
+            raise InvalidRequestError("TopicPartitions must be empty when (re-)joining.")
+        if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+            raise InvalidRequestError("SubscribedTopicNames or SubscribedTopicRegex must be set in first request.")
+    if request.server_assignor is not None and request.server_assignor not in SERVER_ASSIGNORS:
+        raise UnsupportedAssignorError(f"ServerAssignor {request.server_assignor} is not supported.")
+    try:
+        re.compile(request.subscribed_topic_regex or "")
+    except re.error as error:
+        raise InvalidRegularExpressionError(f"SubscribedTopicRegex is not valid: {error}") from None
+
+
+def _beat(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Beat:
+    topics, owned = request.subscribed_topic_names, request.topic_partitions
+    timeout_ms = request.rebalance_timeout_ms
+    return Beat(
+        member_id=request.member_id or str(uuid4()),
+        epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack=request.rack_id,
+        rebalance_timeout_ms=None if timeout_ms == _NONE_SAID else timeout_ms,
+        topics=None if topics is None else frozenset(topics),
+        pattern=request.subscribed_topic_regex,
+        assignor=request.server_assignor,
+        owned=None
+        if owned is None
+        else frozenset((topic.topic_id, index) for topic in owned for index in topic.partitions),
+        client_id=context.client_id or "",
+        client_host="/" + context.connection.peer.rpartition(":")[0],
+    )
+
+
+def _assignment(result: BeatResult) -> Assignment | None:
+    if result.assignment is None or result.epoch in (LEAVES, LEAVES_FOR_A_WHILE):
+        return None
+    return Assignment(
+        topic_partitions=[
+            ResponseTopicPartitions(topic_id=topic_id, partitions=partitions)
+            for topic_id, partitions in by_topic(result.assignment)
+        ]
+    )
+
+
+def by_topic(slots: Iterable[Slot]) -> list[tuple[UUID, list[int]]]:
+    """Partitions grouped by topic, in order."""
+    grouped: dict[UUID, list[int]] = {}
+    for topic_id, index in sorted(slots):
+        grouped.setdefault(topic_id, []).append(index)
+    return list(grouped.items())
+
+
+HANDLERS = {ConsumerGroupHeartbeatRequest: consumer_group_heartbeat}

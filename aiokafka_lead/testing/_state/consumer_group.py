@@ -1,0 +1,289 @@
+"""A consumer group of the new protocol (KIP-848; Java: ``ConsumerGroup`` and its part of ``GroupMetadataManager``).
+
+The group epoch grows with every change of members, subscriptions or topics; a target assignment is made for it at the
+next heartbeat; each member is led there by its own heartbeats. Members of the classic protocol may be among the others:
+see `classic_members`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid4
+
+from ...errors import (
+    FencedInstanceIdError,
+    FencedMemberEpochError,
+    GroupMaxSizeReachedError,
+    IllegalGenerationError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+    UnreleasedInstanceIdError,
+    UnsupportedVersionError,
+)
+from .clock import Clock
+from .consumer_members import LEAVES, LEAVES_FOR_A_WHILE, Beat, BeatResult, Candidate, ConsumerMember, MemberState, Slot
+from .members import GroupOptions
+from .offsets import Key
+from .server_assignors import DEFAULT_ASSIGNOR, SERVER_ASSIGNORS
+
+if TYPE_CHECKING:
+    from .cluster import ClusterState
+
+_FIRST_COMMIT_VERSION = 9
+"""Of OffsetCommit, that members of the new protocol may use."""
+
+
+class ConsumerGroup:
+    """A group's members and its target assignment."""
+
+    def __init__(
+        self,
+        group_id: str,
+        clock: Clock,
+        options: GroupOptions,
+        cluster: ClusterState,
+        only_classic_left: Callable[[ConsumerGroup], None],
+    ) -> None:
+        self.group_id = group_id
+        self.clock = clock
+        self._options = options
+        self._cluster = cluster
+        # Called when the last member of the new protocol is gone and others are still there.
+        self._only_classic_left = only_classic_left
+        self.epoch = 1
+        # The epoch that the target assignment was made for.
+        self.target_epoch = 0
+        self.target: dict[str, frozenset[Slot]] = {}
+        self.members: dict[str, ConsumerMember] = {}
+        # Static members' ids by instance id.
+        self.static: dict[str, str] = {}
+        # The topics that members want, as they were when the group last looked.
+        self._subscribed: dict[UUID, int] = {}
+
+    # --- heartbeats --------------------------------------------------------------------------------------------------
+
+    def heartbeat(self, beat: Beat) -> BeatResult:
+        """A member joins, lives, changes its subscription, has given up partitions, or leaves. Raises its errors."""
+        if beat.epoch in (LEAVES, LEAVES_FOR_A_WHILE):
+            return self._leave(beat)
+        member = self._joining(beat) if beat.epoch == 0 else self._checked(beat)
+        had = member.assigned.keys()
+        self.advance(member, changed=member.update(beat), owned=beat.owned)
+        self.heard_of(member, self._options.consumer_session_timeout_ms)
+        says_all = beat.epoch == 0 or None not in (beat.rebalance_timeout_ms, beat.topics, beat.owned)
+        tell = says_all or had != member.assigned.keys()
+        return BeatResult(member.member_id, member.epoch, frozenset(member.assigned) if tell else None)
+
+    def _joining(self, beat: Beat) -> ConsumerMember:
+        if beat.instance_id is None:
+            known = self.members.get(beat.member_id)
+            return self.add(beat.member_id) if known is None else known
+        old = self.static_member(beat.instance_id)
+        if old is not None and old.classic is None and old.epoch != LEAVES_FOR_A_WHILE:
+            raise UnreleasedInstanceIdError(f"{beat.instance_id} is {old.member_id} already")
+        return self.add_static(beat.member_id, beat.instance_id)
+
+    def add(self, member_id: str) -> ConsumerMember:
+        limit = self._options.max_size
+        if limit is not None and len(self.members) >= limit:
+            raise GroupMaxSizeReachedError(f"group {self.group_id} has {limit} members already")
+        member = ConsumerMember(member_id or str(uuid4()))
+        self.members[member.member_id] = member
+        return member
+
+    def add_static(self, member_id: str, instance_id: str) -> ConsumerMember:
+        """A static member; it takes the place of the one that had its instance id."""
+        old = self.static_member(instance_id)
+        if old is None:
+            member = self.add(member_id)
+        else:
+            old.cancel_timers()
+            del self.members[old.member_id]
+            member = self.add(member_id)
+            member.succeed(old)
+            self.target[member.member_id] = self.target.pop(old.member_id, frozenset())
+        self.static[instance_id] = member.member_id
+        return member
+
+    def static_member(self, instance_id: str) -> ConsumerMember | None:
+        return self.members.get(self.static.get(instance_id, ""))
+
+    def known_member(self, member_id: str, instance_id: str | None) -> ConsumerMember:
+        """Raises UnknownMemberIdError and FencedInstanceIdError."""
+        if instance_id is not None:
+            static = self.static_member(instance_id)
+            if static is None:
+                raise UnknownMemberIdError(f"Instance id {instance_id} is unknown.")
+            if static.member_id != member_id:
+                raise FencedInstanceIdError(f"{instance_id} is {static.member_id} now")
+        member = self.members.get(member_id)
+        if member is None:
+            raise UnknownMemberIdError(f"there is no member {member_id}")
+        return member
+
+    def _checked(self, beat: Beat) -> ConsumerMember:
+        member = self.known_member(beat.member_id, beat.instance_id)
+        if beat.epoch > member.epoch:
+            raise FencedMemberEpochError(f"{beat.member_id} is at epoch {member.epoch}, not {beat.epoch} yet")
+        if beat.epoch < member.epoch:
+            # The answer with the new epoch may have been lost: then it still has only what it had before.
+            only_old = beat.owned is not None and beat.owned <= member.assigned.keys()
+            if beat.epoch != member.previous_epoch or not only_old:
+                raise FencedMemberEpochError(f"{beat.member_id} is at epoch {member.epoch}, no longer {beat.epoch}")
+        return member
+
+    def _leave(self, beat: Beat) -> BeatResult:
+        member = self.known_member(beat.member_id, beat.instance_id)
+        if beat.epoch == LEAVES_FOR_A_WHILE:
+            member.epoch, member.revoking = LEAVES_FOR_A_WHILE, frozenset()
+        else:
+            self.remove(member)
+        return BeatResult(beat.member_id, beat.epoch, None)
+
+    # --- epochs and the target ---------------------------------------------------------------------------------------
+
+    def advance(self, member: ConsumerMember, *, changed: bool, owned: frozenset[Slot] | None) -> None:
+        """A new epoch if anything changed, a target for it, and a step of the member towards that."""
+        subscribed = self._topics_wanted()
+        if changed or subscribed != self._subscribed:
+            self.epoch += 1
+            self._subscribed = subscribed
+        if self.epoch > self.target_epoch:
+            candidates = [
+                Candidate(each.member_id, each.instance_id, self._wanted(each)) for each in self.members.values()
+            ]
+            self.target = SERVER_ASSIGNORS[self.assignor](candidates, self.target)
+            self.target_epoch = self.epoch
+        held = {slot for each in self.members.values() for slot in (*each.assigned, *each.revoking)}
+        target = self.target.get(member.member_id, frozenset())
+        member.reconcile(self.target_epoch, target, owned, lambda slot: slot not in held)
+        self._watch_revocation(member)
+
+    @property
+    def assignor(self) -> str:
+        """The one that most members name, if any does."""
+        votes = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
+        return votes.most_common(1)[0][0] if votes else DEFAULT_ASSIGNOR
+
+    def _wanted(self, member: ConsumerMember) -> Mapping[UUID, int]:
+        pattern = re.compile(member.pattern) if member.pattern else None
+        return {
+            topic.topic_id: len(topic.partitions)
+            for topic in self._cluster.topics.values()
+            if topic.name in member.topics or (pattern is not None and pattern.fullmatch(topic.name))
+        }
+
+    def _topics_wanted(self) -> dict[UUID, int]:
+        return {topic: count for member in self.members.values() for topic, count in self._wanted(member).items()}
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        found = self._cluster.topics.get(topic)
+        return found is not None and found.topic_id in self._topics_wanted()
+
+    @property
+    def state_name(self) -> str:
+        """With the names that ConsumerGroupDescribe tells."""
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.target_epoch:
+            return "Assigning"
+        settled = all(member.is_reconciled(self.target_epoch) for member in self.members.values())
+        return "Stable" if settled else "Reconciling"
+
+    def is_waiting(self, member: ConsumerMember) -> bool:
+        """Whether others still have what a member is to get."""
+        missing = self.target.get(member.member_id, frozenset()) - member.assigned.keys()
+        return any(slot in each.assigned or slot in each.revoking for each in self.members.values() for slot in missing)
+
+    # --- commits -----------------------------------------------------------------------------------------------------
+
+    def check_commit(
+        self, member_id: str, epoch: int, version: int, *, transactional: bool
+    ) -> Callable[[Key], None] | None:
+        """Whether somebody may commit at all; returns a check for each partition where it depends on that."""
+        if epoch < 0 and not self.members:
+            return None
+        member = self.known_member(member_id, None)
+        if member.classic is None and not transactional and version < _FIRST_COMMIT_VERSION:
+            raise UnsupportedVersionError(f"members of group {self.group_id} commit from version 9 on")
+        if epoch == member.epoch:
+            return None
+        stale = (
+            StaleMemberEpochError(f"{member_id} is at epoch {member.epoch}, not {epoch}")
+            if member.classic is None
+            else IllegalGenerationError(f"{member_id} is at generation {member.epoch}, not {epoch}")
+        )
+        if epoch > member.epoch:
+            raise stale
+
+        def check(key: Key) -> None:
+            topic = self._cluster.topics.get(key[0])
+            since = None if topic is None else member.assigned.get((topic.topic_id, key[1]))
+            if since is None or epoch < since:
+                raise stale
+
+        return check
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        """Whether a member may ask for its positions."""
+        if member_id is None and epoch < 0:
+            return
+        member = self.known_member(member_id or "", None)
+        if epoch != member.epoch:
+            raise StaleMemberEpochError(f"{member_id} is at epoch {member.epoch}, not {epoch}")
+
+    # --- ends --------------------------------------------------------------------------------------------------------
+
+    def heard_of(self, member: ConsumerMember, session_timeout_ms: int) -> None:
+        """Its session begins anew. The timer is not moved: it looks at the deadline when it fires."""
+        member.deadline = self.clock.now() + session_timeout_ms / 1000
+        if member.session_timer is None:
+            member.session_timer = self.clock.call_at(member.deadline, lambda: self._look_at_session(member))
+
+    def _look_at_session(self, member: ConsumerMember) -> None:
+        member.session_timer = None
+        if self.members.get(member.member_id) is not member:
+            return
+        if self.clock.now() < member.deadline:
+            member.session_timer = self.clock.call_at(member.deadline, lambda: self._look_at_session(member))
+        else:
+            self.remove(member)
+
+    def _watch_revocation(self, member: ConsumerMember) -> None:
+        """A member of the new protocol that does not give up in its rebalance timeout is out."""
+        if member.classic is not None or member.state is not MemberState.UNREVOKED:
+            if member.rebalance_timer is not None:
+                member.rebalance_timer.cancel()
+                member.rebalance_timer = None
+        elif member.rebalance_timer is None:
+            when = self.clock.now() + member.rebalance_timeout_ms / 1000
+            member.rebalance_timer = self.clock.call_at(when, lambda: self.remove(member))
+
+    def remove(self, member: ConsumerMember) -> None:
+        """A member left, or is out: a new epoch for the others."""
+        if self.members.get(member.member_id) is not member:
+            return
+        del self.members[member.member_id]
+        self.target.pop(member.member_id, None)
+        member.cancel_timers()
+        if member.instance_id is not None and self.static.get(member.instance_id) == member.member_id:
+            del self.static[member.instance_id]
+        if self.members and all(each.classic is not None for each in self.members.values()):
+            self._only_classic_left(self)
+            return
+        self.epoch += 1
+        self._subscribed = self._topics_wanted()
+
+    def coordinator_moved(self) -> None:
+        """Sessions begin anew at another coordinator."""
+        for member in self.members.values():
+            timeout_ms = self._options.consumer_session_timeout_ms
+            self.heard_of(member, timeout_ms if member.classic is None else member.classic.session_timeout_ms)
+
+    def close(self) -> None:
+        """Cancel every timer: the group is deleted, or becomes one of the classic protocol."""
+        for member in self.members.values():
+            member.cancel_timers()

@@ -1,0 +1,184 @@
+"""Members of consumer groups of the new protocol (KIP-848), and how each is led to its target assignment.
+
+Java: ``ConsumerGroupMember`` and ``CurrentAssignmentBuilder``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from enum import Enum, auto
+from typing import NamedTuple
+from uuid import UUID
+
+from .clock import TimerHandle
+from .members import JoinRequest
+
+LEAVES = -1
+"""The member epoch of a heartbeat that says farewell."""
+
+LEAVES_FOR_A_WHILE = -2
+"""The same of a static member, which keeps its partitions until its session ends."""
+
+Slot = tuple[UUID, int]
+"""A topic's id and a partition."""
+
+
+class Beat(NamedTuple):
+    """A heartbeat. None for what it does not say; ``owned`` is said in full or not at all."""
+
+    member_id: str
+    epoch: int
+    instance_id: str | None
+    rack: str | None
+    rebalance_timeout_ms: int | None
+    topics: frozenset[str] | None
+    pattern: str | None
+    assignor: str | None
+    owned: frozenset[Slot] | None
+    client_id: str
+    client_host: str
+
+
+class BeatResult(NamedTuple):
+    """The answer to a heartbeat; ``assignment`` None where there is nothing new."""
+
+    member_id: str
+    epoch: int
+    assignment: frozenset[Slot] | None
+
+
+class MemberState(Enum):
+    """How far a member is on its way to the target assignment."""
+
+    STABLE = auto()
+    UNREVOKED = auto()
+    """It has partitions that it must give up first."""
+    UNRELEASED = auto()
+    """It waits for partitions that others have."""
+
+
+class ConsumerMember:
+    """One member, of either protocol.
+
+    Invariant: no partition is in ``assigned`` or ``revoking`` of two members of a group.
+    """
+
+    __slots__ = (
+        "assigned",
+        "assignor",
+        "classic",
+        "client_host",
+        "client_id",
+        "deadline",
+        "epoch",
+        "instance_id",
+        "join_timer",
+        "member_id",
+        "pattern",
+        "previous_epoch",
+        "rack",
+        "rebalance_timeout_ms",
+        "rebalance_timer",
+        "revoking",
+        "session_timer",
+        "state",
+        "sync_timer",
+        "topics",
+    )
+
+    def __init__(self, member_id: str) -> None:
+        self.member_id = member_id
+        self.instance_id: str | None = None
+        self.rack: str | None = None
+        self.client_id = ""
+        self.client_host = ""
+        self.rebalance_timeout_ms = 0
+        self.topics: frozenset[str] = frozenset()
+        # A regular expression that is sought in topics' whole names, besides ``topics``.
+        self.pattern = ""
+        self.assignor: str | None = None
+        self.epoch = 0
+        self.previous_epoch = 0
+        self.state = MemberState.STABLE
+        # With the epoch in which each was assigned: commits of that epoch and later ones count (KIP-1251).
+        self.assigned: dict[Slot, int] = {}
+        self.revoking: frozenset[Slot] = frozenset()
+        # What it said when it joined, if it uses the classic protocol.
+        self.classic: JoinRequest | None = None
+        # When its session ends unless it is heard of, and the timer that looks then.
+        self.deadline = float("inf")
+        self.session_timer: TimerHandle | None = None
+        # Ends the wait for it to give up partitions; of classic members, to join again, and to ask for its assignment.
+        self.rebalance_timer: TimerHandle | None = None
+        self.join_timer: TimerHandle | None = None
+        self.sync_timer: TimerHandle | None = None
+
+    def succeed(self, old: ConsumerMember) -> None:
+        """Take the place of a static member that was known by another id."""
+        self.instance_id, self.rack, self.assignor = old.instance_id, old.rack, old.assignor
+        self.topics, self.pattern, self.rebalance_timeout_ms = old.topics, old.pattern, old.rebalance_timeout_ms
+        self.state, self.assigned, self.revoking = old.state, old.assigned, old.revoking
+
+    def update(self, beat: Beat) -> bool:
+        """Take over what a heartbeat says; returns whether the subscription is another one."""
+        before = self.topics, self.pattern
+        self.client_id, self.client_host = beat.client_id, beat.client_host
+        self.classic = None
+        if beat.instance_id is not None:
+            self.instance_id = beat.instance_id
+        if beat.rack is not None:
+            self.rack = beat.rack
+        if beat.rebalance_timeout_ms is not None:
+            self.rebalance_timeout_ms = beat.rebalance_timeout_ms
+        if beat.topics is not None:
+            self.topics = beat.topics
+        if beat.pattern is not None:
+            self.pattern = beat.pattern
+        if beat.assignor is not None:
+            self.assignor = beat.assignor
+        return before != (self.topics, self.pattern)
+
+    def is_reconciled(self, target_epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.epoch == target_epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        if epoch != self.epoch:
+            self.previous_epoch, self.epoch = self.epoch, epoch
+
+    def reconcile(
+        self, target_epoch: int, target: Set[Slot], owned: Set[Slot] | None, is_free: Callable[[Slot], bool]
+    ) -> None:
+        """One step towards the target: first it gives up, then it gets what is free; ``owned`` is what it says."""
+        if self.is_reconciled(target_epoch):
+            return
+        epoch = self.epoch
+        if self.state is MemberState.UNREVOKED:
+            if owned is None or owned & self.revoking:
+                return
+            epoch += 1
+        kept = {slot: since for slot, since in self.assigned.items() if slot in target}
+        gone = self.assigned.keys() - kept.keys()
+        if gone and (owned is None or owned & gone):
+            self.set_epoch(epoch)
+            self.state, self.assigned, self.revoking = MemberState.UNREVOKED, kept, frozenset(gone)
+            return
+        missing = target - kept.keys()
+        free = [slot for slot in missing if is_free(slot)]
+        self.set_epoch(target_epoch)
+        self.state = MemberState.STABLE if len(free) == len(missing) else MemberState.UNRELEASED
+        self.assigned, self.revoking = kept | dict.fromkeys(sorted(free), target_epoch), frozenset()
+
+    def cancel_timers(self) -> None:
+        for timer in (self.session_timer, self.rebalance_timer, self.join_timer, self.sync_timer):
+            if timer is not None:
+                timer.cancel()
+        self.session_timer = self.rebalance_timer = self.join_timer = self.sync_timer = None
+
+
+class Candidate(NamedTuple):
+    """A member as a server-side assignor sees it."""
+
+    member_id: str
+    instance_id: str | None
+    wanted: Mapping[UUID, int]
+    """The topics that it wants, with their partition counts."""

@@ -1,0 +1,71 @@
+"""Server-side assignors (Java: ``UniformAssignor`` and ``RangeAssignor`` of the group coordinator)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from uuid import UUID
+
+from .consumer_members import Candidate, Slot
+
+Target = dict[str, frozenset[Slot]]
+"""What each member is to have, by its id."""
+
+DEFAULT_ASSIGNOR = "uniform"
+
+
+def _slots(topics: Mapping[UUID, int]) -> list[Slot]:
+    return [(topic, index) for topic in sorted(topics) for index in range(topics[topic])]
+
+
+def _in_order(members: Sequence[Candidate]) -> list[Candidate]:
+    """Static members first, by instance id."""
+    return sorted(members, key=lambda member: (member.instance_id is None, member.instance_id or member.member_id))
+
+
+def uniform(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Target:
+    """Even, with few moves: who has too much gives its last partitions to whoever wants them and has least."""
+    given: dict[str, set[Slot]] = {}
+    free: set[Slot] = set()
+    for member in _in_order(members):
+        wanted = set(_slots(member.wanted))
+        given[member.member_id] = wanted & set(before.get(member.member_id, ()))
+        free |= wanted
+    free -= set[Slot]().union(*given.values())
+    seekers: dict[UUID, list[str]] = {}
+    for member in _in_order(members):
+        for topic in member.wanted:
+            seekers.setdefault(topic, []).append(member.member_id)
+    for slot in sorted(free):
+        given[min(seekers[slot[0]], key=lambda member_id: len(given[member_id]))].add(slot)
+    moving = True
+    while moving:
+        moving = False
+        for rich in sorted(given, key=lambda member_id: -len(given[member_id])):
+            for slot in sorted(given[rich], reverse=True):
+                poor = min(seekers[slot[0]], key=lambda member_id: len(given[member_id]))
+                if len(given[poor]) + 1 < len(given[rich]):
+                    given[rich].remove(slot)
+                    given[poor].add(slot)
+                    moving = True
+    return {member_id: frozenset(slots) for member_id, slots in given.items()}
+
+
+def ranges(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Target:
+    """Consecutive partitions of each topic; the first members get one more."""
+    given: dict[str, set[Slot]] = {member.member_id: set() for member in members}
+    topics = {topic: count for member in members for topic, count in member.wanted.items()}
+    for topic, count in topics.items():
+        seekers = [member.member_id for member in _in_order(members) if topic in member.wanted]
+        share, extras = divmod(count, len(seekers))
+        start = 0
+        for place, member_id in enumerate(seekers):
+            end = start + share + (place < extras)
+            given[member_id].update((topic, index) for index in range(start, end))
+            start = end
+    return {member_id: frozenset(slots) for member_id, slots in given.items()}
+
+
+SERVER_ASSIGNORS: Mapping[str, Callable[[Sequence[Candidate], Mapping[str, Set[Slot]]], Target]] = {
+    DEFAULT_ASSIGNOR: uniform,
+    "range": ranges,
+}

@@ -26,7 +26,7 @@ CHUNK_RECORDS = 16_384
 """Handed to Spark at once, if as many have come: an Arrow batch of these costs the JVM little per row."""
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.01, 0.5
-"""How long one wait for records takes, growing; after each, positions are looked at and Spark gets a sign of life."""
+"""How long one wait for records takes, growing; after each, positions are looked at."""
 
 ASK_AFTER_S = 1.0
 """Without progress for this long, the cluster is asked whether the offsets still exist."""

@@ -1,0 +1,106 @@
+"""What the Spark tests share: an embedded cluster for each module, and one Spark session for all of them.
+
+Most tests call the readers as Spark's Python workers do, without a JVM; those that need one ask for ``spark``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from _pytest.terminal import TerminalReporter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from aiokafka_lead.testing.thread import ClusterThread
+
+_ROOT = Path(__file__).parents[2]
+_NO_JAVA = "no Java for Spark"
+SPARK_TIMEOUT_S = 240
+"""For a test that uses Spark: the first one starts it."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests that use a JVM the time that it takes."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Say aloud how many tests did not run for want of Java."""
+    reports = terminalreporter.stats.get("skipped", ())
+    missing = [r for r in reports if isinstance(r.longrepr, tuple) and _NO_JAVA in r.longrepr[2]]
+    if missing:
+        text = f"{len(missing)} tests of the Spark data source were SKIPPED: {_NO_JAVA}"
+        terminalreporter.write_sep("!", text, red=True, bold=True)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A small local Spark, in which the format is found by itself."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
+            pytest.fail(f"CI needs Java 17+: {_NO_JAVA}")
+        pytest.skip(_NO_JAVA)
+    from pyspark.sql import SparkSession
+
+    # As an installation has it: the module that PySpark looks for is at the top level.
+    paths = [str(_ROOT), str(_ROOT / "aiokafka_lead/spark/autoload")]
+    os.environ["PYTHONPATH"] = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    settings = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "512m",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.ui.enabled": "false",
+        "spark.log.level": "ERROR",
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        builder = SparkSession.builder.master("local[2]").appName("aiokafka-lead tests")
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ClusterThread]:
+    """Three embedded brokers, and at the end no client of this process left."""
+    from aiokafka_lead.spark.client_loop import client_loop
+    from aiokafka_lead.testing import EmbeddedCluster
+    from aiokafka_lead.testing.thread import ClusterThread
+
+    with ClusterThread(EmbeddedCluster(brokers=3)) as running:
+        yield running
+        client_loop().close_idle()
+
+
+@pytest.fixture
+def new_topic(request: pytest.FixtureRequest, cluster: ClusterThread) -> Callable[..., str]:
+    """Creates topics of the module's cluster, named after the test."""
+    counter = itertools.count(1)
+
+    def create(partitions: int = 1, configs: dict[str, str] | None = None) -> str:
+        stem = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+        name = f"{stem[:80]}-{next(counter)}"
+        cluster.create_topic(name, partitions, configs=configs)
+        return name
+
+    return create

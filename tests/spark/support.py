@@ -1,0 +1,110 @@
+"""Short ways to fill a topic and to read it as Spark would, with and without a JVM."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import Any
+
+import confluent_kafka
+import pyarrow as pa
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, DataSourceStreamReader, InputPartition
+
+from aiokafka_lead import Producer
+from aiokafka_lead.spark.data_source import KafkaDataSource
+from aiokafka_lead.testing.thread import ClusterThread
+
+
+def fill(
+    cluster: ClusterThread, topic: str, content: Iterable[bytes | None], *, partition: int = 0, **more: Any
+) -> None:
+    """Write values into one partition."""
+
+    async def write() -> None:
+        async with Producer(cluster.bootstrap_servers) as producer:
+            for outcome in await (await producer.send_many(topic, list(content), partition=partition, **more)):
+                assert not isinstance(outcome, BaseException), outcome
+
+    asyncio.run(write())
+
+
+def transactions(cluster: ClusterThread, topic: str, outcomes: str, *, size: int = 10) -> None:
+    """Write transactions of numbered records: one for each letter, "c" to commit, "a" to abort, "o" to leave open."""
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": topic, "log_level": 0}
+    )
+    producer.init_transactions(30)
+    for number, outcome in enumerate(outcomes):
+        producer.begin_transaction()
+        for i in range(size):
+            producer.produce(topic, b"%d" % (number * size + i), partition=0)
+        producer.flush(30)
+        if outcome == "c":
+            producer.commit_transaction(30)
+        elif outcome == "a":
+            producer.abort_transaction(30)
+
+
+def source(cluster: ClusterThread, **options: str) -> KafkaDataSource:
+    """The data source with options as Spark hands them over."""
+    given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, **options}
+    return KafkaDataSource(CaseInsensitiveDict({name.replace("__", "."): value for name, value in given.items()}))
+
+
+def batch_reader(cluster: ClusterThread, **options: str) -> DataSourceReader:
+    """The reader of a batch query."""
+    found = source(cluster, **options)
+    return found.reader(found.schema())
+
+
+def stream_reader(cluster: ClusterThread, **options: str) -> DataSourceStreamReader:
+    """The reader of a streaming query."""
+    found = source(cluster, **options)
+    return found.streamReader(found.schema())
+
+
+def rows(
+    reader: DataSourceReader | DataSourceStreamReader, partitions: Sequence[InputPartition]
+) -> list[dict[str, Any]]:
+    """What the tasks read."""
+    found: list[dict[str, Any]] = []
+    for partition in partitions:
+        for batch in batches(reader, partition):
+            found += batch.to_pylist()
+    return found
+
+
+def batches(
+    reader: DataSourceReader | DataSourceStreamReader, partition: InputPartition
+) -> Generator[pa.RecordBatch, None, None]:
+    """What one task reads."""
+    for batch in reader.read(partition):
+        assert isinstance(batch, pa.RecordBatch)
+        yield batch
+
+
+def read(cluster: ClusterThread, **options: str) -> list[dict[str, Any]]:
+    """A whole batch query."""
+    reader = batch_reader(cluster, **options)
+    return rows(reader, reader.partitions())
+
+
+def connections_end(cluster: ClusterThread, timeout_s: float = 5) -> bool:
+    """Whether the brokers see all connections closed within the time."""
+    deadline = time.monotonic() + timeout_s
+    while sum(cluster.connection_count(broker) for broker in cluster.broker_ids):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def values(found: Iterable[Mapping[str, Any]]) -> list[bytes | None]:
+    """The rows' values."""
+    return [row["value"] for row in found]
+
+
+def numbered(count: int, start: int = 0) -> list[bytes]:
+    """Numbered values."""
+    return [b"%d" % number for number in range(start, start + count)]

@@ -1,0 +1,256 @@
+"""Batch queries as Spark's Python workers run them, against brokers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+
+from aiokafka_lead import Producer
+from aiokafka_lead.spark.client_loop import client_loop
+from aiokafka_lead.spark.source.progress import DataLossError
+from aiokafka_lead.testing.thread import ClusterThread
+
+from .support import batch_reader, batches, connections_end, fill, numbered, read, rows, source, transactions, values
+
+NewTopic = Callable[..., str]
+
+
+def test_all_columns(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+
+    async def write() -> None:
+        async with Producer(cluster.bootstrap_servers) as producer:
+            headers = [("a", b"1"), ("a", None), ("", b"")]
+            await producer.send_and_wait(topic, b"v", key=b"k", partition=1, timestamp_ms=1_500, headers=headers)
+            await producer.send_and_wait(topic, None, key=None, partition=1, timestamp_ms=2_000)
+
+    asyncio.run(write())
+    with_headers, without = read(cluster, subscribe=topic, includeHeaders="true")
+    assert with_headers == {
+        "key": b"k",
+        "value": b"v",
+        "topic": topic,
+        "partition": 1,
+        "offset": 0,
+        "timestamp": datetime.fromtimestamp(1.5, UTC),
+        "timestampType": 0,
+        "headers": [{"key": "a", "value": b"1"}, {"key": "a", "value": None}, {"key": "", "value": b""}],
+    }
+    assert (without["key"], without["value"], without["headers"]) == (None, None, None)
+
+
+def test_times_of_the_broker(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(1, {"message.timestamp.type": "LogAppendTime"})
+    fill(cluster, topic, [b"v"], timestamps_ms=[5])
+    (row,) = read(cluster, subscribe=topic)
+    assert row["timestampType"] == 1
+    assert row["timestamp"].year > 2000
+
+
+def test_batches_have_the_schema_that_spark_expects(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, [b"v"])
+    found = source(cluster, subscribe=topic, includeHeaders="true")
+    schema = found.schema()
+    assert isinstance(schema, StructType)
+    reader = found.reader(schema)
+    for partition in reader.partitions():
+        for batch in batches(reader, partition):
+            assert to_arrow_schema(schema, timezone="UTC").equals(batch.schema, check_metadata=True)
+
+
+def test_columns_that_are_asked_for(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, [b"v"])
+    reader = source(cluster, subscribe=topic).reader(
+        StructType([StructField("offset", LongType()), StructField("value", BinaryType())])
+    )
+    assert rows(reader, reader.partitions()) == [{"offset": 0, "value": b"v"}]
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [(StructField("values", BinaryType()), "no column"), (StructField("offset", IntegerType()), "is bigint")],
+)
+def test_columns_that_are_not_there(cluster: ClusterThread, field: StructField, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        source(cluster, subscribe="t").reader(StructType([field, StructField("topic", StringType())]))
+
+
+def test_every_record_once_whatever_the_tasks(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(3)
+    for partition in range(3):
+        fill(cluster, topic, numbered(400), partition=partition)
+    expected = sorted((partition, offset) for partition in range(3) for offset in range(400))
+    for options, tasks in [
+        ({}, 1),
+        ({"minPartitions": "7"}, 7),
+        ({"maxRecordsPerPartition": "150"}, 9),
+        ({"minPartitions": "7", "maxTasks": "7"}, 7),
+    ]:
+        reader = batch_reader(cluster, subscribe=topic, **options)
+        partitions = reader.partitions()
+        assert len(partitions) == tasks
+        found = rows(reader, partitions)
+        assert sorted((row["partition"], row["offset"]) for row in found) == expected
+
+
+def test_ranges_begin_and_end_within_batches(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    fill(cluster, topic, numbered(100))
+    offsets = {
+        "startingOffsets": f'{{"{topic}":{{"0":37,"1":-2}}}}',
+        "endingOffsets": f'{{"{topic}":{{"0":63,"1":-1}}}}',
+    }
+    assert values(read(cluster, subscribe=topic, **offsets)) == numbered(26, 37)
+
+
+def test_times_as_bounds(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    fill(cluster, topic, numbered(10), timestamps_ms=[1000 * (i + 1) for i in range(10)])
+    assert values(read(cluster, assign=f'{{"{topic}":[0]}}', startingTimestamp="3001", endingTimestamp="6000")) == [
+        b"3",
+        b"4",
+    ]
+    # The other partition has no record at or after that time.
+    with pytest.raises(ValueError, match="no record"):
+        read(cluster, subscribe=topic, startingTimestamp="3001")
+    latest = {"startingTimestamp": "9500", "startingOffsetsByTimestampStrategy": "latest"}
+    assert values(read(cluster, subscribe=topic, **latest)) == [b"9"]
+
+
+def test_nothing_to_read_is_no_rows(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    reader = batch_reader(cluster, subscribe=topic)
+    assert reader.partitions() == []
+    # What Spark makes of that.
+    assert list(reader.read(InputPartition(None))) == []
+    assert read(cluster, subscribePattern="no such topic.*") == []
+
+
+def test_patterns_match_anywhere_in_a_name(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, [b"v"])
+    assert values(read(cluster, subscribePattern=topic[3:-3])) == [b"v"]
+
+
+def test_partitions_that_do_not_fit_the_offsets(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    with pytest.raises(ValueError, match="all partitions"):
+        read(cluster, subscribe=topic, startingOffsets=f'{{"{topic}":{{"0":0}}}}')
+
+
+def test_transactions_end_exactly(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    transactions(cluster, topic, "caca")
+    committed = [*numbered(10), *numbered(10, 20)]
+    # Offsets take control records, too; the last ones have nothing behind them.
+    assert values(read(cluster, subscribe=topic, kafka__isolation__level="read_committed")) == committed
+    assert values(read(cluster, subscribe=topic)) == numbered(40)
+    # A range that holds nothing but what is hidden.
+    hidden = {
+        "startingOffsets": f'{{"{topic}":{{"0":33}}}}',
+        "endingOffsets": f'{{"{topic}":{{"0":44}}}}',
+        "kafka__isolation__level": "read_committed",
+    }
+    assert read(cluster, subscribe=topic, **hidden) == []
+
+
+def test_retention_is_data_loss_or_skipped(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    for first in range(0, 100, 10):
+        fill(cluster, topic, numbered(10, first))
+    cluster.delete_records(topic, 0, 50)
+    start = {"startingOffsets": f'{{"{topic}":{{"0":30}}}}'}
+    with pytest.raises(DataLossError, match=r"offsets 30 to 49 .* retention or deletion, the log begins at 50"):
+        read(cluster, subscribe=topic, **start)
+    assert values(read(cluster, subscribe=topic, failOnDataLoss="false", **start)) == numbered(50, 50)
+    gone = {**start, "endingOffsets": f'{{"{topic}":{{"0":40}}}}', "failOnDataLoss": "false"}
+    assert read(cluster, subscribe=topic, **gone) == []
+
+
+def test_an_end_beyond_the_log_is_data_loss_or_cut(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    end = {"endingOffsets": f'{{"{topic}":{{"0":15}}}}'}
+    with pytest.raises(DataLossError, match="ends at offset 10, not at 15"):
+        read(cluster, subscribe=topic, **end)
+    assert values(read(cluster, subscribe=topic, failOnDataLoss="false", **end)) == numbered(10)
+    beyond = {"startingOffsets": f'{{"{topic}":{{"0":12}}}}', **end}
+    with pytest.raises(DataLossError, match="ends at offset 10, before 12"):
+        read(cluster, subscribe=topic, **beyond)
+    assert read(cluster, subscribe=topic, failOnDataLoss="false", **beyond) == []
+
+
+def test_a_read_without_progress_ends(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    transactions(cluster, topic, "c")
+    transactions(cluster, topic, "o")
+    # The open transaction's records are there, but not to be read for the time being.
+    end = {"endingOffsets": f'{{"{topic}":{{"0":15}}}}', "kafka__isolation__level": "read_committed"}
+    with pytest.raises((TimeoutError, DataLossError)):
+        read(cluster, subscribe=topic, kafkaConsumer__pollTimeoutMs="300", **end)
+
+
+def test_leaders_move_and_a_broker_dies_while_tasks_read(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(3)
+    for partition in range(3):
+        for first in range(0, 500, 50):
+            fill(cluster, topic, numbered(50, 500 * partition + first), partition=partition)
+    # One batch is read ahead, so that brokers are asked all the time.
+    reader = batch_reader(cluster, subscribe=topic, kafka__fetch__max__bytes="500")
+    found = []
+    (task,) = reader.partitions()
+    for at, batch in enumerate(batches(reader, task)):
+        found += values(batch.to_pylist())
+        if at % 2 == 0:
+            cluster.move_all_leaders(topic)
+        if at == 1:
+            cluster.kill_broker(cluster.leader(topic, 0))
+    assert at > 2
+    for broker in cluster.broker_ids:
+        if not cluster.is_running(broker):
+            cluster.start_broker(broker)
+    assert sorted(int(value or b"") for value in found) == list(range(1500))
+
+
+def test_clients_are_kept_for_the_next_task_and_closed_when_idle(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, [b"v"])
+    client_loop().close_idle()
+    before = cluster.requests.count("ApiVersions")
+    read(cluster, subscribe=topic)
+    opened = cluster.requests.count("ApiVersions")
+    assert opened > before
+    read(cluster, subscribe=topic)
+    assert cluster.requests.count("ApiVersions") == opened
+    client_loop().close_idle()
+    assert connections_end(cluster)
+
+
+def test_a_task_that_is_cancelled_leaves_no_connection(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    reader = batch_reader(cluster, subscribe=topic)
+    (partition,) = reader.partitions()
+    reading = batches(reader, partition)
+    next(reading)
+    reading.close()
+    client_loop().close_idle()
+    assert connections_end(cluster)
+
+
+def test_one_task_beside_another(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    reader = batch_reader(cluster, subscribe=topic)
+    (partition,) = reader.partitions()
+    one, other = batches(reader, partition), batches(reader, partition)
+    assert values(next(one).to_pylist()) == values(next(other).to_pylist()) == numbered(10)
+    assert (list(one), list(other)) == ([], [])

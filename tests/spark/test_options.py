@@ -1,0 +1,124 @@
+"""Options: what is taken, what is refused, and what it means."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict
+
+from aiokafka_lead import TopicPartition
+from aiokafka_lead.spark.source.bounds import AtOffsets, AtTime, AtTimes, End, NoMatch, Selection
+from aiokafka_lead.spark.source.options import SourceOptions, batch_options, stream_options
+
+GIVEN = {"kafka.bootstrap.servers": "a:9092", "subscribe": "t"}
+
+
+def _batch(**options: str) -> SourceOptions:
+    return batch_options(CaseInsensitiveDict({**GIVEN, **options}))
+
+
+def _stream(**options: str) -> SourceOptions:
+    return stream_options(CaseInsensitiveDict({**GIVEN, **options}))
+
+
+def test_defaults_are_sparks() -> None:
+    batch, stream = _batch(), _stream()
+    assert (batch.starting, batch.ending) == (End.EARLIEST, End.LATEST)
+    assert stream.starting is End.LATEST
+    assert batch.fail_on_data_loss
+    assert stream.max_trigger_delay_ms == 15 * 60_000
+
+
+def test_names_ignore_case() -> None:
+    assert _batch(MINPARTITIONS="3").min_partitions == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "selection"),
+    [
+        ({"subscribe": " a, b ,,a"}, Selection(topics=("a", "b"))),
+        ({"subscribePattern": " a.* "}, Selection(pattern="a.*")),
+        ({"assign": '{"a":[1,0]}'}, Selection(partitions=(TopicPartition("a", 1), TopicPartition("a", 0)))),
+    ],
+)
+def test_selections(options: dict[str, str], selection: Selection) -> None:
+    found = batch_options(CaseInsensitiveDict({"kafka.bootstrap.servers": "a:9092", **options}))
+    assert found.selection == selection
+
+
+def test_bounds() -> None:
+    t0 = TopicPartition("t", 0)
+    assert _batch(startingOffsets=" Earliest ").starting is End.EARLIEST
+    assert _batch(startingOffsets='{"t":{"0":23}}').starting == AtOffsets({t0: 23})
+    assert _batch(startingTimestamp=" 12 ").starting == AtTime(12, NoMatch.ERROR)
+    by_time = {"startingOffsetsByTimestamp": '{"t":{"0":5}}', "startingOffsetsByTimestampStrategy": "LATEST"}
+    assert _batch(**by_time).starting == AtTimes({t0: 5}, NoMatch.LATEST)
+    assert _batch(**by_time, startingTimestamp="7", startingOffsets="latest").starting == AtTime(7, NoMatch.LATEST)
+
+
+REFUSED_BY_BOTH = [
+    ({"assign": '{"t":[0]}'}, "Only one of"),
+    ({"subscribe": " , "}, "names no topic"),
+    ({"minPartitions": "0"}, "minPartitions"),
+    ({"minPartitions": "many"}, "minPartitions"),
+    ({"maxRecordsPerPartition": "0"}, "maxRecordsPerPartition"),
+    ({"maxTasks": "0"}, "maxTasks"),
+    ({"maxTasks": "2", "minPartitions": "3"}, "minPartitions"),
+    ({"maxTasks": "2", "maxRecordsPerPartition": "3"}, "exclude each other"),
+    ({"maxOffsetsPerTrigger": "x"}, "maxOffsetsPerTrigger"),
+    ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "higher than"),
+    ({"failOnDataLoss": "yes"}, "failOnDataLoss"),
+    ({"startingOffsets": "first"}, "expected e.g."),
+    ({"startingOffsets": '{"t":[0]}'}, "expected e.g."),
+    ({"startingOffsets": '{"t":{"0":"5"}}'}, "expected e.g."),
+    ({"startingOffsets": '{"t":{"0":-3}}'}, "no offset"),
+    ({"startingTimestamp": "now"}, "startingTimestamp"),
+    ({"startingOffsetsByTimestamp": "5"}, "expected e.g."),
+    ({"startingOffsetsByTimestampStrategy": "none"}, "Strategy"),
+    ({"maxTriggerDelay": "soon"}, "maxTriggerDelay"),
+    ({"kafka.bootstrap.servers": " "}, "kafka.bootstrap.servers"),
+    ({"kafka.auto.offset.reset": "earliest"}, "startingOffsets"),
+    ({"kafka.key.deserializer": "x"}, "key.deserializer"),
+    ({"kafka.value.deserializer": "x"}, "value.deserializer"),
+    ({"kafka.enable.auto.commit": "true"}, "enable.auto.commit"),
+    ({"kafka.interceptor.classes": "x"}, "interceptor.classes"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), REFUSED_BY_BOTH)
+def test_refused(options: dict[str, str], words: str) -> None:
+    for parse in (_batch, _stream):
+        with pytest.raises(ValueError, match=words):
+            parse(**options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"startingOffsets": "latest"},
+        {"startingOffsets": '{"t":{"0":-1}}'},
+        {"endingOffsets": "earliest"},
+        {"endingOffsets": '{"t":{"0":-2}}'},
+        {"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"0":4}}'},
+        {"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"1":6}}'},
+        {"commitGroupId": "g"},
+    ],
+)
+def test_refused_in_batch_queries(options: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"Offsets|offset|commitGroupId"):
+        _batch(**options)
+
+
+@pytest.mark.parametrize("name", ["endingOffsets", "endingOffsetsByTimestamp", "pushFilters"])
+def test_refused_in_streaming_queries(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        _stream(**{name: "true" if name == "pushFilters" else "{}"})
+
+
+def test_no_selection() -> None:
+    with pytest.raises(ValueError, match="One of the options"):
+        batch_options({"kafka.bootstrap.servers": "a:9092"})
+
+
+@pytest.mark.parametrize(("text", "milliseconds"), [("500", 500), ("90s", 90_000), ("2 h", 7_200_000), ("1ms", 1)])
+def test_durations(text: str, milliseconds: float) -> None:
+    assert _stream(maxTriggerDelay=text).max_trigger_delay_ms == milliseconds

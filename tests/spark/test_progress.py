@@ -1,0 +1,75 @@
+"""A stream's offsets, and what was lost between two of them."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiokafka_lead import TopicPartition
+from aiokafka_lead.spark.source.progress import DataLossError, Progress, between, report
+from aiokafka_lead.spark.source.ranges import OffsetRange
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+OFFSETS = st.dictionaries(
+    st.builds(TopicPartition, st.text("abz.-_9", min_size=1, max_size=5), st.integers(0, 30)), st.integers(0, 2**62)
+)
+
+
+@given(OFFSETS, st.randoms(use_true_random=False))
+def test_equal_offsets_are_equal_text(offsets: dict[TopicPartition, int], random: Random) -> None:
+    ids = {tp.topic: f"id of {tp.topic}" for tp in offsets}
+    mixed = list(offsets.items())
+    random.shuffle(mixed)
+    text = json.dumps(Progress(offsets, ids).to_json())
+    assert text == json.dumps(Progress(dict(mixed), dict(sorted(ids.items(), reverse=True))).to_json())
+    assert Progress.from_json(json.loads(text)) == Progress(offsets, ids)
+
+
+def test_offsets_of_sparks_connector_are_understood() -> None:
+    assert Progress.from_json({"t": {"1": 5, "0": 3}}).offsets == {T0: 3, T1: 5}
+
+
+def test_ranges_between_two_offsets() -> None:
+    ranges, losses = between(Progress({T0: 3, T1: 5}), Progress({T0: 10, T1: 5}), {})
+    assert ranges == [OffsetRange("t", 0, 3, 10), OffsetRange("t", 1, 5, 5)]
+    assert losses == []
+
+
+def test_new_partitions_are_read_from_their_first_offset() -> None:
+    assert between(Progress({T0: 3}), Progress({T0: 3, T1: 9}), {T1: 0}) == (
+        [OffsetRange("t", 0, 3, 3), OffsetRange("t", 1, 0, 9)],
+        [],
+    )
+    assert between(Progress({}), Progress({T1: 9}), {T1: 4})[1] == [
+        "partition t-1 is new, but begins with offset 4: retention came first"
+    ]
+    assert between(Progress({}), Progress({T1: 9}), {}) == ([], ["partition t-1 is new, but gone already"])
+
+
+def test_a_topic_created_again_is_read_from_its_beginning() -> None:
+    start, end = Progress({T0: 500}, {"t": "old"}), Progress({T0: 800}, {"t": "new"})
+    assert start.unknown_in(end) == {T0}
+    ranges, losses = between(start, end, {T0: 0})
+    assert ranges == [OffsetRange("t", 0, 0, 800)]
+    assert losses == ["topic t was deleted and created again, what was not read of the old one is lost"]
+
+
+def test_a_log_that_was_cut_and_a_partition_that_is_gone() -> None:
+    ranges, losses = between(Progress({T0: 500, T1: 1}, {"t": "x"}), Progress({T0: 100}, {"t": "x"}), {})
+    assert ranges == []
+    assert losses == ["partition t-0 ended at offset 500 and now ends at 100: its log was cut", "partition t-1 is gone"]
+
+
+def test_losses_fail_the_query_unless_it_is_told_to_go_on() -> None:
+    report(["x"], fail=False)
+    report([], fail=True)
+    with pytest.raises(DataLossError, match=r"^x; y \(failOnDataLoss=false"):
+        report(["x", "y"], fail=True)
+
+
+def test_no_offset_beyond_an_end() -> None:
+    assert Progress({T0: 7, T1: 2}).at_most(Progress({T0: 5})) == Progress({T0: 5})

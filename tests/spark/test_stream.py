@@ -1,0 +1,263 @@
+"""Streaming queries as Spark drives them: one reader on the driver, copies of it in tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
+
+from aiokafka_lead import Consumer, TopicPartition
+from aiokafka_lead.spark.source.progress import DataLossError
+from aiokafka_lead.testing.thread import ClusterThread
+
+from .support import fill, numbered, rows, stream_reader, transactions, values
+
+NewTopic = Callable[..., str]
+Offset = dict[str, Any]
+
+
+class Query:
+    """A streaming query's engine in small, with the checkpoint that it keeps: Spark's MicroBatchExecution."""
+
+    def __init__(self, reader: DataSourceStreamReader, *, planned: list[str] | None = None, done: int = 0) -> None:
+        self.reader = reader
+        self.planned: list[str] = planned or []
+        """The offset log: where each micro-batch ends, as text."""
+        self.done = done
+        """The commit log: how many of them are done."""
+        self.read: list[bytes | None] = []
+
+    def _start(self, batch: int) -> Offset:
+        found: Offset = json.loads(self.planned[batch - 1]) if batch else self.reader.initialOffset()
+        return found
+
+    def plan(self, limit: ReadLimit | None = None) -> bool:
+        """Plan the next micro-batch; False if there is nothing new."""
+        start = self._start(len(self.planned))
+        end = json.dumps(self.reader.latestOffset(start, limit or self.reader.getDefaultReadLimit()))
+        if self.planned and end == self.planned[-1]:
+            return False
+        self.planned.append(end)
+        return True
+
+    def run(self) -> list[bytes | None]:
+        """Run the micro-batch that was planned last; what it read."""
+        assert self.done == len(self.planned) - 1
+        partitions = self.reader.partitions(self._start(self.done), json.loads(self.planned[-1]))
+        task = pickle.loads(pickle.dumps(self.reader)) if self.reader._driver is None else self.reader  # type: ignore[attr-defined]
+        found = values(rows(task, partitions))
+        self.done += 1
+        self.read += found
+        return found
+
+    def step(self, limit: ReadLimit | None = None) -> list[bytes | None]:
+        """One trigger."""
+        return self.run() if self.plan(limit) else []
+
+    def restarted(self, reader: DataSourceStreamReader) -> Query:
+        """The same query by a new driver."""
+        return Query(reader, planned=list(self.planned), done=self.done)
+
+
+def test_from_the_beginning(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    fill(cluster, topic, numbered(10))
+    query = Query(stream_reader(cluster, subscribe=topic, startingOffsets="earliest"))
+    assert query.step() == numbered(10)
+    assert not query.plan(), "nothing new: no micro-batch"
+    fill(cluster, topic, numbered(5, 10), partition=1)
+    assert query.step() == numbered(5, 10)
+    query.reader.stop()
+
+
+def test_from_the_end(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    query = Query(stream_reader(cluster, subscribe=topic))
+    assert query.step() == []
+    assert query.done == 1, "the first micro-batch is there to have its offset stored"
+    fill(cluster, topic, numbered(5, 10))
+    assert query.step() == numbered(5, 10)
+
+
+def test_a_driver_killed_in_its_first_batch_loses_nothing(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    query = Query(stream_reader(cluster, subscribe=topic))
+    query.plan()
+    fill(cluster, topic, numbered(5, 10))
+    again = query.restarted(stream_reader(cluster, subscribe=topic))
+    assert again.run() == []
+    assert again.step() == numbered(5, 10)
+
+
+def test_a_restarted_driver_plans_the_same_ranges(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(3)
+    for partition in range(3):
+        fill(cluster, topic, numbered(100, 100 * partition), partition=partition)
+    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "70", "minPartitions": "4"}
+    query = Query(stream_reader(cluster, **options))
+    query.step()
+    query.plan()
+    again = query.restarted(stream_reader(cluster, **options))
+    start, end = json.loads(query.planned[0]), json.loads(query.planned[1])
+    one = [partition.ranges for partition in query.reader.partitions(start, end)]  # type: ignore[attr-defined]
+    other = [partition.ranges for partition in again.reader.partitions(start, end)]  # type: ignore[attr-defined]
+    assert one == other
+    assert sum(part.size for task in one for part in task) == 70
+    while again.done < len(again.planned) or again.plan():
+        again.run()
+    assert sorted([*query.read, *again.read], key=lambda value: int(value or b"")) == numbered(300)
+
+
+def test_caps(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    fill(cluster, topic, numbered(90))
+    fill(cluster, topic, numbered(10, 90), partition=1)
+    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "30"}
+    query = Query(stream_reader(cluster, **options))
+    assert query.reader.getDefaultReadLimit() == ReadMaxRows(30)
+    sizes = []
+    while query.plan():
+        sizes.append(len(query.run()))
+    assert sizes == [30, 30, 30, 10]
+    everything = Query(stream_reader(cluster, **options))
+    assert len(everything.step(ReadAllAvailable())) == 100
+
+
+def test_waiting_for_enough(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(3))
+    options = {"subscribe": topic, "startingOffsets": "earliest", "minOffsetsPerTrigger": "5"}
+    query = Query(stream_reader(cluster, **options, maxTriggerDelay="1h"))
+    assert query.reader.getDefaultReadLimit() == ReadMinRows(5)
+    assert query.step() == numbered(3), "the first one does not wait"
+    fill(cluster, topic, numbered(4, 3))
+    assert not query.plan()
+    fill(cluster, topic, numbered(1, 7))
+    assert query.step() == numbered(5, 3)
+    fill(cluster, topic, numbered(1, 8))
+    assert query.restarted(stream_reader(cluster, **options, maxTriggerDelay="0")).step() == numbered(1, 8)
+
+
+def test_available_now_ends_where_it_began(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(100))
+    options = {"subscribe": topic, "startingOffsets": "earliest"}
+    limits = {"maxOffsetsPerTrigger": "40", "minOffsetsPerTrigger": "40"}
+    query = Query(stream_reader(cluster, **options, **limits))
+    query.reader.prepareForTriggerAvailableNow()  # type: ignore[attr-defined]
+    while query.plan():
+        query.run()
+        fill(cluster, topic, [b"later"])
+    assert query.read == numbered(100)
+    # A query without a checkpoint that begins at the end has nothing to read, whatever comes in between.
+    latest = stream_reader(cluster, subscribe=topic)
+    latest.prepareForTriggerAvailableNow()  # type: ignore[attr-defined]
+    fill(cluster, topic, [b"later"])
+    query = Query(latest)
+    assert query.step() == query.step() == []
+
+
+def test_the_initial_offset_stays(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    reader = stream_reader(cluster, subscribe=topic)
+    first = reader.initialOffset()
+    fill(cluster, topic, [b"v"])
+    assert reader.initialOffset() == first
+
+
+def test_new_partitions_and_topics(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    query = Query(stream_reader(cluster, subscribePattern=f"{topic}.*"))
+    query.step()
+    cluster.add_partitions(topic, 2)
+    fill(cluster, topic, numbered(3), partition=1)
+    assert query.step() == numbered(3)
+    cluster.create_topic(f"{topic}-more", 1)
+    fill(cluster, f"{topic}-more", numbered(3, 3))
+    assert query.step() == numbered(3, 3)
+
+
+def test_a_topic_created_again(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    query = Query(stream_reader(cluster, subscribe=topic, startingOffsets="earliest"))
+    query.step()
+    cluster.delete_topic(topic)
+    cluster.create_topic(topic, 1)
+    fill(cluster, topic, numbered(20, 100))
+    tolerant = query.restarted(stream_reader(cluster, subscribe=topic, failOnDataLoss="false"))
+    assert query.plan()
+    with pytest.raises(DataLossError, match="was deleted and created again"):
+        query.run()
+    assert tolerant.step() == numbered(20, 100)
+
+
+def test_a_log_that_was_cut(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(5))
+    fill(cluster, topic, numbered(5, 5))
+    quick = {"subscribe": topic, "startingOffsets": "earliest", "fetchOffset.retryIntervalMs": "1"}
+    query = Query(stream_reader(cluster, **quick))
+    query.step()
+    cluster.truncate(topic, 0, 5)
+    assert query.plan()
+    with pytest.raises(DataLossError, match="ended at offset 10 and now ends at 5"):
+        query.run()
+
+
+def test_checkpoints_of_sparks_connector(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    query = Query(stream_reader(cluster, subscribe=topic), planned=[json.dumps({topic: {"0": 4}})], done=1)
+    assert query.step() == numbered(6, 4)
+
+
+def test_transactions(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    options = {"subscribe": topic, "startingOffsets": "earliest", "kafka__isolation__level": "read_committed"}
+    transactions(cluster, topic, "cao")
+    query = Query(stream_reader(cluster, **options))
+    assert query.step() == numbered(10)
+    assert not query.plan(), "what the open transaction holds back is not offered"
+
+
+def test_progress_for_group_tools(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    query = Query(stream_reader(cluster, subscribe=topic, startingOffsets="earliest", commitGroupId="lag"))
+    query.step()
+    assert not query.plan()
+    query.reader.stop()
+
+    async def committed() -> int | None:
+        servers = cluster.bootstrap_servers
+        async with Consumer(bootstrap_servers=servers, group_id="lag", enable_auto_commit=False) as consumer:
+            found = await consumer.committed(TopicPartition(topic, 0))
+            return None if found is None else found.offset
+
+    assert asyncio.run(committed()) == 10
+
+
+def test_the_ends_are_known_in_no_time(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(6)
+    reader = stream_reader(cluster, subscribe=topic, startingOffsets="earliest")
+    start = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    before = cluster.requests.count()
+    reader.latestOffset(start, ReadAllAvailable())
+    # The topic, who leads its partitions, and offsets from each broker.
+    assert cluster.requests.count() - before <= 2 + len(cluster.broker_ids)
+    reader.stop()
+
+
+def test_readers_make_no_connection_before_they_are_asked(cluster: ClusterThread) -> None:
+    before = cluster.requests.count("ApiVersions")
+    pickle.loads(pickle.dumps(stream_reader(cluster, subscribe="t")))
+    assert cluster.requests.count("ApiVersions") == before

@@ -1,0 +1,473 @@
+"""A member of a KIP-848 group (Java: ``ConsumerMembershipManager``, ``ConsumerHeartbeatRequestManager``).
+
+Heartbeats carry everything: they join, say what is owned, and their answers bring the member's epoch and what it is
+to own. The member comes closer to that step by step, and each step is acknowledged by the next heartbeat.
+
+    phase     what it does                                         leaves it by
+    --------  ---------------------------------------------------  -----------------------------------------------
+    OUT       nothing                                              subscribe, join -> JOINING
+    JOINING   heartbeats of epoch 0                                answer with an epoch -> JOINED
+    JOINED    heartbeats; gives up and takes over partitions       fenced -> FENCED; leave -> RELEASING, PARTING
+    FENCED    no heartbeats; everything it had is lost             done -> JOINING
+    RELEASING heartbeats; gives up everything                      done -> PARTING; fenced -> FENCED, then OUT
+    PARTING   one heartbeat of epoch -1 (-2: a static member)      sent -> OUT
+
+An error that is final leads to OUT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from random import random
+from typing import Any
+from uuid import UUID, uuid4
+
+from ..._wire import Request, Response
+from ..._wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from ...config import ConsumerConfig
+from ...errors import (
+    FencedMemberEpochError,
+    GroupIdNotFoundError,
+    InvalidRegularExpressionError,
+    KafkaError,
+    UnknownMemberIdError,
+    UnreleasedInstanceIdError,
+    UnsupportedVersionError,
+    error_for_code,
+)
+from ...types import TopicPartition
+from ..backoff import Backoff
+from ..metadata.types import ClusterSnapshot
+from .classic_requests import rebalance_timeout_ms
+from .consumer_protocol_fields import HeartbeatFields, Subscribed
+from .member import Assign, Lose, Partitions, Revoke, Step, Wait, Wanted
+from .offsets import Membership
+
+__all__ = ["ConsumerProtocolMember"]
+
+NOTHING: Partitions = frozenset()
+NOTHING_NAMED: frozenset[str] = frozenset()
+
+REVOKE_WITHIN = 0.8
+"""The part of the rebalance timeout that the work in hand may take: the rest is for the commit and the heartbeat."""
+
+FIRST_INTERVAL_S = 3.0
+"""Between heartbeats until a broker says how often it wants them (its default is 5 s)."""
+
+ANSWER_WITHIN_S = 10.0
+"""A heartbeat without an answer is sent again after this, or after ``request_timeout_ms`` if that is less. A group's
+shortest session is much longer."""
+
+RELEASE_BEYOND_S = 15.0
+"""How much longer than ``session_timeout_ms`` a static member waits for its predecessor to be forgotten."""
+
+FENCED = (FencedMemberEpochError, UnknownMemberIdError)
+"""The coordinator knows the member no more, or not with this epoch: what it owned may be others'."""
+
+
+class Phase(Enum):
+    """Where a member is; see the table above."""
+
+    OUT = "out"
+    JOINING = "joining"
+    JOINED = "joined"
+    FENCED = "fenced"
+    RELEASING = "releasing"
+    PARTING = "parting"
+
+
+class ConsumerProtocolMember:
+    """A `GroupMember` by ConsumerGroupHeartbeat.
+
+    Invariant: ``_epoch`` is more than 0 exactly in JOINED and RELEASING. A heartbeat's answer counts only while it is
+    `_sent`: one that was overtaken, by a leave say, tells of a membership that is over (KAFKA-19335).
+    """
+
+    def __init__(self, config: ConsumerConfig, rng: Callable[[], float] = random) -> None:
+        self._config = config
+        self._fields = HeartbeatFields(config)
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._revoke_s = REVOKE_WITHIN * rebalance_timeout_ms(config) / 1000
+        self._phase = Phase.OUT
+        self._member_id = str(uuid4())
+        """Chosen by the member and kept (KIP-1082)."""
+        self._epoch = 0
+        self._wanted: Wanted | None = None
+        self._broker_matches = True
+        """Whether the broker is to match a pattern; False once it could not."""
+        self._owned: dict[TopicPartition, UUID] = {}
+        """With the id that the topic had then: one that was made anew is another topic."""
+        self._target: dict[UUID, frozenset[int]] | None = None
+        """What the coordinator wants this member to own; None before it has said so."""
+        self._snapshot = ClusterSnapshot(0)
+        self._names: dict[UUID, str] = {}
+        """Of topics in the target: kept while metadata does not name them."""
+        self._step: Revoke | Assign | None = None
+        """What was begun towards the target; a newer target waits for its end (Java: reconciliation in progress)."""
+        self._assigning: Mapping[TopicPartition, UUID] = {}
+        """What will be owned when the `Assign` that was begun is done."""
+        self._lost = ""
+        """Why what is owned is lost, if it is."""
+        self._come_back = False
+        """In FENCED, RELEASING and PARTING: join again after that."""
+        self._leaving = ""
+        self._known = False
+        """Whether the coordinator may know this member: then leaving has to be told."""
+        self._interval_s = FIRST_INTERVAL_S
+        self._due_at: float | None = None
+        """When to send the next heartbeat."""
+        self._hurried = False
+        """There is something to tell: do not wait for the interval to pass."""
+        self._sent: Request[Any] | None = None
+        self._sent_at = 0.0
+        self._failures = 0
+        self._unreleased_since: float | None = None
+        """When a static member's predecessor was found to be in its place."""
+        self.error: KafkaError | None = None
+
+    # --- what others see ---------------------------------------------------------------------------------------------
+
+    @property
+    def owned(self) -> Partitions:
+        """Its partitions, as of the last `done`."""
+        return frozenset(self._owned)
+
+    @property
+    def membership(self) -> Membership | None:
+        """The member's id and epoch; None while it is no member."""
+        if self._epoch <= 0:
+            return None
+        return Membership(self._epoch, self._member_id, self._config.group_instance_id)
+
+    @property
+    def stable(self) -> bool:
+        """A member that owns what it is to own, and has said so."""
+        return (
+            self._phase is Phase.JOINED
+            and self._step is None
+            and self._fields.owned_told
+            and self._target is not None
+            and self._resolved() == self._owned
+            and not self.unknown_topics
+        )
+
+    @property
+    def interest(self) -> frozenset[str]:
+        """Nothing: the coordinator assigns only what is subscribed to."""
+        return NOTHING_NAMED
+
+    @property
+    def unknown_topics(self) -> bool:
+        """Whether the target has topics that metadata does not name: newer metadata is wanted."""
+        return self._target is not None and any(topic_id not in self._names for topic_id in self._target)
+
+    # --- what the application wants ----------------------------------------------------------------------------------
+
+    def subscribe(self, wanted: Wanted, now: float) -> None:
+        """Join with this subscription, or go on with it."""
+        if wanted.pattern is None or self._wanted is None or wanted.pattern != self._wanted.pattern:
+            self._broker_matches = True
+        changed = self._wanted is None or self._subscribed_of(wanted) != self._subscribed()
+        self._wanted = wanted
+        if self._phase in (Phase.OUT, Phase.FENCED, Phase.RELEASING, Phase.PARTING):
+            self.join(now)
+        elif changed:
+            self._hurry(now)
+
+    def join(self, now: float) -> None:
+        """Get in again, after `leave` or an error that may have passed."""
+        if self._phase in (Phase.FENCED, Phase.RELEASING, Phase.PARTING):
+            self._come_back = True
+        elif self._phase is Phase.OUT and self._wanted is not None:
+            self.error = None
+            if self._lost:
+                self._come_back = True
+            else:
+                self._begin_to_join(now)
+
+    def leave(self, reason: str, *, orderly: bool, now: float) -> None:
+        """Get out: give up everything, then tell the coordinator; or the other way round, when there is no time."""
+        self._come_back = False
+        self._leaving = reason
+        if self._phase is Phase.JOINED and orderly:
+            self._phase = Phase.RELEASING
+            self._give_up_step()
+            self._part_when_released(now)
+        elif self._phase in (Phase.JOINING, Phase.JOINED, Phase.RELEASING):
+            self._part(now)
+            if self._owned:
+                self._lost = reason
+
+    def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
+        """Topic ids may have names now."""
+        self._snapshot = snapshot
+        self._learn_names()
+
+    def commit_refused(self, membership: Membership, error: KafkaError, now: float) -> None:
+        """The next heartbeat tells what is the matter: a newer epoch, or that the member is fenced."""
+        if self._phase in (Phase.JOINED, Phase.RELEASING) and membership == self.membership:
+            self._hurry(now)
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def step(self, now: float) -> Step:
+        """What to do now; the same until it is done, unless the member is fenced meanwhile."""
+        if self._lost:
+            return Lose(self.owned, self._lost)
+        if self._phase is Phase.RELEASING:
+            return Revoke(self.owned, self._revoke_s)
+        if self._phase is not Phase.JOINED or self._target is None:
+            return Wait(None)
+        if self._step is None:
+            self._step = self._next_step()
+        return self._step or Wait(None)
+
+    def _next_step(self) -> Revoke | Assign | None:
+        """Give up first what is not in the target, then take over what is new in it."""
+        target = self._resolved()
+        gone = frozenset(tp for tp, topic_id in self._owned.items() if target.get(tp) != topic_id)
+        if gone:
+            return Revoke(gone, self._revoke_s)
+        added = frozenset(tp for tp in target if tp not in self._owned)
+        if added:
+            self._assigning = target
+            return Assign(frozenset(target), added)
+        return None
+
+    def answered(self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float) -> None:
+        """Never: this protocol has no requests beside heartbeats."""
+
+    def done(self, step: Revoke | Lose | Assign, now: float) -> None:
+        """The step has been carried out: the next heartbeat acknowledges it."""
+        if isinstance(step, Lose):
+            self._owned.clear()
+            self._lost = ""
+            self._after_loss(now)
+            return
+        if isinstance(step, Revoke):
+            for tp in step.partitions:
+                self._owned.pop(tp, None)
+        elif step == self._step:
+            self._owned = dict(self._assigning)
+        self._step = None
+        self._fields.owned_changed()
+        if self._phase is Phase.RELEASING:
+            self._part_when_released(now)
+        elif self._phase is Phase.JOINED:
+            self._hurry(now)
+
+    # --- heartbeats --------------------------------------------------------------------------------------------------
+
+    def heartbeat_at(self) -> float | None:
+        """When the next heartbeat is due; None: not before something happens."""
+        if self._phase in (Phase.OUT, Phase.FENCED):
+            return None
+        if self._sent is not None and self._phase is not Phase.PARTING:
+            return None
+        if self._phase is Phase.JOINING and not self._has_subscription():
+            return None
+        return self._due_at
+
+    def heartbeat_timeout_s(self) -> float:
+        """How long to wait for a heartbeat's answer."""
+        return min(self._config.request_timeout_ms / 1000, max(ANSWER_WITHIN_S, 2 * self._interval_s))
+
+    def heartbeat(self, now: float) -> Request[Any] | None:
+        """The heartbeat to send, which thereby counts as sent."""
+        if self.heartbeat_at() is None:
+            return None
+        request: ConsumerGroupHeartbeatRequest
+        if self._phase is Phase.PARTING:
+            request = self._fields.bare(self._member_id, -1 if self._config.group_instance_id is None else -2)
+            self._sent = None
+            self._get_out(now)
+            return request
+        request = self._fields.heartbeat(self._member_id, self._epoch, self._subscribed(), self._owned)
+        self._sent = request
+        self._sent_at = now
+        self._hurried = False
+        self._known = True
+        return request
+
+    def heartbeat_answered(
+        self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float
+    ) -> None:
+        """What became of a heartbeat."""
+        if request is not self._sent:
+            return
+        self._sent = None
+        if isinstance(response, ConsumerGroupHeartbeatResponse):
+            if not response.error_code:
+                self._accepted(response)
+                return
+            kind = error_for_code(response.error_code)
+            error = kind(response.error_message or "")
+        self._failed(error or KafkaError("a heartbeat of the group was not answered"), now)
+
+    def _accepted(self, response: ConsumerGroupHeartbeatResponse) -> None:
+        self._failures = 0
+        self._unreleased_since = None
+        if response.heartbeat_interval_ms > 0:
+            self._interval_s = response.heartbeat_interval_ms / 1000
+        if response.member_id:
+            self._member_id = response.member_id
+        self._epoch = response.member_epoch
+        if self._phase is Phase.JOINING:
+            self._phase = Phase.JOINED
+        if response.assignment is not None:
+            self._aim_at(response.assignment)
+        self._due_at = self._sent_at + (0.0 if self._hurried else self._interval_s)
+
+    def _aim_at(self, assignment: Assignment) -> None:
+        self._target = {entry.topic_id: frozenset(entry.partitions) for entry in assignment.topic_partitions}
+        self._learn_names()
+
+    def _failed(self, error: KafkaError, now: float) -> None:
+        self._fields.forget()
+        self._failures += 1
+        self._due_at = now + self._backoff.delay_s(self._failures)
+        if isinstance(error, FENCED) or (isinstance(error, GroupIdNotFoundError) and self._epoch > 0):
+            self._fenced(f"the coordinator has put this member out: {error}", now)
+        elif self._pattern_refused(error):
+            self._broker_matches = False
+            self._due_at = now
+        elif not error.retriable and not self._may_be_released(error, now):
+            self._fatal(error)
+
+    def _pattern_refused(self, error: KafkaError) -> bool:
+        """Brokers before 4.0 match no patterns, others only those of RE2: then this client matches."""
+        refused = isinstance(error, (UnsupportedVersionError, InvalidRegularExpressionError))
+        return refused and self._subscribed().pattern is not None
+
+    def _may_be_released(self, error: KafkaError, now: float) -> bool:
+        """Another process has this static member's place: perhaps it died, and its session ends soon."""
+        if not isinstance(error, UnreleasedInstanceIdError):
+            return False
+        if self._unreleased_since is None:
+            self._unreleased_since = now
+        return now < self._unreleased_since + self._config.session_timeout_ms / 1000 + RELEASE_BEYOND_S
+
+    def _fatal(self, error: KafkaError) -> None:
+        if isinstance(error, UnsupportedVersionError):
+            text = 'the brokers do not speak group_protocol="consumer" (KIP-848, Apache Kafka 4.0): use "classic"'
+            error = UnsupportedVersionError(f"{text}; {error}")
+        self.error = error
+        self._come_back = False
+        self._known = False
+        self._drop_out(f"the member has failed: {error}")
+
+    # --- from phase to phase -----------------------------------------------------------------------------------------
+
+    def _begin_to_join(self, now: float) -> None:
+        self._phase = Phase.JOINING
+        self._epoch = 0
+        self._target = None
+        self._fields.forget()
+        self._due_at = now if not self._failures else max(now, self._due_at or now)
+
+    def _fenced(self, reason: str, now: float) -> None:
+        """Nothing that was owned may be committed or read any more; then join again, unless it was on its way out."""
+        self._come_back = self._come_back or self._phase is not Phase.RELEASING
+        self._known = False
+        if self._epoch > 0:
+            self._failures = 0  # no reason to wait with joining
+        else:
+            # Brokers before 4.2 refuse a member's own return until its session ends (KAFKA-19233).
+            self._member_id = str(uuid4())
+        self._forget_membership()
+        self._phase = Phase.FENCED
+        if self._owned:
+            self._lost = reason
+        else:
+            self._after_loss(now)
+
+    def _after_loss(self, now: float) -> None:
+        if self._phase is Phase.FENCED:
+            self._phase = Phase.OUT
+        if self._phase is Phase.OUT and self._come_back:
+            self._come_back = False
+            self._begin_to_join(now)
+
+    def _part_when_released(self, now: float) -> None:
+        if not self._owned:
+            self._part(now)
+
+    def _part(self, now: float) -> None:
+        """Tell the coordinator, if it knows of this member at all."""
+        if self._known:
+            self._phase = Phase.PARTING
+            self._due_at = now
+            self._forget_membership()
+        else:
+            self._get_out(now)
+
+    def _get_out(self, now: float) -> None:
+        self._known = False
+        come_back, self._come_back = self._come_back, False
+        self._drop_out(self._leaving)
+        if come_back:
+            self.join(now)
+
+    def _drop_out(self, reason: str) -> None:
+        self._phase = Phase.OUT
+        self._sent = None
+        self._failures = 0
+        self._forget_membership()
+        if self._owned:
+            self._lost = reason
+
+    def _forget_membership(self) -> None:
+        self._epoch = 0
+        self._target = None
+        self._give_up_step()
+
+    def _give_up_step(self) -> None:
+        """What is being assigned has to be given up again."""
+        if isinstance(self._step, Assign):
+            self._owned = dict(self._assigning)
+        self._step = None
+
+    def _hurry(self, now: float) -> None:
+        """Send the next heartbeat now, or as soon as the one that is out has been answered."""
+        self._hurried = True
+        self._due_at = now
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    def _has_subscription(self) -> bool:
+        subscribed = self._subscribed()
+        return bool(subscribed.topics or subscribed.pattern)
+
+    def _subscribed(self) -> Subscribed:
+        return Subscribed((), None) if self._wanted is None else self._subscribed_of(self._wanted)
+
+    def _subscribed_of(self, wanted: Wanted) -> Subscribed:
+        if wanted.pattern is not None and self._broker_matches:
+            return Subscribed((), wanted.pattern)
+        return Subscribed(tuple(sorted(wanted.topics)), None)
+
+    def _learn_names(self) -> None:
+        wanted = set(self._target or ()) | set(self._owned.values())
+        known = self._snapshot.topic_names
+        names = {topic_id: known.get(topic_id) or self._names.get(topic_id) for topic_id in wanted}
+        self._names = {topic_id: name for topic_id, name in names.items() if name is not None}
+
+    def _resolved(self) -> Mapping[TopicPartition, UUID]:
+        """The target as far as its topics have names. What is left comes with newer metadata."""
+        return {
+            TopicPartition(self._names[topic_id], partition): topic_id
+            for topic_id, partitions in (self._target or {}).items()
+            if topic_id in self._names and not self._excluded(self._names[topic_id])
+            for partition in partitions
+        }
+
+    def _excluded(self, name: str) -> bool:
+        """Brokers match patterns with internal topics, too."""
+        topic = self._snapshot.topics.get(name)
+        by_pattern = self._wanted is not None and self._wanted.pattern is not None
+        return by_pattern and self._config.exclude_internal_topics and topic is not None and topic.is_internal

@@ -1,0 +1,89 @@
+"""What a ConsumerGroupHeartbeat says: everything when joining or after a failure, else what has changed (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+from ..._wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
+from ...config import ConsumerConfig
+from ...types import TopicPartition
+from .classic_requests import rebalance_timeout_ms
+
+__all__ = ["HeartbeatFields", "Subscribed"]
+
+
+class Subscribed(NamedTuple):
+    """A subscription as the coordinator is told of it."""
+
+    topics: tuple[str, ...]
+    """Sorted."""
+    pattern: str | None
+    """For the broker to match, in RE2 syntax."""
+
+
+class HeartbeatFields:
+    """Builds the requests of one member, and knows what the coordinator has been told.
+
+    Whether an unanswered request arrived nobody knows; so everything is told again after `forget`.
+    """
+
+    def __init__(self, config: ConsumerConfig) -> None:
+        self._group_id = config.group_id or ""
+        self._instance_id = config.group_instance_id
+        self._rack = config.client_rack
+        self._assignor = config.group_remote_assignor
+        self._rebalance_timeout_ms = int(rebalance_timeout_ms(config))
+        self._subscribed: Subscribed | None = None
+        """What was told last, or None if everything is to be told."""
+        self._told_owned = False
+
+    def forget(self) -> None:
+        """Tell everything with the next heartbeat."""
+        self._subscribed = None
+        self._told_owned = False
+
+    def owned_changed(self) -> None:
+        """Tell what is owned with the next heartbeat: that is the acknowledgement of an assignment."""
+        self._told_owned = False
+
+    @property
+    def owned_told(self) -> bool:
+        """Whether the coordinator has been sent what is owned."""
+        return self._told_owned
+
+    def heartbeat(
+        self, member_id: str, epoch: int, subscribed: Subscribed, owned: Mapping[TopicPartition, UUID]
+    ) -> ConsumerGroupHeartbeatRequest:
+        """The next heartbeat; epoch 0 joins, for which ``owned`` must be empty."""
+        request = self.bare(member_id, epoch)
+        everything = self._subscribed is None or epoch == 0
+        if everything:
+            request.rebalance_timeout_ms = self._rebalance_timeout_ms
+            request.rack_id = self._rack
+            request.server_assignor = self._assignor
+        before = None if everything else self._subscribed
+        if before is None or before.topics != subscribed.topics:
+            request.subscribed_topic_names = list(subscribed.topics)
+        if subscribed.pattern != (None if before is None else before.pattern):
+            # An empty string takes a pattern back.
+            request.subscribed_topic_regex = subscribed.pattern or ""
+        if everything or not self._told_owned:
+            request.topic_partitions = _by_topic(owned)
+            self._told_owned = True
+        self._subscribed = subscribed
+        return request
+
+    def bare(self, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRequest:
+        """A heartbeat without anything new, such as the one that leaves the group (epoch -1 or -2)."""
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self._group_id, member_id=member_id, member_epoch=epoch, instance_id=self._instance_id
+        )
+
+
+def _by_topic(owned: Mapping[TopicPartition, UUID]) -> list[RequestTopicPartitions]:
+    partitions: dict[UUID, list[int]] = {}
+    for tp, topic_id in sorted(owned.items()):
+        partitions.setdefault(topic_id, []).append(tp.partition)
+    return [RequestTopicPartitions(topic_id=topic_id, partitions=found) for topic_id, found in partitions.items()]

@@ -1,0 +1,498 @@
+"""A member of a KIP-848 group: answers in, steps and heartbeats out."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from aiokafka_lead._core.group.consumer_protocol import ConsumerProtocolMember
+from aiokafka_lead._core.group.member import Assign, Lose, Revoke, Wait, Wanted
+from aiokafka_lead._core.metadata.types import ClusterSnapshot, TopicMetadata
+from aiokafka_lead._wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    ResponseTopicPartitions,
+)
+from aiokafka_lead.config import ConsumerConfig
+from aiokafka_lead.errors import (
+    CoordinatorLoadInProgressError,
+    FencedInstanceIdError,
+    FencedMemberEpochError,
+    GroupAuthorizationFailedError,
+    GroupIdNotFoundError,
+    InvalidRegularExpressionError,
+    KafkaConnectionError,
+    KafkaError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+    UnreleasedInstanceIdError,
+    UnsupportedAssignorError,
+    UnsupportedVersionError,
+)
+from aiokafka_lead.types import TopicPartition
+
+EVENTS, LOGS, INTERNAL = UUID(int=1), UUID(int=2), UUID(int=3)
+NAMES = {EVENTS: "events", LOGS: "logs", INTERNAL: "__consumer_offsets"}
+INTERVAL_S = 5.0
+
+
+def snapshot(names: dict[UUID, str]) -> ClusterSnapshot:
+    topics = {
+        name: TopicMetadata(name, topic_id, is_internal=name.startswith("__")) for topic_id, name in names.items()
+    }
+    return ClusterSnapshot(1, topics=topics, topic_names=names)
+
+
+def events(*partitions: int) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition("events", partition) for partition in partitions)
+
+
+class Group:
+    """A member and a clock, in the place of the two tasks."""
+
+    def __init__(self, wanted: Wanted | None = None, **options: Any) -> None:
+        options = {"group_id": "g", "group_protocol": "consumer", "rebalance_timeout_ms": 10_000, **options}
+        self.member = ConsumerProtocolMember(ConsumerConfig.from_options("h", options), rng=lambda: 0.5)
+        self.now = 100.0
+        self.member.topics_changed(snapshot(NAMES), self.now)
+        self.member.subscribe(wanted or Wanted(frozenset({"events"})), self.now)
+
+    def beat(self) -> ConsumerGroupHeartbeatRequest:
+        """The heartbeat that is due now."""
+        at = self.member.heartbeat_at()
+        assert at is not None
+        assert at <= self.now
+        request = self.member.heartbeat(self.now)
+        assert isinstance(request, ConsumerGroupHeartbeatRequest)
+        return request
+
+    def answer(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        epoch: int,
+        assignment: dict[UUID, list[int]] | None = None,
+        interval_s: float = INTERVAL_S,
+    ) -> None:
+        target = None
+        if assignment is not None:
+            target = Assignment(
+                topic_partitions=[
+                    ResponseTopicPartitions(topic_id=topic_id, partitions=found)
+                    for topic_id, found in assignment.items()
+                ]
+            )
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id,
+            member_epoch=epoch,
+            heartbeat_interval_ms=int(interval_s * 1000),
+            assignment=target,
+        )
+        self.member.heartbeat_answered(request, response, None, self.now)
+
+    def refuse(self, request: ConsumerGroupHeartbeatRequest, error: type[KafkaError]) -> None:
+        response = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message="so it is")
+        self.member.heartbeat_answered(request, response, None, self.now)
+
+    def fail(self, request: ConsumerGroupHeartbeatRequest, error: KafkaError) -> None:
+        self.member.heartbeat_answered(request, None, error, self.now)
+
+    def assigned(self, *partitions: int, epoch: int = 1) -> None:
+        """Join, and own these partitions of "events"."""
+        self.answer(self.beat(), epoch, {EVENTS: list(partitions)})
+        step = self.member.step(self.now)
+        assert step == Assign(events(*partitions), events(*partitions))
+        self.member.done(step, self.now)
+        self.answer(self.beat(), epoch)
+        assert self.member.stable
+
+
+def owned(request: ConsumerGroupHeartbeatRequest) -> dict[UUID, list[int]] | None:
+    if request.topic_partitions is None:
+        return None
+    return {entry.topic_id: entry.partitions for entry in request.topic_partitions}
+
+
+def test_joining_tells_everything() -> None:
+    group = Group(client_rack="r1", group_remote_assignor="uniform", group_instance_id="i")
+    request = group.beat()
+    assert (request.group_id, request.member_epoch, request.instance_id) == ("g", 0, "i")
+    assert request.member_id
+    assert (request.rebalance_timeout_ms, request.rack_id, request.server_assignor) == (10_000, "r1", "uniform")
+    assert request.subscribed_topic_names == ["events"]
+    assert request.subscribed_topic_regex is None
+    assert request.topic_partitions == []
+    assert group.member.membership is None
+    assert group.member.heartbeat_at() is None
+    group.answer(request, 3, {})
+    membership = group.member.membership
+    assert membership is not None
+    assert membership == (3, request.member_id, "i")
+    assert group.member.stable
+    assert group.member.step(group.now) == Wait(None)
+
+
+def test_without_news_a_heartbeat_tells_nothing() -> None:
+    group = Group()
+    group.assigned(0, 1)
+    assert group.member.heartbeat_at() == group.now + INTERVAL_S
+    group.now += INTERVAL_S
+    request = group.beat()
+    assert request == ConsumerGroupHeartbeatRequest(group_id="g", member_id=request.member_id, member_epoch=1)
+
+
+def test_an_assignment_is_taken_over_and_acknowledged() -> None:
+    group = Group()
+    group.answer(group.beat(), 1, {EVENTS: [0, 1], LOGS: [0]})
+    logs = TopicPartition("logs", 0)
+    step = group.member.step(group.now)
+    assert step == Assign(events(0, 1) | {logs}, events(0, 1) | {logs})
+    assert group.member.step(group.now) is step
+    assert not group.member.stable
+    assert group.member.owned == frozenset()
+    assert isinstance(step, Assign)
+    group.member.done(step, group.now)
+    assert group.member.owned == events(0, 1) | {logs}
+    assert owned(group.beat()) == {EVENTS: [0, 1], LOGS: [0]}
+
+
+def test_partitions_are_given_up_before_others_come() -> None:
+    group = Group()
+    group.assigned(0, 1)
+    group.now += INTERVAL_S
+    group.answer(group.beat(), 1, {EVENTS: [0]})
+    revoke = group.member.step(group.now)
+    assert revoke == Revoke(events(1), 8.0)
+    assert isinstance(revoke, Revoke)
+    # Meanwhile heartbeats go on, say nothing of it, and a newer target waits.
+    group.now += INTERVAL_S
+    request = group.beat()
+    assert owned(request) is None
+    group.answer(request, 1, {EVENTS: [0, 2]})
+    assert group.member.step(group.now) == revoke
+    group.member.done(revoke, group.now)
+    assert group.member.owned == events(0)
+    assert owned(group.beat()) == {EVENTS: [0]}
+    assign = group.member.step(group.now)
+    assert assign == Assign(events(0, 2), events(2))
+
+
+def test_done_while_a_heartbeat_is_out_is_told_with_the_next_at_once() -> None:
+    group = Group()
+    group.answer(group.beat(), 1, {EVENTS: [0]})
+    group.now += INTERVAL_S
+    out = group.beat()
+    step = group.member.step(group.now)
+    assert isinstance(step, Assign)
+    group.member.done(step, group.now)
+    assert group.member.heartbeat_at() is None
+    group.answer(out, 1)
+    assert owned(group.beat()) == {EVENTS: [0]}
+
+
+def test_a_topic_made_anew_is_another_topic() -> None:
+    group = Group()
+    group.assigned(0)
+    again = UUID(int=9)
+    group.member.topics_changed(snapshot({**NAMES, again: "events"}), group.now)
+    group.now += INTERVAL_S
+    group.answer(group.beat(), 2, {again: [0]})
+    step = group.member.step(group.now)
+    assert step == Revoke(events(0), 8.0)
+    assert isinstance(step, Revoke)
+    group.member.done(step, group.now)
+    assert group.member.step(group.now) == Assign(events(0), events(0))
+
+
+def test_topics_without_a_name_wait_for_metadata() -> None:
+    group = Group(Wanted(frozenset(), "e.*|new"))
+    new = UUID(int=7)
+    group.answer(group.beat(), 1, {EVENTS: [0], new: [0]})
+    assert group.member.unknown_topics
+    step = group.member.step(group.now)
+    assert step == Assign(events(0), events(0))
+    assert isinstance(step, Assign)
+    group.member.done(step, group.now)
+    group.answer(group.beat(), 1)
+    assert not group.member.stable
+    group.member.topics_changed(snapshot({**NAMES, new: "new"}), group.now)
+    assert not group.member.unknown_topics
+    step = group.member.step(group.now)
+    assert step == Assign(events(0) | {("new", 0)}, frozenset({TopicPartition("new", 0)}))
+    # A name that was known once is kept while metadata has none, for the topic may be on its way out.
+    group.member.topics_changed(snapshot({}), group.now)
+    assert not group.member.unknown_topics
+
+
+@pytest.mark.parametrize("error", [FencedMemberEpochError, UnknownMemberIdError, GroupIdNotFoundError])
+def test_a_fenced_member_loses_everything_then_joins_anew(error: type[KafkaError]) -> None:
+    group = Group()
+    group.assigned(0, 1)
+    group.now += INTERVAL_S
+    group.refuse(group.beat(), error)
+    assert group.member.membership is None
+    assert group.member.heartbeat_at() is None
+    step = group.member.step(group.now)
+    assert isinstance(step, Lose)
+    assert step.partitions == events(0, 1)
+    group.member.done(step, group.now)
+    request = group.beat()
+    assert (request.member_epoch, owned(request), request.subscribed_topic_names) == (0, {}, ["events"])
+    assert request.rebalance_timeout_ms == 10_000
+    group.answer(request, 5, {EVENTS: [1]})
+    assert group.member.step(group.now) == Assign(events(1), events(1))
+
+
+def test_being_fenced_ends_a_revocation() -> None:
+    group = Group()
+    group.assigned(0, 1)
+    group.now += INTERVAL_S
+    group.answer(group.beat(), 1, {EVENTS: [0]})
+    assert isinstance(group.member.step(group.now), Revoke)
+    group.now += INTERVAL_S
+    group.refuse(group.beat(), FencedMemberEpochError)
+    step = group.member.step(group.now)
+    assert isinstance(step, Lose)
+    assert step.partitions == events(0, 1)
+
+
+def test_being_fenced_while_partitions_are_taken_over_loses_them_too() -> None:
+    group = Group()
+    group.answer(group.beat(), 1, {EVENTS: [0]})
+    assign = group.member.step(group.now)
+    assert isinstance(assign, Assign)
+    group.now += INTERVAL_S
+    group.refuse(group.beat(), FencedMemberEpochError)
+    group.member.done(assign, group.now)
+    step = group.member.step(group.now)
+    assert isinstance(step, Lose)
+    assert step.partitions == events(0)
+    group.member.done(step, group.now)
+    assert group.member.owned == frozenset()
+    assert group.beat().member_epoch == 0
+
+
+def test_a_member_that_may_not_come_back_by_its_id_takes_another() -> None:
+    group = Group()
+    first = group.beat()
+    group.refuse(first, FencedMemberEpochError)
+    group.now += 1
+    assert group.beat().member_id != first.member_id
+
+
+def test_a_heartbeat_without_an_answer_is_followed_by_a_full_one() -> None:
+    group = Group()
+    group.assigned(0)
+    group.now += INTERVAL_S
+    group.fail(group.beat(), KafkaConnectionError("gone"))
+    assert group.member.heartbeat_at() == pytest.approx(group.now + 0.1)
+    group.now += 0.1
+    request = group.beat()
+    assert (request.member_epoch, owned(request), request.subscribed_topic_names) == (1, {EVENTS: [0]}, ["events"])
+    group.fail(request, KafkaConnectionError("gone"))
+    assert group.member.heartbeat_at() == pytest.approx(group.now + 0.2)
+    assert group.member.owned == events(0)
+
+
+def test_a_coordinator_that_loads_is_asked_again() -> None:
+    group = Group()
+    group.refuse(group.beat(), CoordinatorLoadInProgressError)
+    assert group.member.error is None
+    assert group.member.heartbeat_at() == pytest.approx(group.now + 0.1)
+
+
+@pytest.mark.parametrize("error", [GroupAuthorizationFailedError, UnsupportedAssignorError, FencedInstanceIdError])
+def test_what_cannot_be_helped_is_an_error_and_everything_is_lost(error: type[KafkaError]) -> None:
+    group = Group()
+    group.assigned(0)
+    group.now += INTERVAL_S
+    group.refuse(group.beat(), error)
+    assert isinstance(group.member.error, error)
+    assert group.member.heartbeat_at() is None
+    step = group.member.step(group.now)
+    assert isinstance(step, Lose)
+    group.member.done(step, group.now)
+    assert group.member.step(group.now) == Wait(None)
+    group.member.join(group.now)
+    assert group.member.error is None
+    assert group.beat().member_epoch == 0
+
+
+def test_a_group_that_cannot_be_joined_is_an_error() -> None:
+    """It is a classic group with other members, say."""
+    group = Group()
+    group.refuse(group.beat(), GroupIdNotFoundError)
+    assert isinstance(group.member.error, GroupIdNotFoundError)
+
+
+def test_brokers_without_the_protocol_are_told_of() -> None:
+    group = Group()
+    group.fail(group.beat(), UnsupportedVersionError("ConsumerGroupHeartbeat: broker has none"))
+    assert isinstance(group.member.error, UnsupportedVersionError)
+    assert 'group_protocol="consumer"' in str(group.member.error)
+    assert '"classic"' in str(group.member.error)
+
+
+def test_the_broker_matches_a_pattern() -> None:
+    group = Group(Wanted(frozenset({"events"}), "ev.*"))
+    request = group.beat()
+    assert (request.subscribed_topic_names, request.subscribed_topic_regex) == ([], "ev.*")
+    group.answer(request, 1, {})
+    group.member.subscribe(Wanted(frozenset({"events", "evening"}), "ev.*"), group.now)
+    group.now += INTERVAL_S
+    assert group.beat().subscribed_topic_regex is None
+
+
+def test_a_pattern_is_taken_back() -> None:
+    group = Group(Wanted(frozenset(), "ev.*"))
+    group.answer(group.beat(), 1, {})
+    group.member.subscribe(Wanted(frozenset({"logs"})), group.now)
+    request = group.beat()
+    assert (request.subscribed_topic_names, request.subscribed_topic_regex) == (["logs"], "")
+
+
+@pytest.mark.parametrize("refusal", [UnsupportedVersionError("field subscribed_topic_regex"), None])
+def test_a_pattern_that_the_broker_cannot_match_is_matched_here(refusal: KafkaError | None) -> None:
+    group = Group(Wanted(frozenset({"events"}), "(?!x)ev.*"))
+    request = group.beat()
+    if refusal is None:
+        group.refuse(request, InvalidRegularExpressionError)
+    else:
+        group.fail(request, refusal)
+    request = group.beat()
+    assert (request.subscribed_topic_names, request.subscribed_topic_regex) == (["events"], None)
+    group.answer(request, 1, {})
+    group.member.subscribe(Wanted(frozenset({"events", "evening"}), "(?!x)ev.*"), group.now)
+    assert group.beat().subscribed_topic_names == ["evening", "events"]
+
+
+def test_nothing_to_subscribe_to_is_not_joined_with() -> None:
+    group = Group(Wanted(frozenset(), None))
+    assert group.member.heartbeat_at() is None
+    group.member.subscribe(Wanted(frozenset({"events"})), group.now)
+    assert group.beat().subscribed_topic_names == ["events"]
+
+
+def test_internal_topics_that_a_pattern_matches_are_left_alone() -> None:
+    group = Group(Wanted(frozenset(), ".*"))
+    group.answer(group.beat(), 1, {EVENTS: [0], INTERNAL: [0]})
+    assert group.member.step(group.now) == Assign(events(0), events(0))
+
+
+@pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("i", -2)])
+def test_leaving_gives_up_everything_first(instance_id: str | None, epoch: int) -> None:
+    group = Group(group_instance_id=instance_id)
+    group.assigned(0, 1)
+    group.member.leave("stop", orderly=True, now=group.now)
+    step = group.member.step(group.now)
+    assert step == Revoke(events(0, 1), 8.0)
+    assert isinstance(step, Revoke)
+    assert group.member.membership is not None, "what is in hand is to be committed"
+    group.now += INTERVAL_S
+    group.answer(group.beat(), 2)
+    assert group.member.membership is not None
+    assert group.member.membership.generation_or_epoch == 2
+    group.member.done(step, group.now)
+    request = group.beat()
+    assert (request.member_epoch, request.topic_partitions) == (epoch, None)
+    assert group.member.heartbeat_at() is None
+    assert group.member.step(group.now) == Wait(None)
+    group.answer(request, epoch)
+    assert group.member.heartbeat_at() is None
+    assert group.member.membership is None
+    group.member.join(group.now)
+    assert group.beat().member_epoch == 0
+
+
+def test_leaving_in_a_hurry_loses_everything() -> None:
+    group = Group()
+    group.assigned(0)
+    group.now += INTERVAL_S
+    out = group.beat()
+    group.member.leave("max_poll_interval_ms", orderly=False, now=group.now)
+    assert group.member.membership is None
+    step = group.member.step(group.now)
+    assert step == Lose(events(0), "max_poll_interval_ms")
+    assert isinstance(step, Lose)
+    assert group.beat().member_epoch == -1, "it does not wait for the answer to the heartbeat that is out"
+    group.answer(out, 7, {EVENTS: [0, 1]})
+    assert group.member.membership is None
+    group.member.join(group.now)
+    assert group.member.heartbeat_at() is None, "not before what it had has been dropped"
+    group.member.done(step, group.now)
+    assert group.beat().member_epoch == 0
+
+
+def test_leaving_before_the_first_answer() -> None:
+    group = Group()
+    group.beat()
+    group.member.leave("stop", orderly=True, now=group.now)
+    assert group.beat().member_epoch == -1
+
+
+def test_leaving_before_the_first_heartbeat_tells_nobody() -> None:
+    group = Group()
+    group.member.leave("stop", orderly=True, now=group.now)
+    assert group.member.heartbeat_at() is None
+    assert group.member.step(group.now) == Wait(None)
+
+
+def test_fenced_while_leaving_does_not_come_back() -> None:
+    group = Group()
+    group.assigned(0)
+    group.member.leave("stop", orderly=True, now=group.now)
+    group.now += INTERVAL_S
+    group.refuse(group.beat(), UnknownMemberIdError)
+    step = group.member.step(group.now)
+    assert isinstance(step, Lose)
+    group.member.done(step, group.now)
+    assert group.member.heartbeat_at() is None
+    assert group.member.step(group.now) == Wait(None)
+
+
+def test_a_subscription_while_leaving_joins_afterwards() -> None:
+    group = Group()
+    group.assigned(0)
+    group.member.leave("unsubscribe", orderly=True, now=group.now)
+    group.member.subscribe(Wanted(frozenset({"logs"})), group.now)
+    step = group.member.step(group.now)
+    assert isinstance(step, Revoke)
+    group.member.done(step, group.now)
+    assert group.beat().member_epoch == -1
+    request = group.beat()
+    assert (request.member_epoch, request.subscribed_topic_names) == (0, ["logs"])
+
+
+def test_a_static_member_waits_for_its_predecessor_to_be_forgotten() -> None:
+    group = Group(group_instance_id="i", session_timeout_ms=20_000)
+    began_at = group.now
+    while group.now < began_at + 35:
+        group.refuse(group.beat(), UnreleasedInstanceIdError)
+        assert group.member.error is None
+        at = group.member.heartbeat_at()
+        assert at is not None
+        group.now = at
+    group.refuse(group.beat(), UnreleasedInstanceIdError)
+    assert isinstance(group.member.error, UnreleasedInstanceIdError)
+
+
+def test_a_refused_commit_hurries_the_heartbeat_that_explains_it() -> None:
+    group = Group()
+    group.assigned(0)
+    membership = group.member.membership
+    assert membership is not None
+    group.member.commit_refused(membership, StaleMemberEpochError(), group.now)
+    group.answer(group.beat(), 2)
+    at = group.member.heartbeat_at()
+    assert at == group.now + INTERVAL_S
+    group.member.commit_refused(membership, StaleMemberEpochError(), group.now)
+    assert group.member.heartbeat_at() == at, "that was about an epoch that is over"
+
+
+def test_a_broker_says_how_often_it_wants_heartbeats() -> None:
+    group = Group()
+    group.answer(group.beat(), 1, {}, interval_s=11)
+    assert group.member.heartbeat_at() == group.now + 11
+    assert group.member.heartbeat_timeout_s() == 22

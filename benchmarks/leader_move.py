@@ -30,7 +30,6 @@ CLIENTS = {
     "aiokafka": "aiokafka",
     "confluent": "confluent-kafka",
 }
-PARTITIONS = 100
 CHUNK = 10
 """Partitions moved at a time."""
 SLOW_METADATA_MS = 100.0
@@ -38,10 +37,10 @@ SETTLE_S = 2.0
 """Steady load before the first and after the last move."""
 
 
-async def rotate(admin: AdminClient, topic: str, pause_s: float) -> None:
+async def rotate(admin: AdminClient, topic: str, partitions: int, pause_s: float) -> None:
     """Make the next replica of every partition its leader, some partitions at a time."""
     described = (await admin.describe_topics([topic]))[topic].partitions
-    for first in range(0, PARTITIONS, CHUNK):
+    for first in range(0, partitions, CHUNK):
         chunk = described[first : first + CHUNK]
         await admin.alter_partition_reassignments(
             {TopicPartition(topic, p.partition): [*p.replicas[1:], p.replicas[0]] for p in chunk}
@@ -54,11 +53,11 @@ async def measure(client: str, bootstrap: str, options: argparse.Namespace) -> d
     """One client's run, with the brokers' own gaps beside it."""
     topic = f"leader-move-{uuid.uuid4().hex[:8]}"
     async with AdminClient(bootstrap) as admin:
-        await admin.create_topics([NewTopic(topic, PARTITIONS, 3)])
+        await admin.create_topics([NewTopic(topic, options.partitions, 3)])
         every_broker = ",".join(f"{b.host}:{b.port}" for b in (await admin.describe_cluster()).brokers)
         load = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "benchmarks.load", client, "--bootstrap", bootstrap, "--topic", topic,
-            "--partitions", str(PARTITIONS), "--rate", str(options.rate), "--seconds", str(options.seconds),
+            "--partitions", str(options.partitions), "--rate", str(options.rate), "--seconds", str(options.seconds),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         assert load.stderr is not None
@@ -66,13 +65,13 @@ async def measure(client: str, bootstrap: str, options: argparse.Namespace) -> d
             pass
         prober = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "benchmarks.prober", "--bootstrap", every_broker, "--topic", topic,
-            "--partitions", str(PARTITIONS), "--seconds", str(options.seconds - 1), stdout=subprocess.PIPE,
+            "--partitions", str(options.partitions), "--seconds", str(options.seconds - 1), stdout=subprocess.PIPE,
         )  # fmt: skip
         output = asyncio.create_task(load.communicate())
-        pause_s = (options.seconds - 2 * SETTLE_S) / (2 * PARTITIONS / CHUNK) * 0.7
+        pause_s = (options.seconds - 2 * SETTLE_S) / (2 * options.partitions / CHUNK) * 0.7
         await asyncio.sleep(SETTLE_S)
-        await rotate(admin, topic, pause_s)
-        await rotate(admin, topic, pause_s)
+        await rotate(admin, topic, options.partitions, pause_s)
+        await rotate(admin, topic, options.partitions, pause_s)
         stdout, stderr = await output
         if load.returncode:
             raise RuntimeError(f"{client} failed: {stderr.decode()[-2000:]}")
@@ -83,7 +82,7 @@ async def measure(client: str, bootstrap: str, options: argparse.Namespace) -> d
 
 async def compare(title: str, bootstrap: str, options: argparse.Namespace) -> None:
     """Every client, turn by turn, as often as asked for; the results go to the screen and to files."""
-    await measure("lead", bootstrap, argparse.Namespace(rate=options.rate, seconds=8))  # warms the brokers up
+    await measure("lead", bootstrap, argparse.Namespace(**{**vars(options), "seconds": 8}))  # warms the brokers up
     runs: dict[str, list[dict[str, Any]]] = {client: [] for client in CLIENTS}
     for _ in range(options.runs):
         for client, results in runs.items():
@@ -122,7 +121,7 @@ async def run(options: argparse.Namespace) -> None:
         async with embedded_cluster(metadata_delay_ms=SLOW_METADATA_MS) as bootstrap:
             await compare(f"Embedded cluster, Metadata takes {SLOW_METADATA_MS:g} ms", bootstrap, options)
     if options.real:
-        options.rate = options.real_rate
+        options.rate, options.partitions = options.real_rate, options.real_partitions
         await compare("Real Apache Kafka", options.real, options)
 
 
@@ -135,7 +134,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--only-real", action="store_true")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--rate", type=float, default=2000)
-    parser.add_argument("--real-rate", type=float, default=300, help="two cores carry three JVMs, client, prober")
+    parser.add_argument("--partitions", type=int, default=100)
+    parser.add_argument("--real-rate", type=float, default=300, help="two cores carry three JVMs, client and prober")
+    parser.add_argument("--real-partitions", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))
     asyncio.run(run(parser.parse_args(arguments)))

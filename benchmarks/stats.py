@@ -77,15 +77,23 @@ def latency_picture(
             out.append(f'<text x="{_LEFT - 6}" y="{level + 4:.1f}" text-anchor="end">{10**decade:g} ms</text>')
         for mark in marks:
             out.append(f'<line x1="{x(mark):.1f}" x2="{x(mark):.1f}" y1="{top}" y2="{bottom}" stroke="#cde"/>')
-        out.append(f'<g fill="{_COLOURS[index % len(_COLOURS)]}">')
-        out += [f'<circle cx="{at_x}" cy="{at_y}" r="1.3"/>' for at_x, at_y in _thinned(samples, x, y)]
-        out.append("</g>")
+        out.append(f'<path stroke="{_COLOURS[index % len(_COLOURS)]}" stroke-width="2" d="{_dots(samples, x, y)}"/>')
     out.append(f'<text x="{_WIDTH - 20}" y="{height - 10}" text-anchor="end">{seconds:.0f} s</text></svg>')
     return "\n".join(out)
 
 
-def _thinned(
-    samples: Sequence[tuple[float, float]], x: Callable[[float], float], y: Callable[[float], float]
-) -> list[tuple[str, str]]:
-    """Each dot once: samples that fall on the same half pixel are drawn as one."""
-    return sorted({(f"{round(x(at) * 2) / 2:g}", f"{round(y(ms) * 2) / 2:g}") for at, ms in samples})
+def _dots(samples: Sequence[tuple[float, float]], x: Callable[[float], float], y: Callable[[float], float]) -> str:
+    """A path with a dot for every sample; dots that touch within a column two pixels wide become one stroke."""
+    columns: dict[int, set[int]] = {}
+    for at, ms in samples:
+        columns.setdefault(2 * round(x(at) / 2), set()).add(round(y(ms)))
+    strokes = []
+    for column, rows in sorted(columns.items()):
+        touching: list[int] = []
+        for row in sorted(rows):
+            if touching and row > touching[-1] + 2:
+                strokes.append(f"M{column} {touching[0]}V{touching[-1] + 2}")
+                touching.clear()
+            touching.append(row)
+        strokes.append(f"M{column} {touching[0]}V{touching[-1] + 2}")
+    return "".join(strokes)

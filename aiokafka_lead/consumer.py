@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self
 
+from ._core.consumer.health import ConsumerHealth, ConsumerLag
 from ._core.consumer.metrics import ConsumerMetrics, PartitionMetrics
 from ._core.consumer.partition_state import PartitionState
 from ._core.consumer.record_batch import RecordBatch
@@ -15,7 +16,7 @@ from ._core.consumer.subscription import SubscriptionKind
 from ._core.run.dead_letter import DEAD_LETTER_HEADERS
 from ._core.run.options import RunConfig, RunOptions
 from ._io.consumer.engine import ConsumerEngine
-from ._io.consumer.reader import Batches
+from ._io.consumer.leases import Batches
 from ._io.group.offsets import GroupOffsets
 from ._io.loop import in_trio
 from ._io.run.runner import run
@@ -37,7 +38,16 @@ else:
     K = TypeVar("K")
     V = TypeVar("V")
 
-__all__ = ["DEAD_LETTER_HEADERS", "Consumer", "ConsumerMetrics", "PartitionMetrics", "RecordBatch", "RunOptions"]
+__all__ = [
+    "DEAD_LETTER_HEADERS",
+    "Consumer",
+    "ConsumerHealth",
+    "ConsumerLag",
+    "ConsumerMetrics",
+    "PartitionMetrics",
+    "RecordBatch",
+    "RunOptions",
+]
 
 Offset = int | tuple[int, str] | OffsetAndMetadata
 
@@ -93,8 +103,8 @@ class Consumer(Generic[K, V]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and self._engine.auto_commit is not None:
-            self._engine.auto_commit.finished()
+        if kind is None:
+            self._engine.in_hand.release()
         await self.stop()
 
     # --- what to read ------------------------------------------------------------------------------------------------
@@ -107,10 +117,8 @@ class Consumer(Generic[K, V]):
         Partitions that appear later are read from their beginning if ``auto_offset_reset`` is "latest", so that none of
         their records is missed. Groups are not supported yet: with ``group_id``, use `assign`.
         """
-        if self._config.group_id is not None:
-            raise IllegalStateError("group membership is not supported yet: with a group_id, use assign()")
-        if listener is not None:
-            raise ConfigError("listener is for consumer groups, which are not supported yet")
+        if listener is not None and self._config.group_id is None:
+            raise ConfigError("listener is for consumer groups: set group_id")
         if isinstance(topics, str):
             raise ConfigTypeError("topics must be a list of str, not a str")
         names = list(topics)
@@ -122,13 +130,13 @@ class Consumer(Generic[K, V]):
         if (pattern is None) == (not names):
             raise ConfigError("subscribe needs either topics or a pattern")
         if pattern is None:
-            self._engine.subscription.subscribe(names)
+            self._engine.subscription.subscribe(names, listener)
         else:
             try:
                 compiled = re.compile(pattern)
             except re.error as error:
                 raise ConfigError(f"pattern is no regular expression: {error}") from None
-            self._engine.subscription.match(compiled)
+            self._engine.subscription.match(compiled, listener)
         self._engine.subscriber.changed(started=self._engine.started)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -302,7 +310,7 @@ class Consumer(Generic[K, V]):
         The position moves behind a batch when it is handed out.
         """
         self._client.check()
-        return Batches(self._engine.reader)
+        return Batches(self._engine.reader, self._engine.leases)
 
     async def run(
         self, handler: Callable[[ConsumerRecord[K, V]], Awaitable[object]], **options: Unpack[RunOptions]
@@ -358,6 +366,7 @@ class Consumer(Generic[K, V]):
         else:
             found = {_partition(tp): _offset(tp, offset) for tp, offset in offsets.items()}
         await group_offsets.commit(found, self._timeout_ms(timeout_ms))
+        self._engine.in_hand.committed(found, self._engine.positions)
 
     async def committed(
         self, partition: TopicPartition, *, timeout_ms: float | None = None
@@ -377,6 +386,23 @@ class Consumer(Generic[K, V]):
     def metrics(self) -> ConsumerMetrics:
         """What happened so far, and where each partition is: its position, its end, its lag. Costs no request."""
         return self._engine.metrics()
+
+    def lag(self) -> ConsumerLag:
+        """How many offsets this consumer is behind, per partition and in total. Costs no request.
+
+        Counted from the position, and within `run` from the first record that is not done.
+        """
+        return self._engine.health.lag()
+
+    def health(self) -> ConsumerHealth:
+        """Whether this consumer makes progress, for liveness probes. Costs no request; may be called at any time.
+
+        ``healthy`` is False, and ``problems`` say why, when it is not running or has failed, when no broker has
+        answered a fetch for ``request_timeout_ms`` though records are wanted, when the group's coordinator has not
+        acknowledged a heartbeat for ``session_timeout_ms``, when the application has been at work on what it got for
+        ``max_poll_interval_ms``, or when the event loop is blocked right now (which a probe in another thread sees).
+        """
+        return self._engine.health.health()
 
     def _states(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
         return [self._engine.positions.require(_partition(tp)) for tp in partitions]

@@ -112,8 +112,10 @@ def test_bad_subscriptions_are_named() -> None:
         consumer.subscribe(pattern="(")
     with pytest.raises(ConfigError, match="auto_offset_reset"):
         Consumer("events", bootstrap_servers="localhost:9", auto_offset_reset="sometimes")
-    with pytest.raises(IllegalStateError, match=r"assign\(\)"):
-        Consumer("events", bootstrap_servers="localhost:9", group_id="g")
+    with pytest.raises(ConfigError, match="listener"):
+        Consumer(bootstrap_servers="localhost:9").subscribe(["a"], listener=object())
+    with pytest.raises(ConfigError, match="partition_assignment_strategy"):
+        Consumer(bootstrap_servers="localhost:9", group_id="g", partition_assignment_strategy=["best"])
 
 
 async def test_use_before_start_and_after_stop(cluster: EmbeddedCluster) -> None:

@@ -168,7 +168,7 @@ class FetchPlanner:
         """Whether a partition with a position is not to be fetched now though it could be."""
         if state.state is not FetchState.FETCHING:
             return False
-        if state.paused:
+        if state.still:
             return True
         if not state.fetched:
             return False

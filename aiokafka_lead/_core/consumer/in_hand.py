@@ -1,8 +1,11 @@
-"""What the application was given and may still be working on: automatic commits leave it out."""
+"""What the application was given and may still be working on.
+
+Automatic commits leave it out, and a group's rebalance waits for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ...types import OffsetAndMetadata, TopicPartition
 from .fetched import Chunk
@@ -12,7 +15,7 @@ __all__ = ["InHand"]
 
 
 class InHand:
-    """A record counts as done when the application comes back for more, not when it gets it.
+    """A record counts as done when the application comes back for more, not when it gets it; or commits it.
 
     So a handler that fails, is cancelled or dies has its record again after a restart.
     """
@@ -22,8 +25,16 @@ class InHand:
         """Where partitions stood before what was handed out at once."""
         self._one_by_one: tuple[TopicPartition, Chunk] | None = None
         """Iterated over: the record that was taken last is in hand."""
+        self._covered: int | None = None
+        """The application has committed up to this offset while it iterates over ``_one_by_one``."""
+        self._abandoned: set[TopicPartition] = set()
+        """Among ``_many``: nobody works on these any more, though they are not done."""
         self._stored: dict[TopicPartition, Position] = {}
         """What was committed last."""
+        self.on_release: Callable[[], None] = _nothing
+        """Called when less is in hand."""
+
+    # --- what goes out and comes back --------------------------------------------------------------------------------
 
     def hold(self, tp: TopicPartition, before: Position) -> None:
         """Records from this position on have been handed out."""
@@ -31,12 +42,57 @@ class InHand:
 
     def hold_last(self, tp: TopicPartition, chunk: Chunk) -> None:
         """The chunk is handed out record by record; its last one taken is in hand at any time."""
-        self._one_by_one = (tp, chunk)
+        if self._one_by_one is None or self._one_by_one[1] is not chunk:
+            self._one_by_one = (tp, chunk)
+            self._covered = None
+
+    def returned(self, now: float) -> None:
+        """The application wants more: it is done with what it got."""
+        if self._many or self._one_by_one is not None:
+            self.release()
+
+    def watch(self, now: float) -> float | None:
+        """Nothing is due while the application waits."""
+        return None
 
     def release(self) -> None:
         """The application is done with everything."""
         self._many.clear()
+        self._abandoned.clear()
         self._one_by_one = None
+        self.on_release()
+
+    def abandon(self, tp: TopicPartition) -> None:
+        """Nobody works on what is in hand of this partition; it is not done either."""
+        if tp in self._many:
+            self._abandoned.add(tp)
+            self.on_release()
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are no longer, or not yet, the consumer's: whatever it had of them says nothing."""
+        for tp in partitions:
+            self._many.pop(tp, None)
+            self._stored.pop(tp, None)
+            self._abandoned.discard(tp)
+            if self._one_by_one is not None and self._one_by_one[0] == tp:
+                self._one_by_one = None
+
+    # --- what follows ------------------------------------------------------------------------------------------------
+
+    def holds(self, partitions: Collection[TopicPartition]) -> bool:
+        """Whether the application may be working on any of these partitions."""
+        if any(tp in partitions and tp not in self._abandoned for tp in self._many):
+            return True
+        return self._one_by_one is not None and self._one_by_one[0] in partitions and self.last_taken() is not None
+
+    def last_taken(self) -> Position | None:
+        """The position before the one record in hand of those that are iterated over."""
+        if self._one_by_one is None:
+            return None
+        before = self._one_by_one[1].before_last_taken()
+        if before is None or (self._covered is not None and before.offset < self._covered):
+            return None
+        return before
 
     def done(self, states: Iterable[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Positions to commit: behind everything that is done, where that is news."""
@@ -49,9 +105,21 @@ class InHand:
         return found
 
     def stored(self, offsets: Iterable[tuple[TopicPartition, OffsetAndMetadata]]) -> None:
-        """These have been committed."""
+        """These have been committed automatically."""
         for tp, offset in offsets:
             self._stored[tp] = Position(offset.offset, -1 if offset.leader_epoch is None else offset.leader_epoch)
+
+    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], states: Iterable[PartitionState]) -> None:
+        """The application has committed these: what they cover is done."""
+        for state in states:
+            offset = offsets.get(state.tp)
+            position = state.position
+            if offset is not None and position is not None and offset.offset >= position.offset:
+                self._many.pop(state.tp, None)
+                self._abandoned.discard(state.tp)
+                if self._one_by_one is not None and self._one_by_one[0] == state.tp:
+                    self._covered = offset.offset
+        self.on_release()
 
     def _done_to(self, state: PartitionState) -> Position | None:
         position = state.position
@@ -59,6 +127,10 @@ class InHand:
             return None
         held = self._many.get(state.tp)
         if held is None and self._one_by_one is not None and self._one_by_one[0] == state.tp:
-            held = self._one_by_one[1].before_last_taken()
+            held = self.last_taken()
         # A seek back moves the position before what is in hand.
         return position if held is None or position.offset < held.offset else held
+
+
+def _nothing() -> None:
+    pass

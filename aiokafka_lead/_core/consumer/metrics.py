@@ -15,6 +15,7 @@ class ConsumerCounters(LeaderMoveCounters):
     """Running counts since the consumer started. Plain numbers, added to where things happen."""
 
     __slots__ = (
+        "answered_at",
         "answers",
         "bytes_fetched",
         "errors",
@@ -36,6 +37,8 @@ class ConsumerCounters(LeaderMoveCounters):
         self.fetches = 0
         self.fetches_beside = 0
         self.answers = 0
+        self.answered_at: float | None = None
+        """When the last answer came (monotonic seconds)."""
         self.failed_fetches = 0
         self.fetch_latency_s = 0.0
         """The sum over all answers, time that the broker waited for records included."""

@@ -97,9 +97,11 @@ class PartitionState:
         "reset_policy",
         "retry_at",
         "state",
+        "still",
         "timer_at",
         "tp",
         "validated_epoch",
+        "withheld",
     )
 
     def __init__(
@@ -110,6 +112,11 @@ class PartitionState:
         self.incarnation = 0
         """Grows whenever the position is set from outside: what was asked for before is void then."""
         self.paused = False
+        """By the application."""
+        self.withheld = False
+        """By the group: it is being given up, or the listener has not heard of it yet."""
+        self.still = False
+        """For one of both reasons nothing of it is fetched or handed out."""
         self.error: KafkaError | None = None
         """What keeps this partition from going on until the application moves it; raised from its reads."""
         self.reset_policy: ResetPolicy | None = None
@@ -262,6 +269,15 @@ class PartitionState:
     def pause(self, paused: bool) -> None:
         """Stop or resume fetching and handing out; what is buffered stays."""
         self.paused = paused
+        self._rest()
+
+    def withhold(self, withheld: bool) -> None:
+        """The same, for the group."""
+        self.withheld = withheld
+        self._rest()
+
+    def _rest(self) -> None:
+        self.still = self.paused or self.withheld
         self.moved_at = 0.0  # how long a move takes is up to the application now
         self._touch(self)
 

@@ -22,8 +22,9 @@ __all__ = ["Prefetch"]
 class Prefetch:
     """The queue of partitions that have something to hand out: records, or an error.
 
-    Invariant: a partition is in the queue exactly when ``queued`` is set; a paused one never is. Handing something out
-    is what moves a partition's position, so whatever was not taken (the reader was cancelled, say) is still here.
+    Invariant: a partition is in the queue exactly when ``queued`` is set; one that is paused or withheld never is.
+    Handing something out is what moves a partition's position, so whatever was not taken (the reader was cancelled,
+    say) is still here.
     """
 
     def __init__(self, deserializers: Deserializers, on_ready: Callable[[], None]) -> None:
@@ -54,7 +55,7 @@ class Prefetch:
         state.buffered_bytes += data.size_bytes
         self.total_bytes += data.size_bytes
         self._holders[state] = None
-        if state.paused:
+        if state.still:
             data.detach()
         self._enqueue(state)
 
@@ -81,9 +82,29 @@ class Prefetch:
 
     def pause(self, state: PartitionState) -> None:
         """Hand out nothing more of this partition until `resume`; keep what there is."""
+        if not state.paused:
+            state.pause(True)
+            self._rest(state)
+
+    def resume(self, state: PartitionState) -> None:
+        """Take back `pause`."""
         if state.paused:
-            return
-        state.pause(True)
+            state.pause(False)
+            self._go_on(state)
+
+    def withhold(self, state: PartitionState) -> None:
+        """`pause`, in the name of the group."""
+        if not state.withheld:
+            state.withhold(True)
+            self._rest(state)
+
+    def release(self, state: PartitionState) -> None:
+        """Take back `withhold`."""
+        if state.withheld:
+            state.withhold(False)
+            self._go_on(state)
+
+    def _rest(self, state: PartitionState) -> None:
         if state.chunk is not None:
             state.chunk = state.chunk.withdraw()
         for data in state.fetched:
@@ -92,12 +113,9 @@ class Prefetch:
             state.queued = False
             self._queue.remove(state)
 
-    def resume(self, state: PartitionState) -> None:
-        """Take back `pause`."""
-        if state.paused:
-            state.pause(False)
-            if state.fetched or state.error is not None:
-                self._enqueue(state)
+    def _go_on(self, state: PartitionState) -> None:
+        if state.fetched or state.error is not None:
+            self._enqueue(state)
 
     def evict(self, wanted: Container[TopicPartition] | None) -> None:
         """Forget what nobody reads now, to make room for what is wanted; it is fetched again when it is.
@@ -105,12 +123,12 @@ class Prefetch:
         That is the paused partitions' records, and those outside of ``wanted`` if it is not None.
         """
         for state in list(self._holders):
-            if state.paused or (wanted is not None and state.tp not in wanted):
+            if state.still or (wanted is not None and state.tp not in wanted):
                 self.drop(state)
                 state.rewind()
 
     def _enqueue(self, state: PartitionState) -> None:
-        if not state.queued and not state.paused:
+        if not state.queued and not state.still:
             state.queued = True
             self._queue.append(state)
             self._on_ready()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from ..._records import BatchView, Columns, ConsumerRecord
-from ...errors import RecordDeserializationError
+from ...errors import IllegalStateError, RecordDeserializationError
 from ...types import Headers, TimestampType, TopicPartition
 
 if TYPE_CHECKING:
@@ -18,6 +18,14 @@ K = TypeVar("K", covariant=True)
 V = TypeVar("V", covariant=True)
 
 
+class Lease(Protocol):
+    """The consumer's side of a batch that is in hand."""
+
+    async def commit(self) -> bool:
+        """Commit the batch; False if its partition is no longer this consumer's."""
+        ...
+
+
 class RecordBatch(Generic[K, V]):
     """Records of one partition as they stand in its log, in offset order and never empty.
 
@@ -26,7 +34,7 @@ class RecordBatch(Generic[K, V]):
     the bytes of the fetch answer it came in, so keep columns, not batches, for long.
     """
 
-    __slots__ = ("_columns", "_key_of", "_keys", "_tp", "_value_of", "_values", "_view")
+    __slots__ = ("_columns", "_key_of", "_keys", "_tp", "_value_of", "_values", "_view", "lease")
 
     def __init__(
         self,
@@ -43,6 +51,19 @@ class RecordBatch(Generic[K, V]):
         self._value_of = value_deserializer
         self._keys: list[K] | None = None
         self._values: list[V] | None = None
+        self.lease: Lease | None = None
+        """Set by a consumer with a group. Internal."""
+
+    async def commit(self) -> bool:
+        """Commit this batch, that is the offset behind it: everything before it in its partition counts as done, too.
+
+        True when it is stored, and the batch no longer in hand. False if it is lost: the consumer was not, or is no
+        longer, the member that owns the partition, and the records come again to whoever does. Raises what
+        `Consumer.commit` raises otherwise, and `IllegalStateError` without a ``group_id``.
+        """
+        if self.lease is None:
+            raise IllegalStateError("committed offsets belong to a group: set group_id")
+        return await self.lease.commit()
 
     @property
     def topic(self) -> str:

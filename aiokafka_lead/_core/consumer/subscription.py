@@ -1,7 +1,6 @@
 """What the application asked to read, and which partitions that is now.
 
-Without a group a subscription takes every partition of its topics. With one (the next stage) the group's task decides,
-from the same `Subscription`, and tells `Positions.assign` as this does.
+Without a group a subscription takes every partition of its topics. With one, the group decides.
 """
 
 from __future__ import annotations
@@ -45,11 +44,18 @@ class Subscription:
         self.assigned: tuple[TopicPartition, ...] = ()
         """In ASSIGNED: the partitions."""
         self.pattern: re.Pattern[str] | None = None
+        self.listener: object | None = None
+        """Who hears of a group's rebalances, where that is wanted."""
         self._exclude_internal = exclude_internal_topics
         self._patience_s = patience_s
         """How long a topic may be unknown until that is an error."""
         self._tell_at: dict[str, float] = {}
         """When a topic that is not there becomes, or again becomes, an error."""
+
+    @property
+    def by_topics(self) -> bool:
+        """Whether topics or a pattern are subscribed to, and not partitions."""
+        return self.kind in (SubscriptionKind.TOPICS, SubscriptionKind.PATTERN)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions."""
@@ -57,14 +63,16 @@ class Subscription:
         self.assigned = tuple(dict.fromkeys(partitions))
         self.topics = frozenset(tp.topic for tp in self.assigned)
 
-    def subscribe(self, topics: Iterable[str]) -> None:
+    def subscribe(self, topics: Iterable[str], listener: object | None = None) -> None:
         """Read these topics."""
         self._become(SubscriptionKind.TOPICS)
+        self.listener = listener
         self.topics = frozenset(topics)
 
-    def match(self, pattern: re.Pattern[str]) -> None:
+    def match(self, pattern: re.Pattern[str], listener: object | None = None) -> None:
         """Read the topics whose whole name matches, now and later."""
         self._become(SubscriptionKind.PATTERN)
+        self.listener = listener
         self.pattern = pattern
 
     def clear(self) -> None:
@@ -76,6 +84,7 @@ class Subscription:
         self.topics = frozenset()
         self.assigned = ()
         self.pattern = None
+        self.listener = None
         self._tell_at.clear()
 
     def matched(self, snapshot: ClusterSnapshot) -> list[str]:

@@ -42,6 +42,8 @@ class Lane(Enum):
     """Metadata and everything else."""
     COORDINATOR = "coordinator"
     """What a group or a transaction asks of its coordinator."""
+    REBALANCE = "rebalance"
+    """JoinGroup and SyncGroup, which the coordinator holds until all members are there: commits must not wait."""
 
 
 @dataclass(frozen=True, slots=True)

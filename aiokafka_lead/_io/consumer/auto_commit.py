@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 import anyio
@@ -28,22 +29,31 @@ class AutoCommit:
     """Looks at the clock whenever the application comes back for records; sends in the background, one at a time."""
 
     def __init__(
-        self, client: Client, positions: Positions, group_offsets: GroupOffsets, interval_s: float, timeout_ms: float
+        self,
+        client: Client,
+        positions: Positions,
+        group_offsets: GroupOffsets,
+        in_hand: InHand,
+        interval_s: float,
+        timeout_ms: float,
     ) -> None:
         self._client = client
         self._positions = positions
         self._group_offsets = group_offsets
+        self._in_hand = in_hand
         self._interval_s = interval_s
         self._timeout_ms = timeout_ms
-        self._in_hand = InHand()
         self._due_at = time.monotonic() + interval_s
-        self._sending = False
+        self._spawned = False
+        """A commit in the background is under way."""
+        self._one_at_a_time = anyio.Lock()
+        """An older commit must not arrive after a newer one."""
 
     # --- what the reader tells ---------------------------------------------------------------------------------------
 
     def returned(self, now: float) -> None:
         """The application is done with what it got."""
-        self._in_hand.release()
+        self._in_hand.returned(now)
         if now >= self._due_at:
             self._due_at = now + self._interval_s
             self.commit_soon()
@@ -60,25 +70,31 @@ class AutoCommit:
         """The application gets these records one by one."""
         self._in_hand.hold_last(tp, chunk)
 
-    def finished(self) -> None:
-        """The application has said that it is done with everything."""
-        self._in_hand.release()
-
     # --- committing --------------------------------------------------------------------------------------------------
 
     def commit_soon(self) -> None:
         """Commit what is done now, unless that is under way."""
         offsets = self._in_hand.done(self._positions)
-        if offsets and not self._sending:
-            self._sending = True
-            self._client.spawn(self._commit, offsets, name="commit offsets")
+        if offsets and not self._spawned:
+            self._spawned = True
+            self._client.spawn(self._commit_in_background, offsets, name="commit offsets")
 
-    async def commit_last(self, timeout_s: float) -> None:
-        """Commit what is done, before the end; errors are logged."""
-        offsets = self._in_hand.done(self._positions)
-        if offsets:
-            with anyio.move_on_after(timeout_s):
-                await self._commit(offsets)
+    async def commit_last(self, timeout_s: float, partitions: Container[TopicPartition] | None = None) -> None:
+        """Commit what is done (of these partitions), before they are given up; errors are logged."""
+        with anyio.move_on_after(timeout_s):
+            async with self._one_at_a_time:
+                states = [state for state in self._positions if partitions is None or state.tp in partitions]
+                await self._commit(self._in_hand.done(states))
+
+    async def _commit_in_background(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        try:
+            async with self._one_at_a_time:
+                # Its turn may have come late: partitions that a group gave up meanwhile were committed then.
+                gone = {} if self._group_offsets.by_member else offsets
+                left = {tp: offset for tp, offset in gone.items() if tp not in self._positions}
+                await self._commit(left | self._in_hand.done(self._positions))
+        finally:
+            self._spawned = False
 
     async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         try:
@@ -86,5 +102,3 @@ class AutoCommit:
             self._in_hand.stored(offsets.items())
         except KafkaError as error:
             log.warning("offsets were not committed: %s", error)
-        finally:
-            self._sending = False

@@ -11,24 +11,31 @@ from ..._core.consumer.fetch_answer import AnswerOptions, AnswerReader
 from ..._core.consumer.fetch_plan import FetchLimits, FetchPlanner
 from ..._core.consumer.fetch_request import FetchOptions
 from ..._core.consumer.fetched import Deserializers
+from ..._core.consumer.in_hand import InHand
 from ..._core.consumer.metrics import ConsumerCounters, ConsumerMetrics, PartitionMetrics
 from ..._core.consumer.partition_state import Backoffs, PartitionState
 from ..._core.consumer.positions import Positions
 from ..._core.consumer.prefetch import Prefetch
 from ..._core.consumer.reset_policy import parse_reset_policy
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
+from ..._core.group.poll_interval import PollInterval
 from ..._wire.messages.metadata import MetadataRequest
 from ...config import ConsumerConfig
 from ...errors import IllegalStateError, RequestTimedOutError
+from ..group.asking import GroupCoordinator
+from ..group.assembly import group_task
 from ..group.coordinators import Coordinators
 from ..group.offsets import GroupOffsets
+from ..group.task import GroupTask
 from ..loop import Waiter
 from ..run.runner import Runner
 from .auto_commit import AutoCommit
 from .fetcher import Fetcher
+from .health import HealthWatch
+from .leases import Leases
 from .offset_queries import OffsetQueries
 from .position_keeper import PositionKeeper
-from .reader import Reader
+from .reader import Reader, Witness
 from .subscriber import Subscriber
 
 if TYPE_CHECKING:
@@ -67,16 +74,21 @@ class ConsumerEngine(Generic[K, V]):
             backoffs,
             self.counters,
         )
+        self.in_hand = InHand()
+        self.progress = PollInterval(config.max_poll_interval_ms / 1000, time.monotonic())
+        """When the application last came for records, or has finished some."""
+        self.runner: Runner | None = None
+        """The run that is under way."""
         self.group_offsets: GroupOffsets | None = None
         """Committed offsets; None without a group."""
-        if config.group_id is not None:
-            self.group_offsets = GroupOffsets(client, Coordinators(client), config.group_id)
         self.auto_commit: AutoCommit | None = None
-        if self.group_offsets is not None and config.enable_auto_commit:
-            interval_s = config.auto_commit_interval_ms / 1000
-            self.auto_commit = AutoCommit(
-                client, self.positions, self.group_offsets, interval_s, config.default_api_timeout_ms
-            )
+        self.group: GroupTask | None = None
+        """The membership; None without a group."""
+        self.leases: Leases | None = None
+        """Batches in hand; None without a group."""
+        witness: Witness | None = None
+        if config.group_id is not None:
+            witness = self._with_group(config.group_id)
         self.queries = OffsetQueries(client, read_committed=read_committed)
         keeper = PositionKeeper(
             client,
@@ -100,21 +112,47 @@ class ConsumerEngine(Generic[K, V]):
         planner = FetchPlanner(self.positions, self.prefetch, limits)
         self.fetcher = Fetcher(client, self.positions, self.prefetch, planner, answers, keeper, options, self.counters)
         self.subscriber = Subscriber(
-            client, self.subscription, self.positions, self.prefetch, reset_policy, self.auto_commit
+            client, self.subscription, self.positions, self.prefetch, reset_policy, self.auto_commit, self.group
         )
         self.reader: Reader[K, V] = Reader(
             self.prefetch,
             check=self._check_reading,
             watch=self.subscriber.watch,
             demand=self.fetcher.demand,
-            witness=self.auto_commit,
+            poll=self.progress,
+            witness=witness,
         )
-        self.runner: Runner | None = None
-        """The run that is under way."""
+        self.health = HealthWatch(self)
         self.started = False
         self._read_committed = read_committed
         self._settled: Waiter[None] = Waiter()
         """Done at the next event that may give a partition its position."""
+
+    def _with_group(self, group_id: str) -> Witness:
+        """The parts that a group needs; returns who has to know of what goes out."""
+        config = self.config
+        timeout_ms = config.default_api_timeout_ms
+        coordinators = Coordinators(self.client)
+        self.group_offsets = GroupOffsets(self.client, coordinators, group_id)
+        if config.enable_auto_commit:
+            interval_s = config.auto_commit_interval_ms / 1000
+            self.auto_commit = AutoCommit(
+                self.client, self.positions, self.group_offsets, self.in_hand, interval_s, timeout_ms
+            )
+        self.leases = Leases(self.positions, self.prefetch, self.in_hand, self.group_offsets, timeout_ms)
+        self.group = group_task(
+            self.client,
+            config,
+            GroupCoordinator(coordinators, group_id),
+            self.positions,
+            self.prefetch,
+            self.in_hand,
+            self.progress,
+            self.auto_commit,
+            lambda: self.runner,
+        )
+        self.group_offsets.committer = self.group
+        return self.auto_commit or self.in_hand
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
@@ -125,6 +163,7 @@ class ConsumerEngine(Generic[K, V]):
         self.started = True
         self.subscriber.start()
         self.client.spawn(self.fetcher.run, name="kafka fetcher")
+        self.health.start()
 
     async def stop(self, timeout_ms: float | None) -> None:
         """End everything, within ``timeout_ms`` (10000)."""
@@ -136,7 +175,9 @@ class ConsumerEngine(Generic[K, V]):
                 self.started = False
                 if self.runner is not None:
                     await self.runner.finish(timeout_s / 2)
-                if self.auto_commit is not None:
+                if self.group is not None and self.group.wanted:
+                    await self.group.close(timeout_s / 2)
+                elif self.auto_commit is not None:
                     await self.auto_commit.commit_last(timeout_s / 2)
                 await self.fetcher.close_sessions(min(timeout_s / 4, SESSIONS_CLOSE_WITHIN_S))
         finally:
@@ -153,6 +194,8 @@ class ConsumerEngine(Generic[K, V]):
         self.client.check()
         if self.subscription.kind is SubscriptionKind.NONE:
             raise IllegalStateError("nothing to read: subscribe to topics, or assign partitions, first")
+        if self.group is not None:
+            self.group.check()
 
     # --- positions ---------------------------------------------------------------------------------------------------
 
@@ -208,9 +251,13 @@ class ConsumerEngine(Generic[K, V]):
             metadata=self.client.metadata.metrics(),
         )
 
+    def end_of(self, state: PartitionState) -> int | None:
+        """The end that this consumer may read to, as of the last fetch."""
+        return state.last_stable_offset if self._read_committed else state.high_watermark
+
     def _partition_metrics(self, state: PartitionState) -> PartitionMetrics:
         position = state.position
-        end = state.last_stable_offset if self._read_committed else state.high_watermark
+        end = self.end_of(state)
         return PartitionMetrics(
             position=None if position is None else position.offset,
             high_watermark=state.high_watermark,

@@ -181,6 +181,7 @@ class Fetcher:
         now = time.monotonic()
         counters, metadata = self._counters, self._client.metadata
         counters.answers += 1
+        counters.answered_at = now
         counters.fetch_latency_s += now - planned.sent_at
         session = self._planner.answered(planned)
         if session is not None:

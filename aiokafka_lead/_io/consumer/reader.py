@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Container
 from itertools import islice
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import anyio.lowlevel
 
@@ -13,12 +13,13 @@ from ..._core.consumer.fetched import Chunk
 from ..._core.consumer.partition_state import Position
 from ..._core.consumer.prefetch import Prefetch
 from ..._core.consumer.record_batch import RecordBatch
+from ..._core.group.poll_interval import PollInterval
 from ..._records import ConsumerRecord
 from ...errors import ClientClosedError, IllegalStateError, KafkaError
 from ...types import TopicPartition
 from ..loop import Signal
 
-__all__ = ["Batches", "Reader"]
+__all__ = ["Reader", "Witness"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -59,7 +60,7 @@ class Reader(Generic[K, V]):
 
     ``check`` raises what makes reading impossible; ``watch`` reports problems that nobody else would notice and
     returns when to ask again; ``demand`` tells the fetcher for which partitions a reader waits (None: any);
-    ``witness`` is told of everything that goes out.
+    ``witness`` is told of everything that goes out, and ``poll`` of the application's progress.
     """
 
     def __init__(
@@ -69,12 +70,14 @@ class Reader(Generic[K, V]):
         check: Callable[[], None],
         watch: Callable[[float], float | None],
         demand: Callable[[Wanted], None],
+        poll: PollInterval,
         witness: Witness | None = None,
     ) -> None:
         self._prefetch = prefetch
         self._check = check
         self._watch = watch
         self._demand = demand
+        self._poll = poll
         self._witness = witness
         self._waiting = False
         self._gave_way_at = 0.0
@@ -83,6 +86,11 @@ class Reader(Generic[K, V]):
         """Set when there may be something to hand out, or a reason to stop waiting."""
         self.stopped = False
         """The consumer was stopped: iterations end."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether someone waits for records now."""
+        return self._waiting
 
     def tell(self, witness: Witness | None) -> Witness | None:
         """Tell this one of what goes out from now on; returns who was told before."""
@@ -197,10 +205,12 @@ class Reader(Generic[K, V]):
 
     def _begin(self) -> None:
         """The application wants more: raise what is wrong."""
+        now = time.monotonic()
+        self._poll.progressed(now)
         self._check()
         self._prefetch.raise_report()
         if self._witness is not None:
-            self._witness.returned(time.monotonic())
+            self._witness.returned(now)
 
     async def _begin_fairly(self) -> None:
         self._begin()
@@ -234,29 +244,15 @@ class Reader(Generic[K, V]):
         commit_at = None if self._witness is None else self._witness.watch(now)
         until = min((at for at in (deadline, self._watch(now), commit_at) if at is not None), default=None)
         self._waiting = True
+        self._poll.waits()
         self._demand(wanted)
         try:
             await self.wake.wait(None if until is None else max(0.0, until - now))
         finally:
             self._waiting = False
+            self._gave_way_at = time.monotonic()
+            self._poll.progressed(self._gave_way_at)
             self._demand(())
-        self._gave_way_at = time.monotonic()
         if self.stopped:
             raise ClientClosedError
         return True
-
-
-class Batches(Generic[K, V]):
-    """Iterates over a reader's batches; no generator, since trio warns of each that was not read to its end."""
-
-    def __init__(self, reader: Reader[K, V]) -> None:
-        self._reader = reader
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> RecordBatch[K, V]:
-        batch = await self._reader.next_batch()
-        if batch is None:
-            raise StopAsyncIteration
-        return batch

@@ -9,8 +9,10 @@ from ..._core.consumer.positions import Positions
 from ..._core.consumer.prefetch import Prefetch
 from ..._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
+from ..._core.group.member import Wanted
 from ..._core.metadata.types import ClusterSnapshot
 from ...types import TopicPartition
+from ..group.task import GroupTask
 from .auto_commit import AutoCommit
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ __all__ = ["Subscriber"]
 
 
 class Subscriber:
-    """Without a group: every partition of the topics. With one, only `assign` is in its hands.
+    """Without a group: every partition of the topics. With one, the group is told what is wanted, and assigns it.
 
     "latest" means the records written from now on. So a partition that is made later is read from its beginning, be it
     because its topic grew or because its topic was not there before.
@@ -34,6 +36,7 @@ class Subscriber:
         prefetch: Prefetch,
         reset_policy: ResetPolicy | None,
         auto_commit: AutoCommit | None,
+        group: GroupTask | None,
     ) -> None:
         self._client = client
         self._subscription = subscription
@@ -41,27 +44,47 @@ class Subscriber:
         self._prefetch = prefetch
         self._reset_policy = reset_policy
         self._auto_commit = auto_commit
+        self._group = group
+        if group is not None:
+            group.on_interest = self._keep
+        self._interest: frozenset[str] = frozenset()
+        """Topics that the group's leader needs to know."""
         self._topics: frozenset[str] = frozenset()
         """The topics that metadata keeps for this consumer."""
         self._seen: set[str] = set()
         """Topics of the present subscription that an answer was about, whether it knew them or not."""
+        self._assigning = False
+        """Partitions are to be assigned as soon as the group has been left."""
 
     def start(self) -> None:
         """Follow the cluster's topics; the client has its first metadata."""
         self._client.metadata.add_listener(self._apply)
-        self._apply(self._client.metadata.snapshot)
+        self.changed(started=True)
 
     def changed(self, *, started: bool) -> None:
         """The application has changed the subscription."""
-        subscription, metadata = self._subscription, self._client.metadata
+        subscription = self._subscription
         self._seen.clear()
-        before, self._topics = self._topics, subscription.topics
-        metadata.add_topics(self._topics - before)
-        metadata.remove_topics(before - self._topics)
-        metadata.set_all_topics(subscription.kind is SubscriptionKind.PATTERN)
-        self._assign(subscription.assigned)
+        self._keep(self._interest)
+        self._client.metadata.set_all_topics(subscription.kind is SubscriptionKind.PATTERN)
+        by_group = self._group is not None and subscription.by_topics
+        if started and self._group is not None and not by_group:
+            self._group.unsubscribe()
+            if not self._group.out:
+                if not self._assigning:
+                    self._assigning = True
+                    self._client.spawn(self._assign_when_out, self._group, name="leave the group")
+                return
+        if not by_group:
+            self._assign(subscription.assigned)
         if started:
-            self._apply(metadata.snapshot)
+            self._apply(self._client.metadata.snapshot)
+
+    async def _assign_when_out(self, group: GroupTask) -> None:
+        await group.wait_until_out()
+        self._assigning = False
+        if not self._subscription.by_topics:
+            self._assign(self._subscription.assigned)
 
     def watch(self, now: float) -> float | None:
         """Report topics that cannot be read; returns when to ask again."""
@@ -69,9 +92,20 @@ class Subscriber:
             self._prefetch.report(("topic", topic), error)
         return self._subscription.next_problem()
 
+    def _keep(self, interest: frozenset[str]) -> None:
+        """Have metadata of the subscription's topics, and of those that the group's leader needs."""
+        self._interest = interest
+        before, self._topics = self._topics, self._subscription.topics | interest
+        if before != self._topics:
+            self._client.metadata.add_topics(self._topics - before)
+            self._client.metadata.remove_topics(before - self._topics)
+
     def _apply(self, snapshot: ClusterSnapshot) -> None:
         subscription = self._subscription
-        if subscription.kind not in (SubscriptionKind.TOPICS, SubscriptionKind.PATTERN):
+        if not subscription.by_topics:
+            return
+        if self._group is not None:
+            self._tell_group(self._group, snapshot)
             return
         wanted = set(subscription.partitions(snapshot))
         if subscription.kind is SubscriptionKind.TOPICS:
@@ -84,6 +118,14 @@ class Subscriber:
                     if state.tp.topic in self._seen:
                         state.reset(EARLIEST)
         self._seen.update(snapshot.topics)
+
+    def _tell_group(self, group: GroupTask, snapshot: ClusterSnapshot) -> None:
+        subscription = self._subscription
+        if subscription.pattern is None:
+            wanted = Wanted(subscription.topics)
+        else:
+            wanted = Wanted(frozenset(subscription.matched(snapshot)), subscription.pattern.pattern)
+        group.subscribe(wanted, subscription.listener)
 
     def _assign(self, partitions: tuple[TopicPartition, ...]) -> list[PartitionState]:
         if self._auto_commit is not None and len(self._positions):

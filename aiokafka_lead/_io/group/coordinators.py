@@ -50,7 +50,9 @@ class Coordinators:
         if self._found.get((kind, key)) == node_id:
             del self._found[kind, key]
 
-    async def connection(self, kind: CoordinatorKind, key: str, deadline: float) -> Connection:
+    async def connection(
+        self, kind: CoordinatorKind, key: str, deadline: float, lane: Lane = Lane.COORDINATOR
+    ) -> Connection:
         """A ready connection to the coordinator.
 
         Raises `RequestTimedOutError` at the deadline (``time.monotonic()``) with what was tried last, and what cannot
@@ -61,7 +63,7 @@ class Coordinators:
             node_id: int | None = None
             try:
                 node_id = await self._node(kind, key, deadline)
-                return await self._client.brokers.get(node_id, Lane.COORDINATOR, _ms_left(deadline))
+                return await self._client.brokers.get(node_id, lane, _ms_left(deadline))
             except KafkaError as error:
                 if not error.retriable:
                     raise

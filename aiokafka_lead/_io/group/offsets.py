@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import anyio
 
@@ -21,7 +21,18 @@ from ..._core.group.offsets import (
 )
 from ..._wire.messages.offset_commit import OffsetCommitRequest
 from ..._wire.messages.offset_fetch import OffsetFetchRequest
-from ...errors import KafkaConnectionError, KafkaError, RequestTimedOutError
+from ...errors import (
+    CommitFailedError,
+    FencedInstanceIdError,
+    FencedMemberEpochError,
+    IllegalGenerationError,
+    KafkaConnectionError,
+    KafkaError,
+    RebalanceInProgressError,
+    RequestTimedOutError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+)
 from ...types import OffsetAndMetadata, TopicPartition
 from ..connection.connection import Connection
 from ..loop import sleep_until
@@ -35,6 +46,39 @@ __all__ = ["GroupOffsets"]
 T = TypeVar("T")
 
 
+REFUSED = (
+    FencedInstanceIdError,
+    FencedMemberEpochError,
+    IllegalGenerationError,
+    RebalanceInProgressError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+)
+"""What a coordinator says to a member that may not commit as such, now or ever."""
+
+
+class Committer(Protocol):
+    """The group's member, on whose behalf offsets are committed."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the group assigns the partitions; if not, commits are those of no member."""
+        ...
+
+    @property
+    def owned(self) -> frozenset[TopicPartition]:
+        """The member's partitions."""
+        ...
+
+    def commits_as(self) -> Membership:
+        """The membership to commit with. Raises `CommitFailedError` if there is none."""
+        ...
+
+    async def refused(self, membership: Membership, error: KafkaError, deadline: float) -> bool:
+        """The coordinator refused this membership; whether another try may succeed, by this time."""
+        ...
+
+
 class GroupOffsets:
     """One group's committed offsets, through its coordinator, however often that moves."""
 
@@ -43,20 +87,48 @@ class GroupOffsets:
         self._coordinators = coordinators
         self._group_id = group_id
         self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
-        self.membership: Membership = NOT_A_MEMBER
-        """On whose behalf to commit; a group's task keeps it up to date."""
+        self.committer: Committer | None = None
+        """Set by whoever puts the group's parts together."""
+
+    @property
+    def by_member(self) -> bool:
+        """Whether commits are those of a member, which its group gives partitions to."""
+        return self.committer is not None and self.committer.wanted
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float) -> None:
         """Commit these offsets, all or, after an error, perhaps some.
 
-        Raises the error of a partition that was refused, and `RequestTimedOutError` with what was tried last.
+        A member that a rebalance gets in the way of tries again after it, if it still owns the partitions; raises
+        `CommitFailedError` if not. Raises the error of a partition that was refused, and `RequestTimedOutError` with
+        what was tried last.
         """
         left = dict(offsets)
+        deadline = time.monotonic() + timeout_ms / 1000
+        committer = self.committer
+        if committer is None or not self.by_member:
+            await self._commit(left, NOT_A_MEMBER, timeout_ms)
+            return
+        owned = committer.owned
+        while left:
+            membership = committer.commits_as()
+            try:
+                await self._commit(left, membership, max(0.0, deadline - time.monotonic()) * 1000)
+            except REFUSED as error:
+                again = await committer.refused(membership, error, deadline)
+                gone = [tp for tp in left if tp in owned and tp not in committer.owned]
+                if gone or not again:
+                    names = ", ".join(map(str, gone or left))
+                    raise CommitFailedError(f"the offsets of {names} were not committed: {error.message}") from error
+
+    async def _commit(
+        self, left: dict[TopicPartition, OffsetAndMetadata], membership: Membership, timeout_ms: float
+    ) -> None:
+        """Commit what is left; what is stored is not left any more."""
 
         async def attempt(connection: Connection) -> None:
             snapshot = self._client.metadata.snapshot
             version = connection.versions.version_for(OffsetCommitRequest)
-            request, version = commit_request(self._group_id, left, self.membership, version, snapshot)
+            request, version = commit_request(self._group_id, left, membership, version, snapshot)
             response = await connection.request(request, version=version)
             failed = read_commit(response, left, snapshot)
             for tp in [tp for tp in left if tp not in failed]:

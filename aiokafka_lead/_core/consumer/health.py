@@ -1,0 +1,113 @@
+"""Whether a consumer makes progress, and how far it is behind: snapshots for probes and gauges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...types import TopicPartition
+
+__all__ = ["ConsumerHealth", "ConsumerLag", "Facts", "Limits", "judge"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerLag:
+    """How many offsets a consumer is behind, as of the last fetch of each partition."""
+
+    partitions: Mapping[TopicPartition, int | None]
+    """For each assigned partition the offsets between what is done and the end that this consumer may read to: the
+    high watermark, or the last stable offset with "read_committed". None where no fetch has told yet."""
+    total: int | None
+    """Of all partitions; None while one of them is None."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerHealth:
+    """What a consumer is doing, at one moment. Times are in milliseconds; None where there was nothing yet."""
+
+    problems: tuple[str, ...]
+    """Why it is not healthy, in words."""
+    since_fetch_ms: float | None
+    """Since a broker last answered a fetch."""
+    since_heartbeat_ms: float | None
+    """Since the group's coordinator last acknowledged a heartbeat."""
+    joined: bool | None
+    """Whether it is a member of its group; None where the group does not assign its partitions."""
+    coordinator: int | None
+    """The group coordinator's node id, while it is known."""
+    handler_ms: float | None
+    """How long the application has been at work since it last came for records; within `Consumer.run`, how long the
+    handler that began first has been. None while it waits for records."""
+    blocked_ms: float
+    """How long the event loop was blocked last, for seconds at least; 0 if it never was."""
+    since_blocked_ms: float | None
+    """Since the end of that."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether there are no problems. A liveness probe may restart the process when this stays False."""
+        return not self.problems
+
+
+class Facts(NamedTuple):
+    """What is known, in seconds."""
+
+    unusable: str | None
+    """Why the consumer cannot be used at all."""
+    hungry: bool
+    """Someone waits for records of partitions that can be fetched."""
+    since_start_s: float
+    since_fetch_s: float | None
+    since_heartbeat_s: float | None
+    grouped: bool
+    """The group assigns the partitions."""
+    joined: bool
+    coordinator: int | None
+    handler_s: float | None
+    since_tick_s: float
+    """Since the event loop was last seen to run."""
+    blocked_s: float
+    since_blocked_s: float | None
+
+
+class Limits(NamedTuple):
+    """What is too long, in seconds."""
+
+    fetch_s: float
+    heartbeat_s: float
+    handler_s: float
+    tick_s: float
+
+
+def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
+    """The snapshot, with what is too long."""
+    problems: list[str] = []
+    if facts.unusable is not None:
+        problems.append(facts.unusable)
+    else:
+        fetch_s = facts.since_start_s if facts.since_fetch_s is None else facts.since_fetch_s
+        if facts.hungry and fetch_s > limits.fetch_s:
+            problems.append(f"no broker has answered a fetch for {fetch_s:.1f} s")
+        heartbeat_s = facts.since_start_s if facts.since_heartbeat_s is None else facts.since_heartbeat_s
+        if facts.grouped and heartbeat_s > limits.heartbeat_s:
+            who = "not found" if facts.coordinator is None else f"broker {facts.coordinator}"
+            problems.append(f"the group coordinator ({who}) has not acknowledged a heartbeat for {heartbeat_s:.1f} s")
+        if facts.handler_s is not None and facts.handler_s > limits.handler_s:
+            problems.append(f"the application has been at work on what it got for {facts.handler_s:.1f} s")
+        if facts.since_tick_s > limits.tick_s:
+            problems.append(f"the event loop has been blocked for {facts.since_tick_s:.1f} s")
+    return ConsumerHealth(
+        problems=tuple(problems),
+        since_fetch_ms=_ms(facts.since_fetch_s),
+        since_heartbeat_ms=_ms(facts.since_heartbeat_s),
+        joined=facts.joined if facts.grouped else None,
+        coordinator=facts.coordinator,
+        handler_ms=_ms(facts.handler_s),
+        blocked_ms=facts.blocked_s * 1000,
+        since_blocked_ms=_ms(facts.since_blocked_s),
+    )
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1000

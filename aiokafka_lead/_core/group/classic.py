@@ -1,0 +1,453 @@
+"""A member of a classic group (Java: ``AbstractCoordinator``, ``ConsumerCoordinator``).
+
+    phase     what it does                                         leaves it by
+    --------  ---------------------------------------------------  -----------------------------------------------
+    OUT       nothing                                              subscribe, join -> JOINING
+    JOINING   gives up what it must not keep, asks to join         answer -> SYNCING; again after errors that pass
+    SYNCING   the leader assigns; asks for its assignment          answer -> ADOPTING; errors -> JOINING
+    ADOPTING  gives up what was taken from it, takes what is new   done -> STABLE
+    STABLE    heartbeats                                           a reason to rebalance -> JOINING
+    LEAVING   gives up everything, tells the coordinator           done -> OUT, or JOINING if wanted meanwhile
+
+From each phase an error that is final leads to OUT. A generation that is over (KIP-429: the partitions may be others')
+leads to JOINING, and everything is lost. Whether partitions are kept while joining follows from the assignor of the
+generation that ends: those of a cooperative one are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from random import random
+from typing import Any
+
+from ..._wire import Request, Response
+from ..._wire.messages.heartbeat import HeartbeatRequest
+from ..._wire.messages.join_group import JoinGroupResponse
+from ..._wire.messages.sync_group import SyncGroupResponse
+from ...config import ConsumerConfig
+from ...errors import (
+    FencedInstanceIdError,
+    IllegalGenerationError,
+    InconsistentGroupProtocolError,
+    KafkaError,
+    MemberIdRequiredError,
+    RebalanceInProgressError,
+    RequestTimedOutError,
+    UnknownMemberIdError,
+    error_for_code,
+)
+from ...types import TopicPartition
+from ..backoff import Backoff
+from ..metadata.types import ClusterSnapshot
+from .assignors import NO_GENERATION, GroupAssignor, MemberSubscription, decode_assignment
+from .classic_requests import heartbeat_request, join_request, leave_request, rebalance_timeout_ms, sync_request
+from .leader import Leader
+from .member import Ask, Assign, Lose, Partitions, Revoke, Step, Wait, Wanted
+from .offsets import Membership
+
+__all__ = ["ClassicMember"]
+
+NOTHING: Partitions = frozenset()
+NOTHING_NAMED: frozenset[str] = frozenset()
+
+LEARN_WITHIN_S = 2.0
+"""How long a leader waits for metadata of a topic that it has not heard of, once."""
+
+ANSWER_BEYOND_S = 5.0
+"""How much longer than a rebalance may take its answers are waited for (as in Java)."""
+
+REVOKE_WITHIN = 0.8
+"""The part of the rebalance timeout that the work in hand may take: committing and joining need the rest."""
+
+
+class Phase(Enum):
+    """Where a member is; see the table above."""
+
+    OUT = "out"
+    JOINING = "joining"
+    SYNCING = "syncing"
+    ADOPTING = "adopting"
+    STABLE = "stable"
+    LEAVING = "leaving"
+
+
+class ClassicMember:
+    """A `GroupMember` by JoinGroup and SyncGroup.
+
+    Invariant: ``_asked`` is the one request that is out, and its answer is about the phase that the member is in.
+    """
+
+    def __init__(
+        self, config: ConsumerConfig, assignors: Sequence[GroupAssignor], rng: Callable[[], float] = random
+    ) -> None:
+        self._config = config
+        self._group_id = config.group_id or ""
+        self._assignors = {assignor.name: assignor for assignor in assignors}
+        """By preference."""
+        self._heartbeat_s = config.heartbeat_interval_ms / 1000
+        self._rebalance_s = rebalance_timeout_ms(config) / 1000
+        self._answer_s = max(config.request_timeout_ms / 1000, self._rebalance_s + ANSWER_BEYOND_S)
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._phase = Phase.OUT
+        self._wanted: Wanted | None = None
+        self._snapshot = ClusterSnapshot(0)
+        self._member_id = ""
+        self._generation = NO_GENERATION
+        self.owned = NOTHING
+        self.error: KafkaError | None = None
+        self._assigned: tuple[tuple[TopicPartition, ...], int] = ((), NO_GENERATION)
+        """The last assignment and its generation, kept when it is given up: assignors may build on it."""
+        self._assignor: GroupAssignor | None = None
+        """That of the last generation."""
+        self._leader: Leader | None = None
+        """Set while this member leads."""
+        self._to_sync: Mapping[str, Sequence[TopicPartition]] | None = None
+        """In SYNCING: what to tell the coordinator; None until the leader has decided."""
+        self._learn_by = 0.0
+        """Until when the leader waits for metadata."""
+        self._waited_for = NOTHING_NAMED
+        """Topics that the leader has waited for before."""
+        self._target = NOTHING
+        """In ADOPTING: what is to be owned."""
+        self._asked: Ask | None = None
+        self._rejoin: str | None = None
+        """Why the group has to rebalance once more, if it has."""
+        self._lost: str | None = None
+        """Why everything that is owned is lost, if it is."""
+        self._leaving = ""
+        self._orderly = True
+        """In LEAVING: why, and whether partitions are given up or lost."""
+        self._come_back = False
+        """In LEAVING: join again after that."""
+        self._failures = 0
+        self._retry_at = 0.0
+        self._heartbeat_due = 0.0
+        self._heartbeat_out = False
+
+    # --- what others see ---------------------------------------------------------------------------------------------
+
+    @property
+    def membership(self) -> Membership | None:
+        """The generation and this member's ids; None while it is none, or is being put out."""
+        if self._generation == NO_GENERATION or (self._phase is Phase.LEAVING and not self._orderly):
+            return None
+        return Membership(self._generation, self._member_id, self._config.group_instance_id)
+
+    @property
+    def stable(self) -> bool:
+        """A member with nothing to give up, to take over or to ask."""
+        return self._phase is Phase.STABLE and self._rejoin is None and self._lost is None
+
+    @property
+    def out(self) -> bool:
+        """No member, and with nothing to do about it."""
+        return self._phase is Phase.OUT and not self.owned
+
+    @property
+    def interest(self) -> frozenset[str]:
+        """The topics of the group that this member leads."""
+        return NOTHING_NAMED if self._leader is None else self._leader.topics
+
+    @property
+    def _cooperative(self) -> bool:
+        return self._assignor is not None and self._assignor.cooperative
+
+    # --- events ------------------------------------------------------------------------------------------------------
+
+    def subscribe(self, wanted: Wanted, now: float) -> None:
+        """Join with these topics; a member asks for a rebalance when they change."""
+        changed, self._wanted = wanted != self._wanted, wanted
+        if self._phase in (Phase.OUT, Phase.LEAVING):
+            self.join(now)
+        elif changed:
+            self._rejoin = "the subscription changed"
+
+    def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
+        """A leader asks for a rebalance when partitions were added."""
+        self._snapshot = snapshot
+        if self._leader is not None and self._phase in (Phase.ADOPTING, Phase.STABLE):
+            self._rejoin = self._rejoin or self._leader.outdated(snapshot)
+
+    def leave(self, reason: str, *, orderly: bool, now: float) -> None:
+        """Get out. Static members tell nobody: their place is kept until their session ends (KIP-345)."""
+        if self._phase is Phase.OUT:
+            return
+        self._phase = Phase.LEAVING
+        self._leaving, self._orderly, self._come_back = reason, orderly, False
+        self._asked = self._rejoin = None
+
+    def join(self, now: float) -> None:
+        """Get in again. A fenced member stays out: another one has its place."""
+        if isinstance(self.error, FencedInstanceIdError):
+            return
+        self.error = None
+        if self._phase is Phase.OUT and self._wanted is not None:
+            self._phase = Phase.JOINING
+            self._rejoin = None
+        elif self._phase is Phase.LEAVING:
+            self._come_back = True
+
+    def commit_refused(self, membership: Membership, error: KafkaError, now: float) -> None:
+        """A commit showed what a heartbeat would have."""
+        if membership == self.membership:
+            self._refused(error)
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def step(self, now: float) -> Step:
+        """See `GroupMember.step`."""
+        if self._lost is not None and self.owned:
+            return Lose(self.owned, self._lost)
+        self._lost = None
+        if self._asked is not None:
+            return self._asked
+        if self._phase is Phase.STABLE and self._rejoin is not None:
+            self._phase = Phase.JOINING
+        match self._phase:
+            case Phase.JOINING:
+                return self._step_joining(now)
+            case Phase.SYNCING:
+                return self._step_syncing(now)
+            case Phase.ADOPTING:
+                return self._step_adopting()
+            case Phase.LEAVING:
+                return self._step_leaving(now)
+        return Wait(None)
+
+    def _step_joining(self, now: float) -> Step:
+        assert self._wanted is not None  # or it would be OUT
+        topics = self._wanted.topics
+        kept = frozenset(tp for tp in self.owned if tp.topic in topics) if self._cooperative else NOTHING
+        if kept != self.owned:
+            return self._revoke(self.owned - kept)
+        if now < self._retry_at:
+            return Wait(self._retry_at)
+        config = self._config
+        member = MemberSubscription(
+            self._member_id,
+            tuple(sorted(topics)),
+            tuple(sorted(self.owned)),
+            self._assigned[1] if self.owned else NO_GENERATION,
+            config.group_instance_id,
+            rack=config.client_rack,
+        )
+        reason = self._rejoin or "the consumer joins"
+        request = join_request(config, member, tuple(self._assignors.values()), self._assigned, reason)
+        self._rejoin = None
+        self._asked = Ask(request, self._answer_s)
+        return self._asked
+
+    def _step_syncing(self, now: float) -> Step:
+        membership, assignor = self.membership, self._assignor
+        assert membership is not None  # as the answer to JoinGroup said, and so with what follows
+        assert assignor is not None
+        if self._to_sync is None:
+            assert self._leader is not None
+            lacking = self._leader.lacks(self._snapshot) - self._waited_for
+            if lacking and now < self._learn_by:
+                return Wait(self._learn_by)
+            self._waited_for |= lacking
+            try:
+                self._to_sync = self._leader.assign(assignor, self._snapshot)
+            except KafkaError as error:
+                self._fail(error)
+                return self.step(now)
+        self._asked = Ask(sync_request(self._group_id, membership, assignor.name, self._to_sync), self._answer_s)
+        return self._asked
+
+    def _step_adopting(self) -> Step:
+        taken = self.owned - self._target
+        if taken:
+            return self._revoke(taken)
+        return Assign(self._target, self._target - self.owned)
+
+    def _step_leaving(self, now: float) -> Step:
+        if self._orderly and self.owned:
+            return self._revoke(self.owned)
+        if self._member_id and self._config.group_instance_id is None:
+            request = leave_request(self._group_id, self._member_id, self._leaving)
+            self._asked = Ask(request, self._config.request_timeout_ms / 1000, held=False)
+            return self._asked
+        self._left()
+        return self.step(now)
+
+    def _revoke(self, partitions: Partitions) -> Revoke:
+        return Revoke(partitions, self._rebalance_s * REVOKE_WITHIN)
+
+    def done(self, step: Revoke | Lose | Assign, now: float) -> None:
+        """See `GroupMember.done`."""
+        if isinstance(step, Assign):
+            self.owned = step.partitions
+            self._assigned = (tuple(sorted(self.owned)), self._generation)
+            if self._phase is Phase.ADOPTING:
+                self._phase = Phase.STABLE
+            return
+        self.owned -= step.partitions
+        if isinstance(step, Revoke) and self._phase is Phase.ADOPTING:
+            # Only now others may have them (KIP-429).
+            self._rejoin = "partitions were given up"
+
+    # --- answers -----------------------------------------------------------------------------------------------------
+
+    def answered(self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float) -> None:
+        """See `GroupMember.answered`. The answer to a request that is not waited for any more means nothing."""
+        if self._asked is None or self._asked.request is not request:
+            return
+        self._asked = None
+        if self._phase is Phase.LEAVING:
+            self._left()
+        elif isinstance(response, JoinGroupResponse):
+            error = _error_of(response, "join")
+            if isinstance(error, MemberIdRequiredError):
+                self._member_id = response.member_id  # KIP-394: the same again, with this id
+            elif error is not None:
+                self._ask_failed(error, now)
+            else:
+                self._joined(response, now)
+        elif isinstance(response, SyncGroupResponse):
+            error = _error_of(response, "synchronise with")
+            if error is not None:
+                self._ask_failed(error, now)
+            else:
+                self._synced(response)
+        elif error is not None:
+            self._ask_failed(error, now)
+
+    def _joined(self, response: JoinGroupResponse, now: float) -> None:
+        assignor = self._assignors.get(response.protocol_name or "")
+        if assignor is None:
+            self._fail(InconsistentGroupProtocolError(f"the group uses the assignor {response.protocol_name!r}"))
+            return
+        self._assignor = assignor
+        self._member_id = response.member_id
+        self._generation = response.generation_id
+        self._heartbeat_due = now + self._heartbeat_s
+        self._phase = Phase.SYNCING
+        self._leader = None
+        self._to_sync = {}
+        if response.leader == response.member_id:
+            self._leader = Leader(response.members)
+            if response.skip_assignment:
+                self._leader.keep(self._snapshot)
+            else:
+                self._to_sync = None
+                self._learn_by = now + LEARN_WITHIN_S
+
+    def _synced(self, response: SyncGroupResponse) -> None:
+        assert self._wanted is not None
+        try:
+            assigned = decode_assignment(response.assignment)
+        except KafkaError as error:
+            self._fail(error)
+            return
+        self._failures = 0
+        # What is not wanted any more is not taken: the rebalance that was asked for then gives it to others.
+        self._target = frozenset(tp for tp in assigned if tp.topic in self._wanted.topics)
+        self._phase = Phase.ADOPTING
+
+    def _ask_failed(self, error: KafkaError, now: float) -> None:
+        """A request to join or to synchronise was refused, or got lost."""
+        joining = self._phase is Phase.JOINING
+        if self._refused(error):
+            # Another rebalance has begun before this one was over: that is no failure, and no reason to wait.
+            if joining or not isinstance(error, RebalanceInProgressError):
+                self._back_off(now)
+        elif error.retriable:
+            self._phase = Phase.JOINING
+            self._back_off(now)
+        else:
+            self._fail(error)
+
+    def _refused(self, error: KafkaError) -> bool:
+        """Whether the error is about this membership, and dealt with."""
+        match error:
+            case FencedInstanceIdError():
+                self._fail(error)
+            case _ if self._asked is not None:
+                pass  # the answer tells what is true, and this may be about what was before
+            case RebalanceInProgressError() if self._phase is Phase.SYNCING:
+                self._phase = Phase.JOINING
+            case RebalanceInProgressError():
+                self._rejoin = self._rejoin or "the group rebalances"
+            case UnknownMemberIdError():
+                self._member_id = ""
+                self._lose(f"the coordinator does not know this member any more: {error.message}")
+            case IllegalGenerationError():
+                # The id stays valid (KAFKA-13419); without it the group would wait for this member's session to end.
+                self._lose(f"the generation is over: {error.message}")
+            case _:
+                return False
+        return True
+
+    def _lose(self, reason: str) -> None:
+        self._generation = NO_GENERATION
+        self._leader = None
+        self._lost = reason
+        if self._phase is not Phase.LEAVING:
+            self._phase = Phase.JOINING
+
+    def _left(self) -> None:
+        self._member_id = ""
+        self._lose(self._leaving)
+        self._phase = Phase.JOINING if self._come_back else Phase.OUT
+
+    def _fail(self, error: KafkaError) -> None:
+        self.error = error
+        self._asked = None
+        self._member_id = ""
+        self._lose(error.message)
+        self._phase = Phase.OUT
+
+    def _back_off(self, now: float) -> None:
+        self._failures += 1
+        self._retry_at = now + self._backoff.delay_s(self._failures)
+
+    # --- heartbeats --------------------------------------------------------------------------------------------------
+
+    def heartbeat_at(self) -> float | None:
+        """They go on while the member waits to join, to notice a coordinator that is gone."""
+        return None if self.membership is None or self._heartbeat_out else self._heartbeat_due
+
+    def heartbeat_timeout_s(self) -> float:
+        """After the session timeout the answer would change nothing."""
+        return min(self._config.session_timeout_ms, self._config.request_timeout_ms) / 1000
+
+    def heartbeat(self, now: float) -> Request[Any] | None:
+        """See `GroupMember.heartbeat`."""
+        membership = self.membership
+        if membership is None:
+            return None
+        self._heartbeat_out = True
+        self._heartbeat_due = now + self._heartbeat_s
+        return heartbeat_request(self._group_id, membership)
+
+    def heartbeat_answered(
+        self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float
+    ) -> None:
+        """See `GroupMember.heartbeat_answered`; what is about an earlier generation means nothing."""
+        self._heartbeat_out = False
+        if response is not None:
+            error = _error_of(response, "stay in")
+        membership = self.membership
+        if error is None or membership is None or not isinstance(request, HeartbeatRequest):
+            return
+        if (request.generation_id, request.member_id) != membership[:2]:
+            return
+        if self._refused(error):
+            return
+        if not error.retriable:
+            self._fail(error)
+            return
+        self._heartbeat_due = min(self._heartbeat_due, now + self._backoff.delay_s(1))
+        if self._asked is not None and isinstance(error, RequestTimedOutError):
+            # The coordinator is silent, so that the answer will not come either.
+            self._asked = None
+            self._ask_failed(error, now)
+
+
+def _error_of(response: Any, what: str) -> KafkaError | None:
+    if not response.error_code:
+        return None
+    kind = error_for_code(response.error_code)
+    return kind(f"could not {what} the group: {kind.__doc__}")

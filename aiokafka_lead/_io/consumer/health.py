@@ -1,0 +1,113 @@
+"""Gathers what a consumer's health and lag are judged by. Asks nobody, and costs little."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from ..._core.consumer.health import ConsumerHealth, ConsumerLag, Facts, Limits, judge
+from ..._core.consumer.partition_state import PartitionState
+from ...errors import KafkaError
+from ...types import TopicPartition
+from .loop_watch import TICK_S, LoopWatch
+
+if TYPE_CHECKING:
+    from .engine import ConsumerEngine
+
+__all__ = ["HealthWatch"]
+
+WARN_AT_MOST_AFTER_S = 3.0
+"""A blocked event loop is worth a warning after this, or after the heartbeat interval if that is less."""
+
+
+class HealthWatch:
+    """Of one consumer."""
+
+    def __init__(self, engine: ConsumerEngine[Any, Any]) -> None:
+        self._engine = engine
+        config = engine.config
+        self._started_at: float | None = None
+        self._limits = Limits(
+            fetch_s=(config.request_timeout_ms + config.fetch_max_wait_ms) / 1000,
+            heartbeat_s=config.session_timeout_ms / 1000,
+            handler_s=config.max_poll_interval_ms / 1000,
+            tick_s=TICK_S + WARN_AT_MOST_AFTER_S,
+        )
+        self._loop = LoopWatch(min(WARN_AT_MOST_AFTER_S, config.heartbeat_interval_ms / 1000), self._starved)
+
+    def start(self) -> None:
+        """The consumer runs."""
+        self._started_at = time.monotonic()
+        self._engine.client.spawn(self._loop.run, name="kafka loop watch")
+
+    def health(self) -> ConsumerHealth:
+        """How things are now."""
+        engine, loop, now = self._engine, self._loop, time.monotonic()
+        group = engine.group
+        grouped = group is not None and group.wanted
+        return judge(
+            Facts(
+                unusable=self._unusable(),
+                hungry=engine.reader.waiting and any(not state.paused for state in list(engine.positions)),
+                since_start_s=0.0 if self._started_at is None else now - self._started_at,
+                since_fetch_s=_since(engine.counters.answered_at, now),
+                since_heartbeat_s=None if group is None else _since(group.last_heartbeat_at, now),
+                grouped=grouped,
+                joined=group is not None and group.joined,
+                coordinator=None if group is None else group.coordinator,
+                handler_s=self._handler_s(now),
+                since_tick_s=now - loop.ticked_at if self._started_at is not None else 0.0,
+                blocked_s=loop.blocked_s,
+                since_blocked_s=_since(loop.blocked_until, now),
+            ),
+            self._limits,
+        )
+
+    def lag(self) -> ConsumerLag:
+        """How far behind the assigned partitions are."""
+        engine = self._engine
+        done: dict[TopicPartition, int] = {}
+        if engine.runner is not None:
+            done = {state.tp: position.offset for state, position in engine.runner.done()}
+        partitions = {state.tp: self._lag(state, done.get(state.tp)) for state in engine.positions}
+        known = [lag for lag in partitions.values() if lag is not None]
+        return ConsumerLag(partitions, sum(known) if len(known) == len(partitions) else None)
+
+    def _lag(self, state: PartitionState, done: int | None) -> int | None:
+        end = self._engine.end_of(state)
+        if done is None:
+            position = state.position
+            done = None if position is None else position.offset
+        return None if done is None or end is None else max(0, end - done)
+
+    def _unusable(self) -> str | None:
+        engine = self._engine
+        if self._started_at is None:
+            return "the consumer has not been started"
+        if not engine.started:
+            return "the consumer has been stopped"
+        error: KafkaError | None = engine.client.fatal
+        return None if error is None else f"the consumer has failed: {error}"
+
+    def _handler_s(self, now: float) -> float | None:
+        engine = self._engine
+        if engine.group is None and engine.runner is None:
+            engine.progress.look(engine.prefetch.records_taken, now)
+        expires_at = engine.progress.expires_at()
+        return None if expires_at is None else now - (expires_at - engine.progress.interval_s)
+
+    def _starved(self, now: float) -> str:
+        engine = self._engine
+        group, answered_at = engine.group, engine.counters.answered_at
+        what = [] if answered_at is None else [f"no fetch was answered for {now - answered_at:.1f} s"]
+        if group is not None and group.joined and group.last_heartbeat_at is not None:
+            late_s = now - group.last_heartbeat_at
+            what.append(
+                f"no heartbeat was acknowledged for {late_s:.1f} s of the session's "
+                f"{engine.config.session_timeout_ms / 1000:g} s"
+            )
+        return " and ".join(what) or "nothing was fetched"
+
+
+def _since(at: float | None, now: float) -> float | None:
+    return None if at is None else now - at

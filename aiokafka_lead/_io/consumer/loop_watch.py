@@ -1,0 +1,49 @@
+"""Notices when something blocks the event loop, so that heartbeats and fetches cannot be sent."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+import anyio
+
+__all__ = ["LoopWatch"]
+
+log = logging.getLogger("aiokafka_lead.consumer")
+
+TICK_S = 1.0
+"""How often the watch looks at the clock."""
+
+
+class LoopWatch:
+    """A task that sleeps for a second at a time: when it wakes late, the event loop did not run.
+
+    ``starved`` says what else could not be done for so long.
+    """
+
+    def __init__(self, warn_after_s: float, starved: Callable[[float], str]) -> None:
+        self.warn_after_s = warn_after_s
+        self._starved = starved
+        self.ticked_at = time.monotonic()
+        """When the event loop last was seen to run."""
+        self.blocked_s = 0.0
+        """How long it was blocked last."""
+        self.blocked_until: float | None = None
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        self.ticked_at = time.monotonic()
+        while True:
+            await anyio.sleep(TICK_S)
+            now = time.monotonic()
+            late_s = now - self.ticked_at - TICK_S
+            self.ticked_at = now
+            if late_s >= self.warn_after_s:
+                self.blocked_s, self.blocked_until = late_s, now
+                log.warning(
+                    "the event loop was blocked for %.1f s; %s. Something ran for so long without awaiting anything: "
+                    "do that in a thread",
+                    late_s,
+                    self._starved(now),
+                )

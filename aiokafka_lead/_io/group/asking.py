@@ -1,0 +1,51 @@
+"""Asking a group's coordinator, and noticing when it is another broker by now."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ..._core.group.classic_requests import fitted
+from ..._core.group.offsets import COORDINATOR_MOVED
+from ..._wire import Request
+from ...errors import KafkaConnectionError, KafkaError, error_for_code
+from ..connection.connection import Lane
+from .coordinators import CoordinatorKind, Coordinators
+
+__all__ = ["GroupCoordinator"]
+
+
+class GroupCoordinator:
+    """One group's coordinator, whichever broker that is."""
+
+    def __init__(self, coordinators: Coordinators, group_id: str) -> None:
+        self._coordinators = coordinators
+        self._group_id = group_id
+
+    @property
+    def node_id(self) -> int | None:
+        """The broker, if it is known."""
+        return self._coordinators.known(CoordinatorKind.GROUP, self._group_id)
+
+    async def ask(
+        self, request: Request[Any], timeout_s: float, lane: Lane = Lane.COORDINATOR
+    ) -> tuple[Any, KafkaError | None]:
+        """The answer, or why there is none. The coordinator is looked up again after what shows that it has moved."""
+        deadline = time.monotonic() + timeout_s
+        node_id: int | None = None
+        error: KafkaError | None = None
+        response: Any = None
+        kind: type[KafkaError] | None = None
+        try:
+            connection = await self._coordinators.connection(CoordinatorKind.GROUP, self._group_id, deadline, lane)
+            node_id = connection.node_id
+            version = connection.versions.version_for(type(request))
+            left_ms = max(0.0, deadline - time.monotonic()) * 1000
+            response = await connection.request(fitted(request, version), timeout_ms=left_ms, version=version)
+            if response.error_code:
+                kind = error_for_code(response.error_code)
+        except KafkaError as failure:
+            error, kind = failure, type(failure)
+        if node_id is not None and kind is not None and issubclass(kind, (KafkaConnectionError, *COORDINATOR_MOVED)):
+            self._coordinators.forget(CoordinatorKind.GROUP, self._group_id, node_id)
+        return response, error

@@ -1,0 +1,158 @@
+"""How partitions come and go: in step with the work in hand, with commits, and with the application's listener."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Protocol
+
+import anyio
+
+from ..._core.consumer.in_hand import InHand
+from ..._core.consumer.positions import Positions
+from ..._core.consumer.prefetch import Prefetch
+from ..._core.group.member import Assign, Lose, Revoke
+from ...errors import RebalanceListenerError
+from ...types import TopicPartition
+from ..loop import Signal
+
+if TYPE_CHECKING:
+    from ..consumer.auto_commit import AutoCommit
+
+__all__ = ["Handover", "ParallelWork"]
+
+log = logging.getLogger("aiokafka_lead.consumer")
+
+Partitions = frozenset[TopicPartition]
+
+COMMIT_WITHIN_S = 5.0
+"""How long committing may hold up a rebalance."""
+
+
+class ParallelWork(Protocol):
+    """Handlers that work on records at the same time (`Consumer.run`)."""
+
+    async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
+        """Let go of these partitions: wait for their handlers until the deadline, and commit what is done."""
+
+
+class Handover:
+    """Carries out what the member decides about partitions, one step at a time.
+
+    A partition that is being given up hands out nothing more; it stays assigned until the listener knows, so that its
+    position can be asked for and committed. One that is taken over hands out nothing before the listener knows. All
+    other partitions go on meanwhile.
+    """
+
+    def __init__(
+        self,
+        positions: Positions,
+        prefetch: Prefetch,
+        in_hand: InHand,
+        auto_commit: AutoCommit | None,
+        parallel_work: Callable[[], ParallelWork | None],
+    ) -> None:
+        self._positions = positions
+        self._prefetch = prefetch
+        self._in_hand = in_hand
+        self._auto_commit = auto_commit
+        self._parallel_work = parallel_work
+        self.listener: object | None = None
+        """The application's, as given to `subscribe`."""
+        self.listen_within_s = 60.0
+        """How long each of its callbacks may take."""
+        self.hurry_until: float | None = None
+        """The consumer is being stopped: what is in hand is not waited for, and all else only until then."""
+        self.wake = Signal()
+        """Set when less is in hand, or the step may have changed."""
+        in_hand.on_release = self.wake.set
+
+    async def revoke(self, step: Revoke, still: Callable[[], bool]) -> bool:
+        """False if, while this waited, it came to something else to do: ``still`` tells."""
+        deadline = time.monotonic() + step.timeout_s
+        for tp in step.partitions:
+            state = self._positions.get(tp)
+            if state is not None:
+                self._prefetch.withhold(state)
+        work = self._parallel_work()
+        if work is not None:
+            await work.release(step.partitions, deadline if self.hurry_until is None else self.hurry_until)
+        elif self.hurry_until is None:
+            await self._wait_for_hands(step.partitions, deadline, still)
+        if not still():
+            return False
+        if self._auto_commit is not None and work is None:
+            await self._auto_commit.commit_last(self._left(COMMIT_WITHIN_S), step.partitions)
+        await self._tell(("on_partitions_revoked",), step.partitions)
+        self._drop(step.partitions)
+        return True
+
+    async def _wait_for_hands(self, partitions: Partitions, deadline: float, still: Callable[[], bool]) -> None:
+        while self._in_hand.holds(partitions) and still() and self.hurry_until is None:
+            if not await self.wake.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
+                log.warning(
+                    "the rebalance goes on without the records in hand of %s: the application took too long "
+                    "(rebalance_timeout_ms); they come again elsewhere",
+                    ", ".join(map(str, sorted(partitions))),
+                )
+                return
+
+    async def commit_done(self) -> None:
+        """Commit what the application is done with, if that is for this client to do."""
+        if self._auto_commit is not None and self._parallel_work() is None:
+            await self._auto_commit.commit_last(COMMIT_WITHIN_S)
+
+    async def lose(self, step: Lose) -> None:
+        """Forget partitions that may be others' already."""
+        log.warning("lost %s: %s", ", ".join(map(str, sorted(step.partitions))), step.reason)
+        self._drop(step.partitions)
+        work = self._parallel_work()
+        if work is not None:
+            await work.release(step.partitions, time.monotonic())
+        # As in Java, who does not know of losses hears of a revocation.
+        await self._tell(("on_partitions_lost", "on_partitions_revoked"), step.partitions)
+
+    async def assign(self, step: Assign) -> None:
+        """Begin to read partitions; those that stay are not touched."""
+        self._in_hand.forget(step.added)
+        added, removed = self._positions.assign(sorted(step.partitions))
+        for state in removed:
+            self._prefetch.drop(state)
+        if self.listener is not None:
+            for state in added:
+                self._prefetch.withhold(state)
+            await self._tell(("on_partitions_assigned",), step.added)
+            for state in added:
+                self._prefetch.release(state)
+
+    def _drop(self, partitions: Partitions) -> None:
+        self._in_hand.forget(partitions)
+        for state in self._positions.assign(self._positions.assigned - partitions)[1]:
+            self._prefetch.drop(state)
+
+    def _left(self, within_s: float) -> float:
+        if self.hurry_until is None:
+            return within_s
+        return max(0.0, min(within_s, self.hurry_until - time.monotonic()))
+
+    async def _tell(self, names: tuple[str, ...], partitions: Partitions) -> None:
+        callback = next((found for name in names if (found := getattr(self.listener, name, None)) is not None), None)
+        if callback is None:
+            return
+        within_s = self._left(self.listen_within_s)
+        try:
+            with anyio.fail_after(within_s):
+                result = callback(partitions)
+                if inspect.isawaitable(result):
+                    await result
+        except TimeoutError as cause:
+            self._failed(f"{names[0]} of the listener did not end within {within_s:g} s", cause)
+        except Exception as cause:
+            self._failed(f"{names[0]} of the listener has failed: {cause!r}", cause)
+
+    def _failed(self, text: str, cause: Exception) -> None:
+        error = RebalanceListenerError(text)
+        error.__cause__ = cause
+        self._prefetch.report("listener", error)

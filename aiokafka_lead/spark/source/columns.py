@@ -8,11 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...consumer import RecordBatch
+from ...types import TimestampType, TopicPartition
 
 __all__ = ["ArrowColumns", "Piece"]
 
 Piece = tuple[RecordBatch[bytes | None, bytes | None], int]
 """A batch, and how many of its records belong to the range, from the first on."""
+
+Kind = tuple[TopicPartition, TimestampType]
+"""What is the same for all records of a batch."""
 
 MAX_BYTES = 32 * 1024 * 1024
 """An Arrow batch is closed when it has become as large: the JVM holds it as a whole, and offsets have 32 bits."""
@@ -31,44 +35,43 @@ class ArrowColumns:
 
     def batches(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         """All records, in order, in as few batches as `MAX_BYTES` allows."""
-        held: list[list[pa.Array]] = []
+        runs: list[tuple[Kind, list[pa.RecordBatch]]] = []
         size = 0
         for batch, count in pieces:
-            arrays = self._arrays(batch, count)
-            held.append(arrays)
-            size += sum(array.nbytes for array in arrays)
+            arrow = batch.to_arrow()
+            size += arrow.get_total_buffer_size()
+            kind = (batch.topic_partition, batch.timestamp_type)
+            if not runs or runs[-1][0] != kind:
+                runs.append((kind, []))
+            runs[-1][1].append(arrow if count == len(batch) else arrow.slice(0, count))
             if size > MAX_BYTES:
-                yield self._joined(held)
-                held, size = [], 0
-        if held:
-            yield self._joined(held)
+                yield self._joined(runs)
+                runs, size = [], 0
+        if runs:
+            yield self._joined(runs)
 
-    def _joined(self, held: list[list[pa.Array]]) -> pa.RecordBatch:
-        columns = held[0] if len(held) == 1 else [pa.concat_arrays(parts) for parts in zip(*held, strict=True)]
+    def _joined(self, runs: list[tuple[Kind, list[pa.RecordBatch]]]) -> pa.RecordBatch:
+        """Batches of one kind are joined before they get the columns that are the same in all their rows."""
+        parts = [[_column(field, kind, pa.concat_batches(arrows)) for field in self._schema] for kind, arrows in runs]
+        columns = parts[0] if len(parts) == 1 else [pa.concat_arrays(same) for same in zip(*parts, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _arrays(self, batch: RecordBatch[bytes | None, bytes | None], count: int) -> list[pa.Array]:
-        arrow = batch.to_arrow()
-        if count < len(batch):
-            arrow = arrow.slice(0, count)
-        return [self._column(field, batch, arrow, count) for field in self._schema]
 
-    def _column(
-        self, field: pa.Field, batch: RecordBatch[bytes | None, bytes | None], arrow: pa.RecordBatch, count: int
-    ) -> pa.Array:
-        match field.name:
-            case "topic":
-                return pa.repeat(pa.scalar(batch.topic, field.type), count)
-            case "partition":
-                return pa.repeat(pa.scalar(batch.partition, field.type), count)
-            case "timestampType":
-                return pa.repeat(pa.scalar(int(batch.timestamp_type), field.type), count)
-            case "timestamp":
-                return _microseconds(arrow.column("timestamp"), field.type)
-            case "headers":
-                return _headers(arrow.column("headers"), field.type)
-            case name:
-                return arrow.column(name)
+def _column(field: pa.Field, kind: Kind, arrow: pa.RecordBatch) -> pa.Array:
+    (topic, partition), timestamp_type = kind
+    match field.name:
+        case "topic":
+            return pa.repeat(pa.scalar(topic, field.type), len(arrow))
+        case "partition":
+            return pa.repeat(pa.scalar(partition, field.type), len(arrow))
+        case "timestampType":
+            return pa.repeat(pa.scalar(int(timestamp_type), field.type), len(arrow))
+        case "timestamp":
+            return _microseconds(arrow.column("timestamp"), field.type)
+        case "headers":
+            return _headers(arrow.column("headers"), field.type)
+        case name:
+            return arrow.column(name)
 
 
 _NO_TIME = pa.scalar(-1, pa.timestamp("ms", tz="UTC"))

@@ -1,0 +1,105 @@
+"""The examples run as their first lines say: as programs of their own, talked to over HTTP, pipes and signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import anyio
+import httpx
+import pytest
+
+from aiokafka_lead import Producer
+from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
+
+SERVER = ("-m", "uvicorn", "examples.fastapi_orders:app", "--port", "0")
+
+
+@pytest.fixture
+def cluster() -> Iterator[ClusterThread]:
+    with ClusterThread(EmbeddedCluster(3)) as running:
+        running.create_topic("orders", 3)
+        yield running
+
+
+@contextmanager
+def program(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """A Python program, killed if it has not ended by itself; its output and its errors in one pipe."""
+    process = subprocess.Popen(
+        [sys.executable, "-u", *arguments],
+        env={**os.environ, **environment},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def read_until(process: subprocess.Popen[str], pattern: str) -> re.Match[str]:
+    """Read lines until one has what is looked for."""
+    assert process.stdout is not None
+    seen = []
+    for line in process.stdout:
+        seen.append(line)
+        if match := re.search(pattern, line):
+            return match
+    raise AssertionError(f"no {pattern!r} in:\n{''.join(seen)}")
+
+
+def test_the_fastapi_app_publishes_what_it_accepts_and_says_when_it_cannot(cluster: ClusterThread) -> None:
+    with (
+        program(*SERVER, BOOTSTRAP_SERVERS=cluster.bootstrap_servers) as server,
+        httpx.Client(base_url=read_until(server, r"running on (http://\S+)")[1], timeout=30) as http,
+    ):
+        answers = [http.post("/orders", json={"customer": f"c{n % 4}", "cents": n + 1}) for n in range(12)]
+        assert [answer.status_code for answer in answers] == [202] * 12
+        assert http.post("/orders", json={"customer": "", "cents": 1}).status_code == 422
+        stored = {}
+        for partition in range(3):
+            for record in cluster.records("orders", partition):
+                order_id = (dict(record.headers)["order-id"] or b"").decode()
+                stored[order_id] = (record.partition, record.offset, json.loads(record.value or b""))
+        assert stored == {
+            body["order_id"]: (body["partition"], body["offset"], {"customer": f"c{n % 4}", "cents": n + 1})
+            for n, body in enumerate(answer.json() for answer in answers)
+        }
+        for broker in range(1, 4):
+            cluster.kill_broker(broker)
+        refused = http.post("/orders", json={"customer": "ann", "cents": 1})
+        assert refused.status_code == 503
+        assert "the order was not stored" in refused.json()["detail"]
+        server.send_signal(signal.SIGTERM)
+        read_until(server, "Finished server process")
+
+
+def test_the_consumer_service_totals_orders_until_it_is_told_to_stop(cluster: ClusterThread) -> None:
+    async def order(*amounts: int) -> None:
+        async with Producer(cluster.bootstrap_servers) as producer:
+            for cents in amounts:
+                await producer.send_and_wait(
+                    "orders", json.dumps({"customer": "ann", "cents": cents}).encode(), partition=1
+                )
+
+    anyio.run(order, 100, 250)
+    with program("examples/consumer_service.py", cluster.bootstrap_servers) as service:
+        read_until(service, r"\{'ann': 350\}")
+        service.send_signal(signal.SIGTERM)
+        read_until(service, "stopped")
+        assert service.wait(10) == 0
+
+
+@pytest.mark.parametrize("arguments", [["-m", "examples.trio_program"], ["-m", "examples.demo", "--seconds", "3"]])
+def test_programs_with_a_cluster_of_their_own_end_well(arguments: list[str]) -> None:
+    with program(*arguments) as process:
+        output, _ = process.communicate(timeout=50)
+        assert process.returncode == 0, output

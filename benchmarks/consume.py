@@ -1,0 +1,52 @@
+"""What consuming costs: client CPU a record, and records a second, of this client and others.
+
+``python -m benchmarks consume``: record objects one by one and many at a time, batches' values, Apache Arrow. On a sink
+broker, which serves from memory, and on Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from .suite.brokers import Brokers
+from .suite.report import bars, cost_table
+from .suite.rounds import OURS, PEERS, Case, Contender, parser, places, play, save, spreads
+from .suite.sink import SinkTopic
+from .suite.workload import Workload
+
+ASYNC = [*OURS, *PEERS[:2]]
+SPEEDS = {"lead": 1.0, "aiokafka": 0.3, "confluent": 0.5, "confluent_aio": 0.3, "kafka_python": 0.1}
+
+
+def case(name: str, contenders: list[Contender], records: int, method: str, compression: str = "none") -> Case:
+    """A case of records of six partitions."""
+    topic = SinkTopic(6, -(-records // 3), 100, compression)  # twice as many as are read: no end in sight
+
+    def workload(contender: Contender, place: Brokers) -> Workload:
+        count = int(records * SPEEDS[contender.client] * (0.2 if contender.pure else 1.0))
+        return Workload(
+            "consume", contender.client, place.bootstrap, place.topic(topic), method, loop=contender.loop,
+            pure=contender.pure, records=count,
+        )  # fmt: skip
+
+    return Case(name, contenders, workload)
+
+
+def main(arguments: list[str]) -> None:
+    made = parser("consume", __doc__)
+    made.set_defaults(records=1_500_000)
+    options = made.parse_args(arguments)
+    cases = [
+        case("objects, async for", ASYNC, options.records, "async_for"),
+        case("objects, getmany", [*ASYNC, *PEERS[2:]], options.records, "getmany"),
+        case("objects, getmany, lz4", [OURS[0], *PEERS[::2]], options.records // 2, "getmany", "lz4"),
+        case("values of batches", OURS, options.records * 2, "values"),
+        case("Arrow", OURS, options.records * 2, "arrow"),
+    ]
+    for place in places(options):
+        with place as brokers:
+            samples = play(cases, brokers, options)
+            print(f"\nConsuming on {brokers.name}\n\n{cost_table(samples)}\n")
+            pictures = {
+                "cpu": bars(f"Consuming on {brokers.name}: client CPU a record", "us", spreads(samples, "cpu_us")),
+                "wall": bars(f"Consuming on {brokers.name}", "records/s", spreads(samples, "per_second", max)),
+            }
+            save(options, f"consume-{brokers.name}", samples, pictures)

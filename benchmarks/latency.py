@@ -1,0 +1,45 @@
+"""One record at a time, awaited, with linger 0: ``python -m benchmarks latency``.
+
+Milliseconds from the call to the acknowledgement, beside the bare round trip: the same request, ready made, over a
+blocking socket.
+"""
+
+from __future__ import annotations
+
+from .stats import percentile, table
+from .suite.brokers import Brokers
+from .suite.report import bars
+from .suite.rounds import OURS, PEERS, Case, Contender, Sample, parser, places, play, save, spreads
+from .suite.sink import SinkTopic
+from .suite.workload import Workload
+
+
+def main(arguments: list[str]) -> None:
+    made = parser("latency", __doc__)
+    made.set_defaults(records=2000)
+    options = made.parse_args(arguments)
+
+    def workload(contender: Contender, place: Brokers) -> Workload:
+        return Workload(
+            "latency", contender.client, place.bootstrap, place.topic(SinkTopic(1)), loop=contender.loop,
+            pure=contender.pure, records=options.records, partitions=1,
+        )  # fmt: skip
+
+    case = Case("acks all", [Contender("bare"), *OURS, *PEERS], workload)
+    for place in places(options):
+        with place as brokers:
+            samples = [
+                Sample(name, contender, {"p50": percentile(sorted(ms), 0.5), "p99": percentile(sorted(ms), 0.99)})
+                for name, contender, ms in play([case], brokers, options)
+            ]
+            p50, p99 = spreads(samples, "p50"), spreads(samples, "p99")
+            bare = p50.get(("acks all", "bare"))
+            rows = [
+                [who, f"{mid.middle:.3f}", f"{mid.best:.3f}-{mid.worst:.3f}", f"{p99[key, who].middle:.3f}",
+                 "-" if bare is None else f"{mid.middle - bare.middle:+.3f}"]
+                for (key, who), mid in p50.items()
+            ]  # fmt: skip
+            print(f"\nOne awaited record on {brokers.name}, ms\n")
+            print(table(["client", "p50", "spread", "p99", "p50 above bare"], rows))
+            title = f"One awaited record on {brokers.name}, linger 0"
+            save(options, f"latency-{brokers.name}", samples, {"p50": bars(title, "ms", p50)})

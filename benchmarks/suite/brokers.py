@@ -1,0 +1,79 @@
+"""The brokers that clients are measured against."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import anyio
+
+from .sink import SinkTopic
+
+
+@dataclass(frozen=True)
+class Brokers:
+    """Where to connect to, and how to come by a topic."""
+
+    name: str
+    bootstrap: str
+    topic: Callable[[SinkTopic], str]
+    """Makes a topic of that kind, filled where it has records; returns its name."""
+
+
+@contextmanager
+def sink() -> Iterator[Brokers]:
+    """The broker that is never the limit, in a process of its own."""
+    process = subprocess.Popen([sys.executable, "-m", "benchmarks.suite.sink"], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield Brokers("sink", process.stdout.readline().strip(), lambda topic: topic.name)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def kafka(bootstrap: str | None) -> Iterator[Brokers]:
+    """The Apache Kafka cluster at an address, or one of three brokers that lives as long as this does."""
+    if bootstrap is not None:
+        yield Brokers("kafka", bootstrap, _maker(bootstrap))
+        return
+    from tests.kafka.harness import KafkaCluster, newest_release
+
+    cluster = KafkaCluster(newest_release(), heap_mib=1024, optimise=True)
+    try:
+        cluster.start()
+        yield Brokers("kafka", cluster.bootstrap(), _maker(cluster.bootstrap()))
+    finally:
+        cluster.stop()
+
+
+def _maker(bootstrap: str) -> Callable[[SinkTopic], str]:
+    made: dict[SinkTopic, str] = {}
+
+    def topic(kind: SinkTopic) -> str:
+        if kind not in made:
+            made[kind] = f"{kind.name}.{uuid.uuid4().hex[:8]}"
+            anyio.run(_make, bootstrap, made[kind], kind)
+        return made[kind]
+
+    return topic
+
+
+async def _make(bootstrap: str, name: str, kind: SinkTopic) -> None:
+    from aiokafka_lead import AdminClient, Producer
+    from aiokafka_lead.admin import NewTopic
+
+    from .payload import values
+
+    async with AdminClient(bootstrap) as admin:
+        await admin.create_topics([NewTopic(name, kind.partitions, 1)])
+    content = values(kind.size, 1000)
+    async with Producer(bootstrap, compression_type=kind.compression) as producer:  # type: ignore[arg-type]
+        for partition in range(kind.partitions if kind.records else 0):
+            for _ in range(-(-kind.records // 1000)):
+                await producer.send_many(name, content, partition=partition)

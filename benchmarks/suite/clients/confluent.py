@@ -1,0 +1,103 @@
+"""confluent-kafka's plain Producer with a callback for each record (``send``), and its Consumer's ``consume``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from ..payload import values
+from ..usage import Meter
+from ..workload import LINGER_MS, Workload
+from .lead import CHUNK, _key, partitions
+
+
+def producer_options(work: Workload, linger_ms: int = LINGER_MS) -> dict[str, Any]:
+    """The workload's options in librdkafka's words."""
+    return {
+        "bootstrap.servers": work.bootstrap,
+        "acks": work.acks,
+        "enable.idempotence": work.acks == "all",
+        "linger.ms": linger_ms,
+        "compression.type": work.compression,
+    }
+
+
+async def produce(work: Workload) -> dict[str, Any]:
+    """Send, and wait until all is acknowledged."""
+    content = values(work.size, CHUNK)
+    each = work.records // work.clients
+    producers = [Producer(producer_options(work)) for _ in range(work.clients)]
+    for one in producers:
+        _send([one], work, content, max(each // 20, 1))
+    with Meter(each * work.clients) as meter:
+        _send(producers, work, content, each)
+    return meter.figures()
+
+
+def _send(producers: list[Any], work: Workload, content: list[bytes], count: int) -> None:
+    topic, key = work.topic, _key(work)
+    failed = 0
+
+    def done(error: object, message: object) -> None:
+        nonlocal failed
+        failed += error is not None
+
+    for number, partition in zip(range(count), partitions(work)):
+        for producer in producers:
+            where = {} if partition is None else {"partition": partition}
+            while True:
+                try:
+                    producer.produce(topic, content[number % CHUNK], key(number), on_delivery=done, **where)
+                    break
+                except BufferError:
+                    producer.poll(0.01)
+        if not number % 100:
+            for producer in producers:
+                producer.poll(0)
+    for producer in producers:
+        producer.flush()
+    assert not failed
+
+
+async def latency(work: Workload) -> list[float]:
+    """Milliseconds of each of so many records, awaited one after the other."""
+    from ..latency import timed
+
+    one = Producer(producer_options(work, linger_ms=0))
+    value = b"x" * work.size
+
+    async def send() -> None:
+        one.produce(work.topic, value)
+        one.flush()
+
+    return await timed(send, work.records)
+
+
+def consumer_options(work: Workload) -> dict[str, Any]:
+    """The workload's options in librdkafka's words."""
+    return {
+        "bootstrap.servers": work.bootstrap,
+        "group.id": "benchmark",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+    }
+
+
+async def consume(work: Workload) -> dict[str, Any]:
+    """Read the topic's records."""
+    consumer = Consumer(consumer_options(work))
+    consumer.assign([TopicPartition(work.topic, partition, 0) for partition in range(work.partitions)])
+    _read(consumer, work.records // 20)
+    with Meter(work.records) as meter:
+        meter.records = _read(consumer, work.records)
+    consumer.close()
+    return meter.figures()
+
+
+def _read(consumer: Any, count: int) -> int:
+    seen = 0
+    while seen < count:
+        for record in consumer.consume(500, 1.0):
+            seen += record.value() is not None
+    return seen

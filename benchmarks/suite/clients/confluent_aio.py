@@ -1,0 +1,78 @@
+"""confluent-kafka's AIOProducer (``send``) and AIOConsumer (``consume``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.aio import AIOConsumer, AIOProducer
+
+from ..payload import values
+from ..usage import Meter
+from ..workload import WINDOW, Workload
+from .confluent import consumer_options, producer_options
+from .lead import CHUNK, _key, partitions
+
+
+async def produce(work: Workload) -> dict[str, Any]:
+    """Send, and wait until all is acknowledged."""
+    content = values(work.size, CHUNK)
+    producer = AIOProducer(producer_options(work))
+    try:
+        await _send(producer, work, content, max(work.records // 20, 1))
+        with Meter(work.records) as meter:
+            await _send(producer, work, content, work.records)
+    finally:
+        await producer.close()
+    return meter.figures()
+
+
+async def _send(producer: Any, work: Workload, content: list[bytes], count: int) -> None:
+    topic, waiting, key = work.topic, [], _key(work)
+    for number, partition in zip(range(count), partitions(work)):
+        where = {} if partition is None else {"partition": partition}
+        waiting.append(await producer.produce(topic, content[number % CHUNK], key(number), **where))
+        if len(waiting) >= WINDOW:
+            for future in waiting[: WINDOW // 2]:
+                await future
+            del waiting[: WINDOW // 2]
+    await producer.flush()
+    for future in waiting:
+        await future
+
+
+async def latency(work: Workload) -> list[float]:
+    """Milliseconds of each of so many records, awaited one after the other; it collects batches of its own."""
+    from ..latency import timed
+
+    producer = AIOProducer(producer_options(work, linger_ms=0), batch_size=1)
+    value = b"x" * work.size
+
+    async def send() -> None:
+        await (await producer.produce(work.topic, value))
+
+    try:
+        return await timed(send, work.records)
+    finally:
+        await producer.close()
+
+
+async def consume(work: Workload) -> dict[str, Any]:
+    """Read the topic's records."""
+    consumer = AIOConsumer(consumer_options(work))
+    await consumer.assign([TopicPartition(work.topic, partition, 0) for partition in range(work.partitions)])
+    try:
+        await _read(consumer, work.records // 20)
+        with Meter(work.records) as meter:
+            meter.records = await _read(consumer, work.records)
+    finally:
+        await consumer.close()
+    return meter.figures()
+
+
+async def _read(consumer: Any, count: int) -> int:
+    seen = 0
+    while seen < count:
+        for record in await consumer.consume(500, 1.0):
+            seen += record.value() is not None
+    return seen

@@ -1,0 +1,86 @@
+"""kafka-python: ``send`` with its futures, and ``poll``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+from ..payload import values
+from ..usage import Meter
+from ..workload import LINGER_MS, Workload
+from .lead import CHUNK, _key, partitions
+
+
+def producer(work: Workload, linger_ms: int = LINGER_MS) -> Any:
+    """A producer with the workload's options."""
+    return KafkaProducer(
+        bootstrap_servers=work.bootstrap,
+        acks=work.acks if work.acks == "all" else int(work.acks),
+        enable_idempotence=work.acks == "all",
+        linger_ms=linger_ms,
+        compression_type=None if work.compression == "none" else work.compression,
+    )
+
+
+async def produce(work: Workload) -> dict[str, Any]:
+    """Send, and wait until all is acknowledged."""
+    content = values(work.size, CHUNK)
+    one = producer(work)
+    try:
+        _send(one, work, content, max(work.records // 20, 1))
+        with Meter(work.records) as meter:
+            _send(one, work, content, work.records)
+    finally:
+        one.close()
+    return meter.figures()
+
+
+def _send(producer: Any, work: Workload, content: list[bytes], count: int) -> None:
+    key = _key(work)
+    waiting = [
+        producer.send(work.topic, content[number % CHUNK], key=key(number), partition=partition)
+        for number, partition in zip(range(count), partitions(work))
+    ]
+    producer.flush()
+    assert all(future.succeeded() for future in waiting)
+
+
+async def latency(work: Workload) -> list[float]:
+    """Milliseconds of each of so many records, awaited one after the other."""
+    from ..latency import timed
+
+    one = producer(work, linger_ms=0)
+    value = b"x" * work.size
+
+    async def send() -> None:
+        one.send(work.topic, value).get()
+
+    try:
+        return await timed(send, work.records)
+    finally:
+        one.close()
+
+
+async def consume(work: Workload) -> dict[str, Any]:
+    """Read the topic's records."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=work.bootstrap, auto_offset_reset="earliest", enable_auto_commit=False, group_id=None
+    )
+    consumer.assign([TopicPartition(work.topic, partition) for partition in range(work.partitions)])
+    try:
+        _read(consumer, work.records // 20)
+        with Meter(work.records) as meter:
+            meter.records = _read(consumer, work.records)
+    finally:
+        consumer.close()
+    return meter.figures()
+
+
+def _read(consumer: Any, count: int) -> int:
+    seen = 0
+    while seen < count:
+        for records in consumer.poll(1000, max_records=500).values():
+            for record in records:
+                seen += record.value is not None
+    return seen

@@ -1,0 +1,54 @@
+"""Round trips one by one: those of a client, and the bare one that no client can beat."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Awaitable, Callable
+
+from aiokafka_lead._records import BatchBuilder
+from aiokafka_lead._wire import encode_request
+from aiokafka_lead._wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+from .workload import Workload
+
+WARM_UP = 200
+VERSION = 9
+
+
+async def timed(action: Callable[[], Awaitable[None]], count: int) -> list[float]:
+    """How many milliseconds each of so many calls took, after some that do not count."""
+    for _ in range(WARM_UP):
+        await action()
+    took = []
+    for _ in range(count):
+        began = time.perf_counter()
+        await action()
+        took.append((time.perf_counter() - began) * 1000)
+    return took
+
+
+async def bare(work: Workload) -> list[float]:
+    """The same request, ready made, over a blocking socket to the only broker, or to whichever leads partition 0."""
+    from aiokafka_lead import AdminClient
+
+    async with AdminClient(work.bootstrap) as admin:
+        leader = (await admin.describe_topics([work.topic]))[work.topic].partitions[0].leader_id
+        brokers = {broker.node_id: broker for broker in (await admin.describe_cluster()).brokers}
+    broker = brokers[leader]
+    builder = BatchBuilder(batch_size=16384)
+    builder.append(int(time.time() * 1000), None, b"x" * work.size)
+    data = PartitionProduceData(index=0, records=builder.build())
+    topic = TopicProduceData(name=work.topic, partition_data=[data])
+    request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic])
+    frame = b"".join(encode_request(request, VERSION, 1, "bare"))
+    with socket.create_connection((broker.host, broker.port)) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+        async def exchange() -> None:
+            sock.sendall(frame)
+            answer = sock.recv(65536)
+            while len(answer) < 4 + int.from_bytes(answer[:4], "big"):
+                answer += sock.recv(65536)
+
+        return await timed(exchange, work.records)

@@ -1,0 +1,71 @@
+"""Tables with ratios and spread, and bars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from ..stats import table
+from .rounds import Sample, Spread, spreads
+
+_COLOURS = ("#1b7f4d", "#4fae7c", "#8fcfae", "#c3e6d3", "#b3382c", "#d98a80", "#4c5fb8", "#8f9bd6", "#777777")
+_WIDTH, _LEFT, _BAR = 920, 250, 15
+
+
+def cost_table(samples: Sequence[Sample], ours: str = "aiokafka_lead") -> str:
+    """Client CPU and wall time for each case and contender; ratios are theirs to ours, median to median."""
+    cpu, wall = spreads(samples, "cpu_us"), spreads(samples, "per_second", max)
+    busy = spreads(samples, "machine_busy")
+    rows: list[list[object]] = []
+    for (case, contender), figure in cpu.items():
+        own = cpu.get((case, ours))
+        speed = wall[case, contender]
+        rows.append(
+            [
+                f"{case}: {contender}",
+                f"{figure.middle:.3f}",
+                f"{figure.best:.3f}-{figure.worst:.3f}",
+                _ratio(figure, own),
+                f"{speed.middle / 1000:,.0f}k",
+                _ratio(speed, wall.get((case, ours))),
+                f"{busy[case, contender].middle:.0%}",
+            ]
+        )
+    return table(["CPU us a record", "median", "spread", "ratio", "records/s", "ratio", "machine busy"], rows)
+
+
+def _ratio(figure: Spread, own: Spread | None) -> str:
+    return "-" if own is None or not own.middle else f"{figure.middle / own.middle:.2f}"
+
+
+def bars(title: str, unit: str, figures: Mapping[tuple[str, str], Spread]) -> str:
+    """An SVG: a group for each case, a bar for each contender as long as its median, a line from best to worst."""
+    cases = list(dict.fromkeys(case for case, _ in figures))
+    contenders = list(dict.fromkeys(contender for _, contender in figures))
+    height = 60 + sum(24 + _BAR * sum(key[0] == case for key in figures) for case in cases)
+    size = f'width="{_WIDTH}" height="{height}"'
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11">',
+        f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
+        f'<text x="16" y="22" font-size="15" font-weight="bold">{escape(title)}</text>',
+    ]
+    y = 40
+    for case in cases:
+        group = {contender: spread for (name, contender), spread in figures.items() if name == case}
+        scale = (_WIDTH - _LEFT - 110) / (max(spread.worst for spread in group.values()) or 1.0)
+        out.append(f'<text x="16" y="{y + 12}" font-weight="bold">{escape(case)}</text>')
+        y += 18
+        for contender, spread in group.items():
+            colour = _COLOURS[contenders.index(contender) % len(_COLOURS)]
+            middle = y + _BAR / 2
+            best, worst = _LEFT + spread.best * scale, _LEFT + spread.worst * scale
+            end = max(best, worst) + 6
+            out += [
+                f'<text x="{_LEFT - 8}" y="{y + 11}" text-anchor="end">{escape(contender)}</text>',
+                f'<rect x="{_LEFT}" y="{y + 2}" width="{spread.middle * scale:.1f}" height="{_BAR - 4}" fill="{colour}"/>',
+                f'<line x1="{best:.1f}" x2="{worst:.1f}" y1="{middle}" y2="{middle}" stroke="black"/>',
+                f'<text x="{end:.1f}" y="{y + 11}">{spread.middle:.3g} {escape(unit)}</text>',
+            ]
+            y += _BAR
+        y += 6
+    return "\n".join([*out, "</svg>"])

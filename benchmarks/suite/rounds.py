@@ -1,0 +1,153 @@
+"""Turn by turn: every contender at every case, as many rounds as asked for, so that a busy machine slows them all."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from . import brokers
+from .workload import Workload
+
+TIMEOUT_S = 120
+
+
+class Contender(NamedTuple):
+    """A client as it is run."""
+
+    client: str
+    loop: str = "asyncio"
+    pure: bool = False
+    speed: float = 1.0
+    """It gets as many records as this times those of this client, so that its turn does not last for ever."""
+
+    @property
+    def label(self) -> str:
+        """For tables."""
+        name = {"lead": "aiokafka_lead", "confluent_aio": "confluent AIO", "kafka_python": "kafka-python"}.get(
+            self.client, self.client
+        )
+        how = [*([self.loop] if self.loop != "asyncio" else []), *(["pure"] if self.pure else [])]
+        return f"{name} ({', '.join(how)})" if how else name
+
+
+OURS = [
+    Contender("lead"),
+    Contender("lead", "uvloop"),
+    Contender("lead", "trio"),
+    Contender("lead", pure=True, speed=0.1),
+]
+PEERS = [
+    Contender("aiokafka", speed=0.15),
+    Contender("aiokafka", "uvloop", speed=0.15),
+    Contender("confluent", speed=0.3),
+    Contender("confluent_aio", speed=0.1),
+    Contender("kafka_python", speed=0.05),
+]
+
+
+class Case(NamedTuple):
+    """Something that is measured, for several contenders."""
+
+    name: str
+    contenders: Sequence[Contender]
+    workload: Callable[[Contender, brokers.Brokers], Workload]
+
+
+class Sample(NamedTuple):
+    """One turn."""
+
+    case: str
+    contender: str
+    figures: dict[str, Any]
+
+
+def parser(name: str, doc: str | None) -> argparse.ArgumentParser:
+    """The options that every comparison has."""
+    made = argparse.ArgumentParser(
+        f"python -m benchmarks {name}", description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("--on", choices=["sink", "kafka", "both"], default="both")
+    made.add_argument("--kafka", metavar="HOST:PORT", help="a cluster that runs already; else one is started")
+    made.add_argument("--rounds", type=int, default=5)
+    made.add_argument("--records", type=int, default=300_000, help="of this client's in a turn; slower ones get fewer")
+    made.add_argument("--case", default="", help="only cases with this in their name")
+    made.add_argument("--client", default="", help="only contenders with this in their name")
+    made.add_argument("--out", type=Path, default=Path("build/benchmarks"))
+    return made
+
+
+def places(options: argparse.Namespace) -> list[AbstractContextManager[brokers.Brokers]]:
+    """The brokers to measure against."""
+    made: list[AbstractContextManager[brokers.Brokers]] = []
+    if options.on in ("sink", "both"):
+        made.append(brokers.sink())
+    if options.on in ("kafka", "both"):
+        made.append(brokers.kafka(options.kafka))
+    return made
+
+
+def play(cases: Iterable[Case], place: brokers.Brokers, options: argparse.Namespace) -> list[Sample]:
+    """All rounds of all cases. A contender that fails is told of on standard error, and has no figures there."""
+    samples = []
+    for case in cases:
+        if options.case not in case.name:
+            continue
+        for number in range(options.rounds):
+            for contender in case.contenders:
+                if options.client in contender.label:
+                    workload = case.workload(contender, place)
+                    figures = measure(workload)
+                    print(f"{case.name}, round {number + 1}: {contender.label}", file=sys.stderr)
+                    if figures is not None:
+                        samples.append(Sample(case.name, contender.label, figures))
+    return samples
+
+
+def measure(workload: Workload) -> Any | None:
+    """One turn in a process of its own; None when it fails."""
+    command = [sys.executable, "-m", "benchmarks.suite.worker", workload.to_json()]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), "."]))}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment)
+    except subprocess.TimeoutExpired:
+        print(f"{workload.client}: no end within {TIMEOUT_S} s", file=sys.stderr)
+        return None
+    if done.returncode:
+        print(f"{workload.client}: {done.stderr[-1500:]}", file=sys.stderr)
+        return None
+    return json.loads(done.stdout)
+
+
+class Spread(NamedTuple):
+    """Best, median and worst of one figure over the rounds."""
+
+    best: float
+    middle: float
+    worst: float
+
+
+def spreads(samples: Iterable[Sample], figure: str, best: Callable[..., float] = min) -> dict[tuple[str, str], Spread]:
+    """By case and contender."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for sample in samples:
+        found.setdefault((sample.case, sample.contender), []).append(sample.figures.get(figure, math.nan))
+    worst = max if best is min else min
+    return {key: Spread(best(values), median(values), worst(values)) for key, values in found.items()}
+
+
+def save(options: argparse.Namespace, name: str, samples: Sequence[Sample], pictures: Mapping[str, str]) -> None:
+    """Samples as JSON, pictures as SVG."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / f"{name}.json").write_text(json.dumps([sample._asdict() for sample in samples], indent=1))
+    for kind, picture in pictures.items():
+        (options.out / f"{name}-{kind}.svg").write_text(picture)
+    print(f"written: {options.out / name}.json and pictures", file=sys.stderr)

@@ -1,0 +1,58 @@
+"""What a piece of work cost this process."""
+
+from __future__ import annotations
+
+import resource
+import time
+from types import TracebackType
+from typing import Any, Self
+
+
+class Meter:
+    """Measures a ``with`` block: CPU time of the whole process, user and system, all threads; wall time; idle cores."""
+
+    def __init__(self, records: int) -> None:
+        self.records = records
+        self.cpu_s = 0.0
+        self.wall_s = 0.0
+        self.machine_busy = 0.0
+        """The part of all cores' time that anybody used meanwhile: near 1 the machine was the limit."""
+
+    def __enter__(self) -> Self:
+        self._machine = _machine_times()
+        self._wall_s = time.perf_counter()
+        self._cpu_s = _cpu_s()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cpu_s = _cpu_s() - self._cpu_s
+        self.wall_s = time.perf_counter() - self._wall_s
+        busy, total = (now - then for now, then in zip(_machine_times(), self._machine, strict=True))
+        self.machine_busy = busy / total if total else 0.0
+
+    def figures(self) -> dict[str, Any]:
+        """For the report."""
+        return {
+            "records": self.records,
+            "cpu_us": self.cpu_s / self.records * 1e6,
+            "wall_s": self.wall_s,
+            "per_second": self.records / self.wall_s,
+            "machine_busy": self.machine_busy,
+        }
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _machine_times() -> tuple[float, float]:
+    """Busy and total ticks of all cores since boot; zeros where the system does not tell."""
+    try:
+        with open("/proc/stat") as file:
+            ticks = [int(part) for part in file.readline().split()[1:9]]
+    except OSError:
+        return 0.0, 0.0
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)

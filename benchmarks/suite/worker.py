@@ -1,0 +1,57 @@
+"""One measurement in a process of its own: ``python -m benchmarks.suite.worker WORKLOAD`` prints its figures as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import sys
+from collections.abc import Awaitable
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
+from pathlib import Path
+from typing import Any
+
+from .workload import Workload
+
+PACKAGE = Path(__file__).resolve().parents[2] / "aiokafka_lead"
+
+
+def hide_compiled_modules() -> None:
+    """Import this client's plain sources, whatever is built beside them."""
+    sources_only = FileFinder.path_hook((SourceFileLoader, SOURCE_SUFFIXES))
+
+    def hook(path: str) -> Any:
+        if not Path(path).is_relative_to(PACKAGE):
+            raise ImportError
+        return sources_only(path)
+
+    sys.path_hooks.insert(0, hook)
+    sys.path_importer_cache.clear()
+
+
+async def perform(work: Workload) -> Any:
+    """Whatever the workload asks for."""
+    module = "latency" if work.client == "bare" else f"clients.{work.client}"
+    action = "bare" if work.client == "bare" else work.work
+    coroutine: Awaitable[Any] = getattr(importlib.import_module(f"benchmarks.suite.{module}"), action)(work)
+    return await coroutine
+
+
+def run(work: Workload) -> Any:
+    """Perform it on the event loop that it names."""
+    if work.loop == "trio":
+        import trio
+
+        return trio.run(perform, work)
+    if work.loop == "uvloop":
+        import uvloop
+
+        return uvloop.run(perform(work))
+    return asyncio.run(perform(work))
+
+
+if __name__ == "__main__":
+    workload = Workload.from_json(sys.argv[1])
+    if workload.pure:
+        hide_compiled_modules()
+    json.dump(run(workload), sys.stdout)

@@ -14,7 +14,9 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
-HOT_MODULES = sorted(path.with_suffix(".py") for path in Path("aiokafka_lead").rglob("*.pxd") if path.stem != "raw")
+INLINED = {"raw", "clock", "tuples"}
+"""Modules whose ``.pxd`` holds C functions for others, and which are not compiled themselves."""
+HOT_MODULES = sorted(p.with_suffix(".py") for p in Path("aiokafka_lead").rglob("*.pxd") if p.stem not in INLINED)
 AUTOLOAD = Path("aiokafka_lead/spark/autoload/pyspark_aiokafka_lead.py")
 DIRECTIVES = {
     "language_level": "3",

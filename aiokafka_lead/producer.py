@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 import anyio
 
-from ._core.producer.append import FastPath
 from ._core.producer.delivery import Delivery, DeliveryBatch
 from ._core.producer.metrics import ProducerMetrics
 from ._core.producer.record import check_headers, check_partition, check_timestamp, check_topic, to_bytes
-from ._io.loop import Waiter, loop_probes
+from ._io.loop import Waiter, loop_probe
+from ._io.producer.fast_path import FastPath
 from ._io.producer.record_intake import PreparedRecord, RecordIntake
 from ._io.producer.sender import Sender
 from .client import Client
@@ -73,10 +73,10 @@ class Producer(Generic[K, V]):
         self._stopped: Waiter[None] | None = None
         """Made by the first `stop`, done when that has ended."""
         config = self._config
-        self._intake = RecordIntake(config, self._sender, self._client.metadata, self._check_now)
+        self._fast = FastPath(self._accumulator)
+        self._intake = RecordIntake(config, self._sender, self._fast, self._client.metadata, self._check_now)
         self._direct = config.partitioner is None and config.key_serializer is None and config.value_serializer is None
         """Whether records can be appended as they come."""
-        self._fast = FastPath(self._accumulator.topics, time.time)
         self._append = self._fast.append
 
     # --- its life ----------------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ class Producer(Generic[K, V]):
         self._client.on_fatal(self._on_fatal)
         self._sender.start()
         if self._direct:
-            self._fast.start(loop_probes())
+            self._fast.start(*loop_probe())
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Send what is pending and close every connection, within ``timeout_ms`` whatever the brokers do.

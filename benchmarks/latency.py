@@ -29,8 +29,8 @@ def main(arguments: list[str]) -> None:
     for place in places(options):
         with place as brokers:
             samples = [
-                Sample(name, contender, {"p50": percentile(sorted(ms), 0.5), "p99": percentile(sorted(ms), 0.99)})
-                for name, contender, ms in play([case], brokers, options)
+                Sample(name, who, {"p50": percentile(sorted(took), 0.5), "p99": percentile(sorted(took), 0.99)})
+                for name, who, took in play([case], brokers, options)
             ]
             p50, p99 = spreads(samples, "p50"), spreads(samples, "p99")
             bare = p50.get(("acks all", "bare"))

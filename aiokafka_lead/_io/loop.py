@@ -12,7 +12,6 @@ import contextvars
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 import anyio
@@ -20,7 +19,7 @@ import anyio
 if TYPE_CHECKING:
     import trio
 
-__all__ = ["Host", "Signal", "Waiter", "in_task", "in_trio", "loop_probes", "loop_token", "sleep_until", "spawn_host"]
+__all__ = ["Host", "Signal", "Waiter", "in_task", "in_trio", "loop_probe", "loop_token", "sleep_until", "spawn_host"]
 
 T = TypeVar("T")
 
@@ -198,16 +197,17 @@ def loop_token() -> object:
     return asyncio.get_running_loop()
 
 
-def loop_probes() -> tuple[tuple[Callable[[], object], object], ...]:
-    """Calls that all give what stands beside them on this event loop, and not on any other: a faster `loop_token`.
+def loop_probe() -> tuple[Callable[[], object], object]:
+    """A call, and what it gives for as long as this event loop runs in this thread; a faster `loop_token`.
 
-    They may raise RuntimeError elsewhere. (asyncio asks the operating system for the process on Python 3.11.)
+    It gives something else under another event loop, or raises RuntimeError. (asyncio asks the operating system for the
+    process on Python 3.11.)
     """
     if in_trio():
         import trio
 
-        return ((trio.lowlevel.current_trio_token, trio.lowlevel.current_trio_token()),)
-    return ((asyncio.get_running_loop().is_running, True), (get_ident, get_ident()))
+        return trio.lowlevel.current_trio_token, trio.lowlevel.current_trio_token()
+    return asyncio.get_running_loop().is_running, True
 
 
 async def sleep_until(deadline: float) -> None:

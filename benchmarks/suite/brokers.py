@@ -42,9 +42,9 @@ def kafka(bootstrap: str | None) -> Iterator[Brokers]:
     if bootstrap is not None:
         yield Brokers("kafka", bootstrap, _maker(bootstrap))
         return
-    from tests.kafka.harness import KafkaCluster, newest_release
+    from tests.kafka.harness import NEWEST, KafkaCluster
 
-    cluster = KafkaCluster(newest_release(), heap_mib=1024, optimise=True)
+    cluster = KafkaCluster(NEWEST, heap_mib=1024, optimise=True)
     try:
         cluster.start()
         yield Brokers("kafka", cluster.bootstrap(), _maker(cluster.bootstrap()))

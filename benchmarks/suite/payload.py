@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import cycle, islice, repeat
+
+from .workload import Workload
+
+DIFFERENT = 1000
+"""How many different values and keys there are."""
+
 
 def values(size: int, count: int) -> list[bytes]:
     """As many different values of that many bytes."""
@@ -15,3 +23,17 @@ def _value(size: int, number: int) -> bytes:
         for step in range(size // 60 + 1)
     )
     return fields[:size].ljust(size, b" ")
+
+
+def records(work: Workload, count: int) -> Iterable[tuple[bytes, bytes | None, int | None]]:
+    """Value, key and partition of so many records; None leaves the partition to the client.
+
+    Iterating costs next to nothing, so that it does not hide what is measured.
+    """
+    keys: Iterable[bytes | None] = repeat(None)
+    if work.keyed:
+        keys = cycle([b"key-%d" % number for number in range(DIFFERENT)])
+    partitions: Iterable[int | None] = repeat(None)
+    if work.spread:
+        partitions = cycle([partition for partition in range(work.partitions) for _ in range(work.run)])
+    return zip(islice(cycle(values(work.size, DIFFERENT)), count), keys, partitions, strict=False)

@@ -60,9 +60,10 @@ def bars(title: str, unit: str, figures: Mapping[tuple[str, str], Spread]) -> st
             middle = y + _BAR / 2
             best, worst = _LEFT + spread.best * scale, _LEFT + spread.worst * scale
             end = max(best, worst) + 6
+            bar = f'width="{spread.middle * scale:.1f}" height="{_BAR - 4}"'
             out += [
                 f'<text x="{_LEFT - 8}" y="{y + 11}" text-anchor="end">{escape(contender)}</text>',
-                f'<rect x="{_LEFT}" y="{y + 2}" width="{spread.middle * scale:.1f}" height="{_BAR - 4}" fill="{colour}"/>',
+                f'<rect x="{_LEFT}" y="{y + 2}" {bar} fill="{colour}"/>',
                 f'<line x1="{best:.1f}" x2="{worst:.1f}" y1="{middle}" y2="{middle}" stroke="black"/>',
                 f'<text x="{end:.1f}" y="{y + 11}">{spread.middle:.3g} {escape(unit)}</text>',
             ]

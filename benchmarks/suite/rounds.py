@@ -67,7 +67,8 @@ class Sample(NamedTuple):
 
     case: str
     contender: str
-    figures: dict[str, Any]
+    figures: Any
+    """By name; of the latency of single calls a list."""
 
 
 def parser(name: str, doc: str | None) -> argparse.ArgumentParser:

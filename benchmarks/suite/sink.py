@@ -188,8 +188,9 @@ class Sink:
         return ListOffsetsResponse(topics=topics)
 
     def _metadata(self, request: Any) -> MetadataResponse:
-        names = list(self.topics) if request.topics is None else [topic.name for topic in request.topics]
-        names = [name or self._names.get(topic.topic_id, "") for name, topic in zip(names, request.topics or names)]
+        names = list(self.topics)
+        if request.topics is not None:
+            names = [topic.name or self._names.get(topic.topic_id, "") for topic in request.topics]
         topics = []
         for name in names:
             found = self.topic(name)

@@ -1,4 +1,4 @@
-"""One measurement in a process of its own: ``python -m benchmarks.suite.worker WORKLOAD`` prints its figures as JSON."""
+"""One measurement in a process of its own: ``python -m benchmarks.suite.worker WORKLOAD`` prints figures as JSON."""
 
 from __future__ import annotations
 

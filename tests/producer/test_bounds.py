@@ -201,9 +201,10 @@ async def test_stop_with_the_brokers_gone(cluster: EmbeddedCluster, timeout_ms: 
 async def test_cancelled_block_closes_the_producer(cluster: EmbeddedCluster) -> None:
     cluster.faults.add("Produce", drop=True)
     deliveries: list[Delivery] = []
-    with anyio.move_on_after(0.2) as scope:
+    with anyio.CancelScope() as scope:
         async with Producer(cluster.bootstrap_servers) as producer:
             deliveries.append(await producer.send("events", b"v"))
+            scope.cancel()
             await anyio.sleep_forever()
     assert scope.cancelled_caught
     assert isinstance(await failure(deliveries[0]), ClientClosedError)
@@ -215,7 +216,7 @@ async def test_cancelled_block_closes_the_producer(cluster: EmbeddedCluster) -> 
 async def test_sends_that_never_wait_do_not_starve_the_sender(cluster: EmbeddedCluster) -> None:
     async with Producer(cluster.bootstrap_servers, buffer_memory=8_000_000) as producer:
         first = await producer.send("events", b"x" * 100, partition=0)
-        for _ in range(20_000):
+        for _ in range(40_000):
             await producer.send("events", b"x" * 100, partition=0)
         assert first.done
         assert producer.metrics().buffer_waits == 0

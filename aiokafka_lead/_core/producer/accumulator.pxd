@@ -1,8 +1,11 @@
 cimport cython
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch, TopicBuffer
 from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
+from aiokafka_lead._core.producer.expiry cimport Expiry
+from aiokafka_lead._core.producer.partitioner cimport NodeAvailability, StickyChooser
+from aiokafka_lead._core.producer.retry cimport RetryPolicy, has_free_retry
 from aiokafka_lead._core.producer.delivery cimport BatchOutcome, Delivery, new_delivery
 from aiokafka_lead._core.producer.schedule cimport Schedule
 from aiokafka_lead._records.encoder cimport BatchBuilder
@@ -19,12 +22,12 @@ cdef class Accumulator:
     cdef readonly Py_ssize_t batch_size
     cdef readonly BufferMemory memory
     cdef readonly Schedule schedule
-    cdef readonly object nodes
-    cdef readonly object retry
-    cdef readonly object expiry
+    cdef readonly NodeAvailability nodes
+    cdef readonly RetryPolicy retry
+    cdef readonly Expiry expiry
     cdef public Py_ssize_t unseen_bytes
     cdef readonly Py_ssize_t pending
-    cdef object _chooser
+    cdef StickyChooser _chooser
     cdef bint _ignore_keys
     cdef object _compression
     cdef object _compression_level
@@ -47,5 +50,23 @@ cdef class Accumulator:
     @cython.locals(queue=PartitionQueue, leader_epoch=int)
     cdef _send(self, ProducerBatch batch, int node_id, double now)
     cdef bint _renew_leader(self, PartitionQueue queue) except -1
+    cpdef bint crowded(self) except -1
+    cpdef Py_ssize_t record_size(self, bytes key, bytes value, object headers) except -1
+
+    @cython.locals(size=Py_ssize_t, queue=PartitionQueue, batch=ProducerBatch, builder=BatchBuilder, index=Py_ssize_t,
+                   added=Py_ssize_t)
+    cpdef Delivery append(
+        self, TopicBuffer topic, int64_t timestamp_ms, bytes key, bytes value, int32_t partition, object headers,
+        double now, bint granted=*, int64_t ordinal=*
+    )
+
+    @cython.locals(at=Py_ssize_t, count=Py_ssize_t, queue=PartitionQueue, batch=ProducerBatch, first=Py_ssize_t,
+                   added=Py_ssize_t, delivery=Delivery)
+    cpdef Py_ssize_t append_values(
+        self, TopicBuffer topic, int64_t timestamp_ms, object values, Py_ssize_t start, int32_t partition,
+        object into, double now
+    ) except -1
+
+    cpdef int64_t next_ordinal(self)
     cpdef started(self, int64_t ordinal, Py_ssize_t batches=*)
     cpdef finish(self, int64_t ordinal)

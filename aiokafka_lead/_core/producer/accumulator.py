@@ -17,7 +17,7 @@ from ...types import Header
 from ..metadata.types import ClusterSnapshot
 from .append import PartitionQueue, ProducerBatch, TopicBuffer
 from .buffer_memory import BufferMemory, MemoryClaim
-from .delivery import BatchOutcome, Delivery, Park
+from .delivery import BatchOutcome, Delivery, DeliveryBatch, Park, new_delivery
 from .expiry import Expiry
 from .idempotence import IdempotentSequencing, PlainSequencing, Sequencing
 from .metrics import ProducerCounters
@@ -29,6 +29,10 @@ __all__ = ["Accumulator", "FlushTicket"]
 
 BATCH_HEADER_SIZE = 61
 """Bytes of a record batch (version 2) before its records."""
+
+CROWD_BYTES = 256 * 1024
+"""As much is taken in one go, without giving the sender its turn: a millisecond's worth or two. The larger this is, the
+more partitions a request carries."""
 
 
 class FlushTicket:
@@ -80,6 +84,13 @@ class Accumulator:
         self._flushes: list[FlushTicket] = []
         """In ascending order of the ordinal."""
 
+    def crowded(self) -> bool:
+        """Whether whoever brings more records should give the sender its turn first.
+
+        One that never waits for anything would else fill the memory before anything is sent.
+        """
+        return self.unseen_bytes >= CROWD_BYTES
+
     # --- records in ---------------------------------------------------------------------------------------------------
 
     def topic(self, name: str) -> TopicBuffer | None:
@@ -111,15 +122,14 @@ class Accumulator:
         value: bytes | None,
         partition: int,
         headers: Sequence[Header],
-        *,
         now: float,
         granted: bool = False,
-        ordinal: int | None = None,
+        ordinal: int = 0,
     ) -> Delivery | None:
         """Put a record into a batch, opening one if need be; None when memory is short.
 
         Then come back when as many bytes as `record_size` have been ``granted``, which stay the caller's to release.
-        Batches that are opened have that ``ordinal``, or the next one.
+        Batches that are opened have that ``ordinal``, or the next one where it is 0.
         """
         size = self.record_size(key, value, headers)
         if not granted and (self.memory.waiting or self.memory.used + size > self.memory.limit):
@@ -134,7 +144,7 @@ class Accumulator:
                     compression_level=self._compression_level,
                 )
                 index = builder.append(timestamp_ms, key, value, headers)
-                batch = self._open(queue, builder, self.next_ordinal() if ordinal is None else ordinal, now)
+                batch = self._open(queue, builder, ordinal or self.next_ordinal(), now)
                 break
             index = batch.builder.append(timestamp_ms, key, value, headers)
             if index >= 0:
@@ -145,7 +155,45 @@ class Accumulator:
         self.memory.used += added
         if queue is topic.sticky:
             topic.sticky_bytes += added
-        return Delivery(batch.outcome, index, timestamp_ms)
+        return new_delivery(batch.outcome, index, timestamp_ms)
+
+    def append_values(
+        self,
+        topic: TopicBuffer,
+        timestamp_ms: int,
+        values: Sequence[bytes | None],
+        start: int,
+        partition: int,
+        into: DeliveryBatch,
+        now: float,
+    ) -> int:
+        """Put ``values[start:]``, which have neither keys nor headers, into batches; how many of them.
+
+        Not all where memory is short, the sender should have its turn, or one is too large.
+        """
+        at = start
+        count = len(values)
+        while at < count:
+            queue = topic.select(partition, None)
+            if queue is not None and queue.open is not None:
+                batch = queue.open
+                first = batch.builder.record_count
+                added = topic.append_values(timestamp_ms, values, at, partition)
+                if added:
+                    into.add(batch.outcome, first, added, timestamp_ms)
+                    at += added
+                    continue
+            if self.crowded():
+                break
+            try:
+                delivery = self.append(topic, timestamp_ms, None, values[at], partition, (), now)
+            except MessageTooLargeError:
+                break  # whoever takes this one alone says so
+            if delivery is None:
+                break
+            into.add_delivery(delivery)
+            at += 1
+        return at - start
 
     def chosen_partition(self, topic: TopicBuffer, key: bytes | None, partition: int) -> int:
         """The partition that the application gave, or its own partitioner chose; -1 leaves it to the built-in one."""

@@ -82,16 +82,3 @@ cdef class TopicBuffer:
     @cython.locals(memory=BufferMemory, queue=PartitionQueue, batch=ProducerBatch, builder=BatchBuilder,
                    count=Py_ssize_t, added=Py_ssize_t)
     cpdef Py_ssize_t append_values(self, int64_t timestamp_ms, object values, Py_ssize_t start, int32_t partition) except -1
-
-
-@cython.final
-cdef class FastPath:
-    cdef public bint usable
-    cdef dict _topics
-    cdef object _clock
-    cdef tuple _probes
-
-    @cython.locals(number=int32_t, time_ms=int64_t, seconds=double, buffer=TopicBuffer)
-    cpdef Delivery append(
-        self, object topic, object value, object key, object partition, object timestamp_ms, object headers
-    )

@@ -7,7 +7,7 @@ partition, waiting for memory are the accumulator's. This module is shaped to be
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from uuid import UUID
 
 from ..._records.encoder import BatchBuilder
@@ -17,12 +17,10 @@ from ...types import Header
 from ..metadata.types import NO_EPOCH, NO_LEADER, NO_TOPIC_ID
 from .buffer_memory import BufferMemory
 from .delivery import BatchOutcome, Delivery, new_delivery
-from .record import check_headers
 
-__all__ = ["NO_SEQUENCE", "FastPath", "PartitionQueue", "ProducerBatch", "TopicBuffer"]
+__all__ = ["NO_SEQUENCE", "PartitionQueue", "ProducerBatch", "TopicBuffer"]
 
 NO_SEQUENCE = -1
-INT64_MAX = 2**63 - 1
 
 
 class ProducerBatch:
@@ -296,59 +294,3 @@ class TopicBuffer:
         if queue is self.sticky:
             self.sticky_bytes += added
         return count
-
-
-class FastPath:
-    """What ``send`` tries first: a record that needs no care, into a batch that is open.
-
-    Wrong arguments are among what it leaves to the others: it only takes what it knows to be right.
-    """
-
-    __slots__ = ("_clock", "_probes", "_topics", "usable")
-
-    def __init__(self, topics: dict[str, TopicBuffer], clock: Callable[[], float]) -> None:
-        """``clock`` gives the seconds since 1970."""
-        self.usable = False
-        """Whether the producer is started, and neither stopped nor failed."""
-        self._topics = topics
-        self._clock = clock
-        self._probes: tuple[tuple[Callable[[], object], object], ...] = ()
-        """Calls that give what stands beside them on the producer's event loop only, or raise RuntimeError."""
-
-    def start(self, probes: tuple[tuple[Callable[[], object], object], ...]) -> None:
-        """The producer belongs to the event loop that these describe."""
-        self._probes = probes
-        self.usable = True
-
-    def append(
-        self, topic: str, value: object, key: object, partition: object, timestamp_ms: object, headers: object
-    ) -> Delivery | None:
-        """Take the record; None when there is more to it."""
-        if not self.usable or type(topic) is not str:
-            return None
-        try:
-            for probe, expected in self._probes:
-                if probe() != expected:
-                    return None
-        except RuntimeError:
-            return None
-        buffer = self._topics.get(topic)
-        if buffer is None:
-            return None
-        if key is not None and type(key) is not bytes:
-            return None
-        if value is not None and type(value) is not bytes:
-            return None
-        number = -1
-        if partition is not None:
-            if type(partition) is not int or not 0 <= partition < buffer.count:
-                return None
-            number = partition
-        if timestamp_ms is None:
-            seconds = self._clock()
-            time_ms = int(seconds * 1000)
-        elif type(timestamp_ms) is int and 0 <= timestamp_ms <= INT64_MAX:
-            time_ms = timestamp_ms
-        else:
-            return None
-        return buffer.append(time_ms, key, value, number, check_headers(headers) if headers else ())

@@ -1,6 +1,8 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
+from aiokafka_lead._core.producer cimport tuples
+
 
 @cython.final
 cdef class BatchOutcome:
@@ -24,6 +26,7 @@ cdef class BatchOutcome:
 
 @cython.final
 @cython.freelist(1024)
+@cython.no_gc
 cdef class Delivery:
     cdef BatchOutcome _outcome
     cdef Py_ssize_t _index

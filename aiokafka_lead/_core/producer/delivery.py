@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ...errors import IllegalStateError, KafkaError
 from ...types import RecordMetadata
+from . import tuples
 
 __all__ = ["BatchOutcome", "Delivery", "DeliveryBatch", "Park", "Part", "Wakeable", "new_delivery"]
 
@@ -110,8 +111,7 @@ class BatchOutcome:
             return self.error
         offset = self.base_offset + index if self.base_offset >= 0 else NO_OFFSET
         time_ms = self.log_append_time_ms if self.log_append_time_ms >= 0 else timestamp_ms
-        # A named tuple's own constructor is a Python function, and this is called for each record.
-        return tuple.__new__(RecordMetadata, (self.topic, self.partition, offset, time_ms))
+        return tuples.of_four(RecordMetadata, self.topic, self.partition, offset, time_ms)
 
     def records(self, first: int, timestamps_ms: Sequence[int]) -> list[RecordMetadata | KafkaError]:
         """What became of consecutive records, one for each timestamp. Only of a done outcome."""

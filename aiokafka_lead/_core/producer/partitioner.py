@@ -69,6 +69,9 @@ class StickyChooser:
             partition = int(self._rng() * topic.count)
             if self._usable(_leader(snapshot, topic, partition), now) and self._accepted(topic, partition):
                 return partition
+        return self._choose_among_all(topic, snapshot, now)
+
+    def _choose_among_all(self, topic: TopicBuffer, snapshot: ClusterSnapshot, now: float) -> int:
         everything = range(topic.count)
         usable = [partition for partition in everything if self._usable(_leader(snapshot, topic, partition), now)]
         led = usable or [partition for partition in everything if _leader(snapshot, topic, partition) >= 0]
@@ -82,7 +85,9 @@ class StickyChooser:
         """Renew the depth of the deepest queue, as often as costs little compared to the choices made."""
         topic.choices_until_survey -= 1
         if topic.choices_until_survey <= 0:
-            topic.deepest = max((len(queue.batches) for queue in topic.pending), default=0)
+            topic.deepest = 0
+            for queue in topic.pending:
+                topic.deepest = max(topic.deepest, len(queue.batches))
             topic.choices_until_survey = max(_MIN_CHOICES_BETWEEN_SURVEYS, len(topic.pending))
 
     def _usable(self, leader_id: int, now: float) -> bool:

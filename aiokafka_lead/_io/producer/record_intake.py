@@ -15,14 +15,10 @@ from ...config import ProducerConfig
 from ...errors import ConfigError, KafkaError, MessageTooLargeError, RequestTimedOutError
 from ...types import Header
 from ..metadata.actor import MetadataActor
+from .fast_path import FastPath
 from .sender import Sender
 
 __all__ = ["PreparedRecord", "RecordIntake"]
-
-
-YIELD_AFTER_BYTES = 128 * 1024
-"""As much is taken in one go, without giving the sender its turn: about a millisecond's worth. The larger this is, the
-more partitions a request carries."""
 
 
 class PreparedRecord(NamedTuple):
@@ -41,11 +37,17 @@ class RecordIntake:
     """Puts prepared records into the accumulator."""
 
     def __init__(
-        self, config: ProducerConfig, sender: Sender, metadata: MetadataActor, check: Callable[[], None]
+        self,
+        config: ProducerConfig,
+        sender: Sender,
+        fast: FastPath,
+        metadata: MetadataActor,
+        check: Callable[[], None],
     ) -> None:
         """``check`` raises unless the producer can be used here and now."""
         self._accumulator = sender.accumulator
         self._sender = sender
+        self._fast = fast
         self._metadata = metadata
         self._check = check
         self._partitioner = config.partitioner
@@ -82,8 +84,7 @@ class RecordIntake:
         Never suspends after the record was taken, so that a cancelled call has not taken it.
         """
         accumulator = self._accumulator
-        if accumulator.unseen_bytes >= YIELD_AFTER_BYTES:
-            # Whoever never waits for anything would fill the memory before the sender gets its turn.
+        if accumulator.crowded():
             await anyio.lowlevel.checkpoint()
             self._check()
         buffer = accumulator.topic(record.topic)
@@ -137,16 +138,10 @@ class RecordIntake:
         batch = DeliveryBatch()
         at = 0
         while at < len(values):
-            buffer = self._accumulator.topics.get(topic) if self._partitioner is None else None
-            queue = buffer.select(partition, None) if buffer is not None else None
-            if buffer is not None and queue is not None and queue.open is not None:
-                target = queue.open
-                first = target.builder.record_count
-                count = buffer.append_values(timestamp_ms, values, at, partition)
-                if count:
-                    batch.add(target.outcome, first, count, timestamp_ms)
-                    at += count
-                    continue
+            if self._partitioner is None:
+                at += self._fast.append_values(topic, timestamp_ms, values, at, partition, batch)
+                if at == len(values):
+                    break
             record = PreparedRecord(topic, timestamp_ms, None, values[at], partition, ())
             if not await self._put_one(batch, record, len(values) - at):
                 break

@@ -7,10 +7,9 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from ..payload import values
+from ..payload import records
 from ..usage import Meter
 from ..workload import LINGER_MS, WINDOW, Workload
-from .lead import CHUNK, _key, partitions
 
 
 def producer(work: Workload, **options: Any) -> Any:
@@ -29,26 +28,25 @@ def producer(work: Workload, **options: Any) -> Any:
 
 async def produce(work: Workload) -> dict[str, Any]:
     """Send, and wait until all is acknowledged."""
-    content = values(work.size, CHUNK)
     each = work.records // work.clients
     producers = [producer(work) for _ in range(work.clients)]
     for one in producers:
         await one.start()
     try:
         for one in producers:
-            await _send(one, work, content, max(each // 20, 1))
+            await _send(one, work, max(each // 20, 1))
         with Meter(each * work.clients) as meter:
-            await asyncio.gather(*(_send(one, work, content, each) for one in producers))
+            await asyncio.gather(*(_send(one, work, each) for one in producers))
     finally:
         for one in producers:
             await one.stop()
     return meter.figures()
 
 
-async def _send(producer: Any, work: Workload, content: list[bytes], count: int) -> None:
-    topic, waiting, key = work.topic, [], _key(work)
-    for number, partition in zip(range(count), partitions(work)):
-        waiting.append(await producer.send(topic, content[number % CHUNK], key(number), partition))
+async def _send(producer: Any, work: Workload, count: int) -> None:
+    topic, waiting = work.topic, []
+    for value, key, partition in records(work, count):
+        waiting.append(await producer.send(topic, value, key, partition))
         if len(waiting) >= WINDOW:
             for future in waiting[: WINDOW // 2]:
                 await future
@@ -104,7 +102,7 @@ async def _async_for(consumer: Any, count: int) -> int:
 async def _getmany(consumer: Any, count: int) -> int:
     seen = 0
     while seen < count:
-        for records in (await consumer.getmany(timeout_ms=1000, max_records=500)).values():
-            for record in records:
+        for found in (await consumer.getmany(timeout_ms=1000, max_records=500)).values():
+            for record in found:
                 seen += record.value is not None
     return seen

@@ -6,10 +6,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from ..payload import values
+from ..payload import records
 from ..usage import Meter
 from ..workload import LINGER_MS, Workload
-from .lead import CHUNK, _key, partitions
 
 
 def producer_options(work: Workload, linger_ms: int = LINGER_MS) -> dict[str, Any]:
@@ -25,30 +24,29 @@ def producer_options(work: Workload, linger_ms: int = LINGER_MS) -> dict[str, An
 
 async def produce(work: Workload) -> dict[str, Any]:
     """Send, and wait until all is acknowledged."""
-    content = values(work.size, CHUNK)
     each = work.records // work.clients
     producers = [Producer(producer_options(work)) for _ in range(work.clients)]
     for one in producers:
-        _send([one], work, content, max(each // 20, 1))
+        _send([one], work, max(each // 20, 1))
     with Meter(each * work.clients) as meter:
-        _send(producers, work, content, each)
+        _send(producers, work, each)
     return meter.figures()
 
 
-def _send(producers: list[Any], work: Workload, content: list[bytes], count: int) -> None:
-    topic, key = work.topic, _key(work)
+def _send(producers: list[Any], work: Workload, count: int) -> None:
+    topic = work.topic
     failed = 0
 
     def done(error: object, message: object) -> None:
         nonlocal failed
         failed += error is not None
 
-    for number, partition in zip(range(count), partitions(work)):
+    for number, (value, key, partition) in enumerate(records(work, count)):
         for producer in producers:
             where = {} if partition is None else {"partition": partition}
             while True:
                 try:
-                    producer.produce(topic, content[number % CHUNK], key(number), on_delivery=done, **where)
+                    producer.produce(topic, value, key, on_delivery=done, **where)
                     break
                 except BufferError:
                     producer.poll(0.01)

@@ -7,31 +7,29 @@ from typing import Any
 from confluent_kafka import TopicPartition
 from confluent_kafka.aio import AIOConsumer, AIOProducer
 
-from ..payload import values
+from ..payload import records
 from ..usage import Meter
 from ..workload import WINDOW, Workload
 from .confluent import consumer_options, producer_options
-from .lead import CHUNK, _key, partitions
 
 
 async def produce(work: Workload) -> dict[str, Any]:
     """Send, and wait until all is acknowledged."""
-    content = values(work.size, CHUNK)
     producer = AIOProducer(producer_options(work))
     try:
-        await _send(producer, work, content, max(work.records // 20, 1))
+        await _send(producer, work, max(work.records // 20, 1))
         with Meter(work.records) as meter:
-            await _send(producer, work, content, work.records)
+            await _send(producer, work, work.records)
     finally:
         await producer.close()
     return meter.figures()
 
 
-async def _send(producer: Any, work: Workload, content: list[bytes], count: int) -> None:
-    topic, waiting, key = work.topic, [], _key(work)
-    for number, partition in zip(range(count), partitions(work)):
+async def _send(producer: Any, work: Workload, count: int) -> None:
+    topic, waiting = work.topic, []
+    for value, key, partition in records(work, count):
         where = {} if partition is None else {"partition": partition}
-        waiting.append(await producer.produce(topic, content[number % CHUNK], key(number), **where))
+        waiting.append(await producer.produce(topic, value, key, **where))
         if len(waiting) >= WINDOW:
             for future in waiting[: WINDOW // 2]:
                 await future

@@ -4,43 +4,41 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.structs import TopicPartition
 
-from ..payload import values
+from ..payload import records
 from ..usage import Meter
 from ..workload import LINGER_MS, Workload
-from .lead import CHUNK, _key, partitions
 
 
 def producer(work: Workload, linger_ms: int = LINGER_MS) -> Any:
     """A producer with the workload's options."""
+    compression: Any = None if work.compression == "none" else work.compression
     return KafkaProducer(
         bootstrap_servers=work.bootstrap,
         acks=work.acks if work.acks == "all" else int(work.acks),
         enable_idempotence=work.acks == "all",
         linger_ms=linger_ms,
-        compression_type=None if work.compression == "none" else work.compression,
+        compression_type=compression,
     )
 
 
 async def produce(work: Workload) -> dict[str, Any]:
     """Send, and wait until all is acknowledged."""
-    content = values(work.size, CHUNK)
     one = producer(work)
     try:
-        _send(one, work, content, max(work.records // 20, 1))
+        _send(one, work, max(work.records // 20, 1))
         with Meter(work.records) as meter:
-            _send(one, work, content, work.records)
+            _send(one, work, work.records)
     finally:
         one.close()
     return meter.figures()
 
 
-def _send(producer: Any, work: Workload, content: list[bytes], count: int) -> None:
-    key = _key(work)
+def _send(producer: Any, work: Workload, count: int) -> None:
     waiting = [
-        producer.send(work.topic, content[number % CHUNK], key=key(number), partition=partition)
-        for number, partition in zip(range(count), partitions(work))
+        producer.send(work.topic, value, key=key, partition=partition) for value, key, partition in records(work, count)
     ]
     producer.flush()
     assert all(future.succeeded() for future in waiting)
@@ -80,7 +78,7 @@ async def consume(work: Workload) -> dict[str, Any]:
 def _read(consumer: Any, count: int) -> int:
     seen = 0
     while seen < count:
-        for records in consumer.poll(1000, max_records=500).values():
-            for record in records:
+        for found in consumer.poll(1000, max_records=500).values():
+            for record in found:
                 seen += record.value is not None
     return seen

@@ -1,11 +1,11 @@
 """This client. ``method`` is the producer's: ``send``, ``send_forgotten``, ``send_nowait``, ``send_many``,
-``send_many_forgotten``; or the consumer's: ``async_for``, ``getmany``, ``values``, ``arrow``. Forgotten: nobody looks at
-what became of the records, but `flush` waits for all.
+``send_many_forgotten``; or the consumer's: ``async_for``, ``getmany``, ``values``, ``arrow``. Forgotten:
+nobody looks at what became of the records, but `flush` waits for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -13,94 +13,66 @@ import anyio
 
 from aiokafka_lead import Consumer, Producer, TopicPartition
 from aiokafka_lead.errors import BufferFull
+from aiokafka_lead.producer import DeliveryBatch
 
-from ..payload import values
+from ..payload import DIFFERENT as CHUNK
+from ..payload import records, values
 from ..usage import Meter
 from ..workload import LINGER_MS, WINDOW, Workload
-
-CHUNK = 1000
 
 
 def producer(work: Workload, **options: Any) -> Producer:
     """A producer with the workload's options."""
-    acks: Any = work.acks if work.acks == "all" else int(work.acks)
-    return Producer(
-        work.bootstrap,
-        **{
-            "acks": acks,
-            "enable_idempotence": work.acks == "all",
-            "linger_ms": LINGER_MS,
-            "compression_type": work.compression,
-            **options,
-        },
-    )
+    settings: dict[str, Any] = {
+        "acks": work.acks if work.acks == "all" else int(work.acks),
+        "enable_idempotence": work.acks == "all",
+        "linger_ms": LINGER_MS,
+        "compression_type": work.compression,
+    }
+    return Producer(work.bootstrap, **{**settings, **options})
 
 
 async def produce(work: Workload) -> dict[str, Any]:
     """Send, and wait until all is acknowledged."""
-    content = values(work.size, CHUNK)
     send = METHODS[work.method]
     each = work.records // work.clients
     async with AsyncExitStack() as stack:
         producers = [await stack.enter_async_context(producer(work)) for _ in range(work.clients)]
         for one in producers:
-            await send(one, work, content, max(each // 20, 1))
+            await send(one, work, max(each // 20, 1))
         with Meter(each * work.clients) as meter:
             async with anyio.create_task_group() as tasks:
                 for one in producers:
-                    tasks.start_soon(send, one, work, content, each)
+                    tasks.start_soon(send, one, work, each)
     return meter.figures()
 
 
-def _key(work: Workload) -> Callable[[int], bytes | None]:
-    if not work.keyed:
-        return lambda number: None
-    keys = [b"key-%d" % number for number in range(1000)]
-    return lambda number: keys[number % 1000]
-
-
-def partitions(work: Workload) -> Iterator[int | None]:
-    """The partition of each record, None where it is the client's choice."""
-    while True:
-        for partition in range(work.partitions):
-            for _ in range(work.run):
-                yield partition if work.spread else None
-
-
-async def _send(producer: Producer, work: Workload, content: list[bytes], count: int) -> None:
-    topic, waiting, key = work.topic, [], _key(work)
-    if work.keyed or work.spread:
-        for number, partition in zip(range(count), partitions(work)):
-            waiting.append(await producer.send(topic, content[number % CHUNK], key(number), partition))
-            if len(waiting) >= WINDOW:
-                for delivery in waiting[: WINDOW // 2]:
-                    await delivery
-                del waiting[: WINDOW // 2]
-    else:
-        for number in range(count):
-            waiting.append(await producer.send(topic, content[number % CHUNK]))
-            if len(waiting) >= WINDOW:
-                for delivery in waiting[: WINDOW // 2]:
-                    await delivery
-                del waiting[: WINDOW // 2]
+async def _send(producer: Producer, work: Workload, count: int) -> None:
+    topic, waiting = work.topic, []
+    for value, key, partition in records(work, count):
+        waiting.append(await producer.send(topic, value, key, partition))
+        if len(waiting) >= WINDOW:
+            for delivery in waiting[: WINDOW // 2]:
+                await delivery
+            del waiting[: WINDOW // 2]
     await producer.flush()
     for delivery in waiting:
         await delivery
 
 
-async def _send_forgotten(producer: Producer, work: Workload, content: list[bytes], count: int) -> None:
+async def _send_forgotten(producer: Producer, work: Workload, count: int) -> None:
     topic = work.topic
-    for number in range(count):
-        await producer.send(topic, content[number % CHUNK])
+    for value, key, partition in records(work, count):
+        await producer.send(topic, value, key, partition)
     await producer.flush()
 
 
-async def _send_nowait(producer: Producer, work: Workload, content: list[bytes], count: int) -> None:
+async def _send_nowait(producer: Producer, work: Workload, count: int) -> None:
     topic = work.topic
-    for number in range(count):
+    for number, (value, key, partition) in enumerate(records(work, count)):
         while True:
             try:
-                producer.send_nowait(topic, content[number % CHUNK])
+                producer.send_nowait(topic, value, key, partition)
                 break
             except BufferFull:
                 await anyio.sleep(0.001)
@@ -109,18 +81,20 @@ async def _send_nowait(producer: Producer, work: Workload, content: list[bytes],
     await producer.flush()
 
 
-async def _send_many(producer: Producer, work: Workload, content: list[bytes], count: int) -> None:
-    waiting = []
+async def _send_many(producer: Producer, work: Workload, count: int) -> None:
+    content = values(work.size, CHUNK)
+    waiting: deque[DeliveryBatch] = deque()
     for _ in range(max(1, count // CHUNK)):
         waiting.append(await producer.send_many(work.topic, content))
         if len(waiting) >= WINDOW // CHUNK:
-            await waiting.pop(0)
+            await waiting.popleft()
     await producer.flush()
     for batch in waiting:
         await batch
 
 
-async def _send_many_forgotten(producer: Producer, work: Workload, content: list[bytes], count: int) -> None:
+async def _send_many_forgotten(producer: Producer, work: Workload, count: int) -> None:
+    content = values(work.size, CHUNK)
     for _ in range(max(1, count // CHUNK)):
         await producer.send_many(work.topic, content)
     await producer.flush()
@@ -174,8 +148,8 @@ async def _async_for(consumer: Consumer, count: int) -> int:
 async def _getmany(consumer: Consumer, count: int) -> int:
     seen = 0
     while seen < count:
-        for records in (await consumer.getmany(timeout_ms=1000, max_records=500)).values():
-            for record in records:
+        for found in (await consumer.getmany(timeout_ms=1000, max_records=500)).values():
+            for record in found:
                 seen += record.value is not None
     return seen
 

@@ -1,0 +1,31 @@
+cimport cython
+
+from aiokafka_lead._core.producer.append cimport PartitionQueue, TopicBuffer
+
+
+@cython.final
+cdef class NodeAvailability:
+    cdef double _timeout_s
+    cdef dict _blocked_since
+
+    cpdef taking(self, int node_id)
+    cpdef bint available(self, int node_id, double now) except -1
+
+
+@cython.final
+cdef class StickyChooser:
+    cdef bint _adaptive
+    cdef NodeAvailability _nodes
+    cdef object _rng
+
+    @cython.locals(partition=int)
+    cpdef int choose(self, TopicBuffer topic, object snapshot, double now) except -1
+    @cython.locals(queue=PartitionQueue)
+    cdef _survey(self, TopicBuffer topic)
+    cdef bint _usable(self, int leader_id, double now) except -1
+    cdef bint _accepted(self, TopicBuffer topic, int partition) except -1
+
+
+@cython.locals(queue=PartitionQueue)
+cdef Py_ssize_t _depth(TopicBuffer topic, int partition) except -1
+cdef int _leader(object snapshot, TopicBuffer topic, int partition) except? -2

@@ -1,0 +1,12 @@
+"""Clocks and the thread's identity, which every record asks for: Python's own here, C's in compiled modules.
+
+A compiled module takes the functions of the same names from ``clock.pxd`` instead.
+"""
+
+from __future__ import annotations
+
+from threading import get_ident as thread_id
+from time import monotonic as monotonic_s
+from time import time as wall_s
+
+__all__ = ["monotonic_s", "thread_id", "wall_s"]

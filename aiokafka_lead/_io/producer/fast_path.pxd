@@ -1,0 +1,31 @@
+cimport cython
+from libc.stdint cimport int32_t, int64_t
+
+from aiokafka_lead._core.producer.accumulator cimport Accumulator
+from aiokafka_lead._core.producer.append cimport TopicBuffer
+from aiokafka_lead._core.producer.delivery cimport Delivery
+from aiokafka_lead._io.producer cimport clock
+
+
+@cython.final
+cdef class FastPath:
+    cdef public bint usable
+    cdef Accumulator _accumulator
+    cdef dict _topics
+    cdef unsigned long _thread
+    cdef object _probe
+    cdef object _expected
+
+    @cython.locals(
+        number=int32_t, time_ms=int64_t, seconds=double, buffer=TopicBuffer, delivery=Delivery, accumulator=Accumulator
+    )
+    cpdef Delivery append(
+        self, object topic, object value, object key, object partition, object timestamp_ms, object headers
+    )
+
+    @cython.locals(buffer=TopicBuffer)
+    cpdef Py_ssize_t append_values(
+        self, str topic, int64_t timestamp_ms, object values, Py_ssize_t start, int32_t partition, object into
+    ) except -1
+
+    cdef bint _here(self) except -1

@@ -1,0 +1,98 @@
+"""What the producer tries first: records that need no care and no waiting, straight into batches.
+
+Hot: this module is compiled through ``fast_path.pxd`` where a compiler is, and runs as it is elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..._core.producer.accumulator import Accumulator
+from ..._core.producer.delivery import Delivery, DeliveryBatch
+from ..._core.producer.record import check_headers
+from . import clock
+
+__all__ = ["FastPath"]
+
+INT64_MAX = 2**63 - 1
+
+
+class FastPath:
+    """Appends what can be appended at once, on the producer's event loop.
+
+    Wrong arguments are among what it leaves to the others: it only takes what it knows to be right.
+    """
+
+    __slots__ = ("_accumulator", "_expected", "_probe", "_thread", "_topics", "usable")
+
+    def __init__(self, accumulator: Accumulator) -> None:
+        self.usable = False
+        """Whether the producer is started, and neither stopped nor failed."""
+        self._accumulator = accumulator
+        self._topics = accumulator.topics
+        self._thread = 0
+        """The event loop's thread."""
+        self._probe: Callable[[], object] = object
+        """Gives ``_expected`` while the producer's event loop runs, or else something different or RuntimeError."""
+        self._expected: object = None
+
+    def start(self, probe: Callable[[], object], expected: object) -> None:
+        """The producer belongs to the event loop that runs here, and that the probe tells from others."""
+        self._thread = clock.thread_id()
+        self._probe = probe
+        self._expected = expected
+        self.usable = True
+
+    def append(
+        self, topic: object, value: object, key: object, partition: object, timestamp_ms: object, headers: object
+    ) -> Delivery | None:
+        """Take the record; None when there is more to it, or when the sender should have its turn first."""
+        if not self._here() or type(topic) is not str:
+            return None
+        buffer = self._topics.get(topic)
+        if buffer is None:
+            return None
+        if key is not None and type(key) is not bytes:
+            return None
+        if value is not None and type(value) is not bytes:
+            return None
+        number = -1
+        if partition is not None:
+            if type(partition) is not int or not 0 <= partition < buffer.count:
+                return None
+            number = partition
+        if timestamp_ms is None:
+            seconds = clock.wall_s()
+            time_ms = int(seconds * 1000)
+        elif type(timestamp_ms) is int and 0 <= timestamp_ms <= INT64_MAX:
+            time_ms = timestamp_ms
+        else:
+            return None
+        checked = check_headers(headers) if headers else ()
+        delivery = buffer.append(time_ms, key, value, number, checked)
+        if delivery is None:
+            accumulator = self._accumulator
+            if buffer.count and not accumulator.crowded():
+                delivery = accumulator.append(buffer, time_ms, key, value, number, checked, clock.monotonic_s())
+        return delivery
+
+    def append_values(
+        self, topic: str, timestamp_ms: int, values: Sequence[bytes | None], start: int, partition: int,
+        into: DeliveryBatch,
+    ) -> int:  # fmt: skip
+        """Take as many of ``values[start:]`` as possible at once; how many. They have neither keys nor headers."""
+        buffer = self._topics.get(topic)
+        if buffer is None or not self.usable or partition >= buffer.count:
+            return 0
+        return self._accumulator.append_values(
+            buffer, timestamp_ms, values, start, partition, into, clock.monotonic_s()
+        )
+
+    def _here(self) -> bool:
+        """Whether the producer can be used, and its event loop is the one that runs."""
+        if not self.usable or clock.thread_id() != self._thread:
+            return False
+        try:
+            return self._probe() is self._expected
+        except RuntimeError:
+            return False

@@ -10,6 +10,7 @@ from ..._core.consumer.positions import Positions
 from ..._core.consumer.prefetch import Prefetch
 from ..._core.group.assignors import GroupAssignor, builtin
 from ..._core.group.classic import ClassicMember
+from ..._core.group.consumer_protocol import ConsumerProtocolMember
 from ..._core.group.member import GroupMember
 from ..._core.group.poll_interval import PollInterval
 from ...config import ConsumerConfig
@@ -47,6 +48,8 @@ def group_task(
 
 
 def _member(config: ConsumerConfig) -> GroupMember:
+    if config.group_protocol == "consumer":
+        return ConsumerProtocolMember(config)
     return ClassicMember(config, _assignors(config.partition_assignment_strategy))
 
 

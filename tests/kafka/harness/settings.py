@@ -41,6 +41,11 @@ _COMMON = {
     "inter.broker.listener.name": Listener.PLAINTEXT.value,
     # Small and quick: few threads, small files, no waiting for group members.
     "group.initial.rebalance.delay.ms": "0",
+    # Of members of the new group protocol (KIP-848): the defaults of 45 s and 5 s make tests of lost members wait.
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
     "log.cleaner.dedupe.buffer.size": "2097152",
     "log.index.size.max.bytes": "1048576",
     "num.io.threads": "4",

@@ -1,0 +1,216 @@
+"""Members of one group, each in a process of its own, and what they tell of themselves."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from .group_member import Options
+from .harness.processes import Processes
+
+_ROOT = Path(__file__).parents[2]
+_LEAVE_TIMEOUT_S = 20
+
+
+class Event(NamedTuple):
+    """Something that happened to a member, at a time of the machine's monotonic clock."""
+
+    at: float
+    member: str
+    kind: str
+    fields: dict[str, Any]
+
+
+class Member:
+    """A running member."""
+
+    def __init__(self, name: str, options: Options, process: subprocess.Popen[bytes]) -> None:
+        self.name = name
+        self.options = options
+        self.process = process
+        self.owned: set[int] = set()
+        """What it has, as far as it has told."""
+        self.is_awake = True
+        """Neither frozen nor gone."""
+
+
+class GroupWatch:
+    """Starts members of a group and follows what they tell. Use it as a context manager: it ends them all."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, partitions: int, **defaults: Any) -> None:
+        self.partitions = partitions
+        self.events: list[Event] = []
+        """Everything that was told, in the order in which it came here."""
+        self.members: dict[str, Member] = {}
+        self._defaults = {
+            "bootstrap": bootstrap,
+            "group": group,
+            "topic": topic,
+            "protocol": "classic",
+            "assignor": "range",
+            "instance": None,
+            "session_ms": 6000,
+            "batch": 200,
+            "pause_ms": 0,
+            **defaults,
+        }
+        self._processes = Processes()
+        self._changed = threading.Condition()
+        self._threads: list[threading.Thread] = []
+        self._count = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for member in self.members.values():
+            member.process.kill()
+        for thread in self._threads:
+            thread.join(_LEAVE_TIMEOUT_S)
+        self._processes.close()
+
+    # --- members -----------------------------------------------------------------------------------------------------
+
+    def add(self, client: str, **options: Any) -> Member:
+        """Start a member of this client ("lead", "aiokafka", "confluent")."""
+        self._count += 1
+        name = f"{client}-{self._count}"
+        wanted: Options = {"client": client, **self._defaults, **options}  # type: ignore[typeddict-item]
+        command = [sys.executable, "-m", "tests.kafka.group_member", json.dumps(wanted)]
+        with (self._processes.folder / f"{name}.log").open("wb") as log:
+            process = self._processes.start(command, log=log, stdout=subprocess.PIPE)
+        member = self.members[name] = Member(name, wanted, process)
+        thread = threading.Thread(target=self._listen, args=(member,), daemon=True)
+        thread.start()
+        self._threads.append(thread)
+        return member
+
+    def kill(self, member: Member) -> None:
+        """SIGKILL: it says nothing more to anybody."""
+        self._gone(member, "killed")
+        member.process.kill()
+
+    def freeze(self, member: Member) -> None:
+        """SIGSTOP: it says nothing until `thaw`, its connections stay open."""
+        self._gone(member, "frozen")
+        member.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self, member: Member) -> None:
+        """Let a frozen member go on."""
+        member.process.send_signal(signal.SIGCONT)
+        with self._changed:
+            member.is_awake = True
+            self._note(member, "thawed")
+
+    def leave(self, member: Member) -> None:
+        """Let a member leave the group, and wait for its end."""
+        member.process.terminate()
+        self.wait_for(
+            lambda: any(event.member == member.name and event.kind == "left" for event in self.events),
+            f"{member.name} leaves",
+            _LEAVE_TIMEOUT_S,
+        )
+        self._gone(member, "gone")
+
+    def _gone(self, member: Member, kind: str) -> None:
+        with self._changed:
+            member.is_awake = False
+            member.owned.clear()
+            self._note(member, kind)
+
+    def log_of(self, member: Member) -> str:
+        """What a member wrote to its standard error."""
+        return (self._processes.folder / f"{member.name}.log").read_text(errors="replace")
+
+    # --- what they tell ----------------------------------------------------------------------------------------------
+
+    def _listen(self, member: Member) -> None:
+        stream = member.process.stdout
+        assert stream is not None
+        for line in stream:
+            try:
+                fields = json.loads(line)
+            except ValueError:
+                # It was killed within the line.
+                continue
+            with self._changed:
+                event = Event(fields.pop("at"), member.name, fields.pop("event"), fields)
+                self._take(member, event)
+                self.events.append(event)
+                self._changed.notify_all()
+        with self._changed:
+            self._note(member, "ended")
+
+    @staticmethod
+    def _take(member: Member, event: Event) -> None:
+        if not member.is_awake:
+            return
+        if event.kind == "assigned":
+            member.owned |= set(event.fields["partitions"])
+        elif event.kind in ("revoked", "lost"):
+            member.owned -= set(event.fields["partitions"])
+        elif event.kind == "left":
+            member.owned.clear()
+
+    def _note(self, member: Member, kind: str) -> None:
+        self.events.append(Event(time.monotonic(), member.name, kind, {}))
+        self._changed.notify_all()
+
+    def wait_for(self, condition: Callable[[], bool], what: str, timeout_s: float) -> float:
+        """Wait for something that members tell; returns how long it took, in seconds."""
+        began = time.monotonic()
+        with self._changed:
+            if not self._changed.wait_for(condition, timeout_s):
+                owned = {member.name: sorted(member.owned) for member in self.awake()}
+                told = "\n".join(
+                    f"{event.at - began:+.3f} {event.member} {event.kind} {event.fields}"
+                    for event in self.events
+                    if event.kind not in ("read", "committed")
+                )
+                logs = "\n".join(f"{each.name}: {self.log_of(each)[-2000:]}" for each in self.members.values())
+                raise AssertionError(f"not within {timeout_s} s: {what}; owned: {owned}\n{told}\n{logs}")
+        return time.monotonic() - began
+
+    def awake(self) -> Sequence[Member]:
+        """Members that live and are not frozen."""
+        return [member for member in self.members.values() if member.is_awake]
+
+    def wait_shared(self, timeout_s: float = 45, *, each: bool = True) -> float:
+        """Wait until every partition is owned once by those awake, and by each of them, if ``each``."""
+
+        def shared() -> bool:
+            owned = [partition for member in self.awake() for partition in member.owned]
+            return sorted(owned) == list(range(self.partitions)) and (
+                not each or all(member.owned for member in self.awake())
+            )
+
+        return self.wait_for(shared, "all partitions are shared", timeout_s)
+
+    def wait_read(self, ends: dict[int, int], timeout_s: float = 45) -> None:
+        """Wait until everything up to these offsets was read and committed by somebody."""
+        self.wait_for(lambda: committed_ends(self.events) >= ends.items(), f"commits up to {ends}", timeout_s)
+
+    def events_since(self, moment: float, *kinds: str) -> list[Event]:
+        """What happened after a moment of the monotonic clock."""
+        with self._changed:
+            return [event for event in self.events if event.at > moment and event.kind in kinds]
+
+
+def committed_ends(events: Sequence[Event]) -> Any:
+    """The greatest committed offset of each partition, as items of a dict."""
+    ends: dict[int, int] = {}
+    for event in events:
+        if event.kind == "committed":
+            for partition, offset in event.fields["offsets"].items():
+                ends[int(partition)] = max(ends.get(int(partition), 0), offset)
+    return ends.items()

@@ -1,0 +1,109 @@
+"""Consumer groups at Apache Kafka: members of several clients share one, and nothing is lost or read in vain."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from .feeder import Feeder
+from .group_record import examine
+from .group_watch import GroupWatch
+from .harness import KafkaCluster
+
+TopicName = Callable[[], str]
+
+_PARTITIONS = 6
+_RECORDS_PER_SECOND = 600
+_GAP_LIMIT_S = 11
+"""The session timeout and 5 s."""
+
+
+class Scene:
+    """A topic that is written to, and the members of a group that read it."""
+
+    def __init__(self, kafka: KafkaCluster, topic: str, **defaults: object) -> None:
+        kafka.create_topic(topic, partitions=_PARTITIONS)
+        self.topic = topic
+        self.group = f"{topic}-group"
+        self.watch = GroupWatch(kafka.bootstrap(), self.group, topic, _PARTITIONS, **defaults)
+        self.feeder = Feeder(kafka.bootstrap(), topic, _PARTITIONS, _RECORDS_PER_SECOND)
+
+    def finish(self) -> None:
+        """Read everything to the end, leave, and check what the members have told."""
+        ends = self.feeder.stop()
+        self.watch.wait_read(ends)
+        for member in list(self.watch.awake()):
+            self.watch.leave(member)
+        findings = examine(self.watch.events, ends, _GAP_LIMIT_S)
+        assert findings.problems == []
+        assert findings.records - findings.duplicates == sum(ends.values())
+
+
+def test_three_clients_share_a_group_by_range(kafka: KafkaCluster, topic_name: TopicName) -> None:
+    scene = Scene(kafka, topic_name())
+    with scene.watch as watch, scene.feeder:
+        first = watch.add("lead")
+        watch.wait_shared()
+        watch.add("aiokafka")
+        watch.add("confluent")
+        watch.wait_shared()
+        watch.add("lead")
+        watch.wait_shared()
+        assert sorted(len(member.owned) for member in watch.awake()) == [1, 1, 2, 2]
+        watch.leave(first)
+        watch.wait_shared()
+        scene.finish()
+
+
+def test_members_keep_their_partitions_in_a_cooperative_group(kafka: KafkaCluster, topic_name: TopicName) -> None:
+    """With confluent-kafka: who joins takes partitions over, and the others are not given up for it."""
+    scene = Scene(kafka, topic_name(), assignor="cooperative-sticky")
+    with scene.watch as watch, scene.feeder:
+        watch.add("lead")
+        watch.wait_shared()
+        watch.add("confluent")
+        watch.wait_shared()
+        before = {member.name: set(member.owned) for member in watch.awake()}
+        joined_at = time.monotonic()
+        last = watch.add("lead")
+        watch.wait_shared()
+        assert len(last.owned) == 2
+        revoked = [p for event in watch.events_since(joined_at, "revoked") for p in event.fields["partitions"]]
+        assert sorted(revoked) == sorted(last.owned)
+        for member in watch.awake():
+            assert member is last or member.owned < before[member.name]
+        watch.kill(last)
+        watch.wait_shared()
+        scene.finish()
+
+
+def test_members_of_the_new_protocol(kafka: KafkaCluster, topic_name: TopicName) -> None:
+    """KIP-848, with confluent-kafka."""
+    scene = Scene(kafka, topic_name(), protocol="consumer")
+    with scene.watch as watch, scene.feeder:
+        watch.add("lead")
+        watch.wait_shared()
+        watch.add("confluent")
+        last = watch.add("lead")
+        watch.wait_shared()
+        assert [len(member.owned) for member in watch.awake()] == [2, 2, 2]
+        watch.kill(last)
+        watch.wait_shared()
+        scene.finish()
+
+
+def test_a_live_group_moves_to_the_new_protocol(kafka: KafkaCluster, topic_name: TopicName) -> None:
+    """Member by member, while records flow: both protocols share the group on the way."""
+    scene = Scene(kafka, topic_name())
+    with scene.watch as watch, scene.feeder:
+        old = [watch.add("lead"), watch.add("confluent")]
+        watch.wait_shared()
+        for client, leaving in zip(("lead", "confluent"), old, strict=True):
+            watch.add(client, protocol="consumer")
+            watch.wait_shared()
+            watch.leave(leaving)
+            watch.wait_shared()
+        admin = kafka.admin()
+        described = admin.describe_consumer_groups([scene.group])[scene.group].result(30)
+        assert described.type.name == "CONSUMER"
+        scene.finish()

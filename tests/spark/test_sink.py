@@ -1,0 +1,294 @@
+"""Batch and streaming writes as Spark's Python workers do them, and a few through Spark itself."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    VarcharType,
+)
+
+from aiokafka_lead.spark.sink.task import WriteError
+from aiokafka_lead.testing.thread import ClusterThread
+
+from .support import connections_end, fill, numbered, read, source
+
+NewTopic = Callable[..., str]
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+ROWS = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS),
+    ]
+)
+
+
+def table(schema: pa.Schema = ROWS, **columns: Sequence[Any]) -> list[pa.RecordBatch]:
+    """Some of the columns, as one Arrow batch."""
+    wanted = pa.schema([field for field in schema if field.name in columns])
+    return [pa.record_batch([pa.array(columns[f.name], f.type) for f in wanted], schema=wanted)]
+
+
+def write(cluster: ClusterThread, batches: list[pa.RecordBatch], *, stream: bool = False, **options: str) -> int:
+    """A task: the writer has gone through pickle, as in Spark. How many rows it says it wrote."""
+    found = source(cluster, **options)
+    schema = from_arrow_schema(batches[0].schema)
+    writer = found.streamWriter(schema, overwrite=False) if stream else found.writer(schema, overwrite=False)
+    task = pickle.loads(pickle.dumps(writer))
+    assert isinstance(task, DataSourceArrowWriter | DataSourceStreamArrowWriter)
+    message = pickle.loads(pickle.dumps(task.write(iter(batches))))
+    rows: int = message.rows
+    return rows
+
+
+def stored(cluster: ClusterThread, topic: str, partition: int = 0) -> list[tuple[bytes | None, bytes | None]]:
+    return [(record.key, record.value) for record in cluster.records(topic, partition)]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["batch", "stream"])
+def test_values_alone(cluster: ClusterThread, new_topic: NewTopic, stream: bool) -> None:
+    topic = new_topic()
+    batches = table(value=numbered(10)) + table(value=[None, b"", b"last"]) + table(value=[])
+    assert write(cluster, batches, topic=f" {topic} ", stream=stream) == 13
+    assert [value for _, value in stored(cluster, topic)] == [*numbered(10), None, b"", b"last"]
+
+
+def test_strings_and_bytes_are_the_same(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    text = pa.schema([("key", pa.string()), ("value", pa.large_string())])
+    write(cluster, table(text, key=["schl\u00fcssel", None, ""], value=["w\u00f6rt", "", None]), topic=topic)
+    assert stored(cluster, topic) == [("schl\u00fcssel".encode(), "w\u00f6rt".encode()), (None, b""), (b"", None)]
+
+
+def test_slices_are_written_as_such(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    whole = table(key=numbered(20), value=[None, *numbered(19)], headers=[None, *([[("a", b"1")]] * 19)])[0]
+    assert write(cluster, [whole.slice(0, 3), whole.slice(7, 5)], topic=topic) == 8
+    assert [key for key, _ in stored(cluster, topic)] == [*numbered(3), *numbered(5, 7)]
+    assert [value for _, value in stored(cluster, topic)] == [None, *numbered(2), *numbered(5, 6)]
+
+
+def test_rows_choose_topic_and_partition(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    one, other = new_topic(3), new_topic(2)
+    rows = table(topic=[one, other, one, one, other], partition=[2, 1, 0, 2, 1], value=[b"a", b"b", b"c", b"d", b"e"])
+    assert write(cluster, rows) == 5
+    assert [stored(cluster, one, p) for p in range(3)] == [[(None, b"c")], [], [(None, b"a"), (None, b"d")]]
+    assert [stored(cluster, other, p) for p in range(2)] == [[], [(None, b"b"), (None, b"e")]]
+
+
+def test_the_option_wins_over_the_column(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    write(cluster, table(topic=["elsewhere", None], value=[b"a", b"b"]), topic=topic)
+    assert stored(cluster, topic) == [(None, b"a"), (None, b"b")]
+
+
+def test_keys_choose_the_partition_as_in_java(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(4)
+    keys = numbered(100)
+    write(cluster, table(key=keys, partition=[None] * 99 + [3], value=keys), topic=topic)
+    found = [{key for key, _ in stored(cluster, topic, partition)} for partition in range(4)]
+    assert set().union(*found) == set(keys)
+    assert sum(map(len, found)) == 100
+    assert b"99" in found[3]
+    # murmur2("21") = -973932308 (Java's UtilsTest): positive 1173551340, which 4 divides.
+    assert b"21" in found[0]
+
+
+def test_headers(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    headers = [[("a", b"1"), ("a", None), ("b", b"")], [], None]
+    write(cluster, table(value=numbered(3), headers=headers), topic=topic)
+    found = read(cluster, subscribe=topic, includeHeaders="true")
+    assert [row["headers"] for row in found] == [
+        [{"key": "a", "value": b"1"}, {"key": "a", "value": None}, {"key": "b", "value": b""}],
+        None,
+        None,
+    ]
+
+
+def test_large_rows_in_small_memory(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    row = b"x" * 600_000
+    options = {"topic": topic, "kafka.buffer.memory": "2000000"}
+    assert write(cluster, table(value=[row] * 20), **options) == 20
+    assert sum(len(stored(cluster, topic, partition)) for partition in range(2)) == 20
+
+
+def test_leaders_move_during_a_write(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+
+    def moving() -> Any:
+        for first in range(0, 5000, 500):
+            cluster.move_all_leaders(topic)
+            yield from table(partition=[0, 1] * 250, value=numbered(500, first))
+
+    found = source(cluster, topic=topic)
+    writer = found.writer(from_arrow_schema(table(partition=[0], value=[b""])[0].schema), overwrite=False)
+    assert isinstance(writer, DataSourceArrowWriter)
+    writer.write(moving())
+    for partition in range(2):
+        assert [value for _, value in stored(cluster, topic, partition)] == numbered(5000)[partition::2]
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+
+def _schema(**types: Any) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in types.items()])
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (_schema(value=StringType()), "neither a column 'topic' nor the option 'topic'"),
+        (_schema(topic=StringType(), key=StringType()), "no column 'value'"),
+        (_schema(topic=StringType(), Value=StringType()), "no column 'value'"),
+        (_schema(topic=BinaryType(), value=StringType()), "column 'topic' must be string, not binary"),
+        (_schema(topic=StringType(), value=LongType()), "column 'value' must be string or binary, not bigint"),
+        (_schema(topic=StringType(), value=VarcharType(5)), r"must be string or binary, not varchar\(5\)"),
+        (_schema(topic=StringType(), value=BinaryType(), key=IntegerType()), "column 'key' must be"),
+        (_schema(topic=StringType(), value=BinaryType(), partition=LongType()), "column 'partition' must be int, not"),
+        (_schema(topic=StringType(), value=BinaryType(), headers=ArrayType(StringType())), "column 'headers' must be"),
+    ],
+)
+def test_refused_columns(cluster: ClusterThread, schema: StructType, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        source(cluster).writer(schema, overwrite=False)
+    with pytest.raises(ValueError, match=message):
+        source(cluster).streamWriter(schema, overwrite=False)
+
+
+def test_other_columns_are_ignored(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    schema = pa.schema([("offset", pa.int64()), ("value", pa.binary())])
+    write(cluster, table(schema, offset=[7], value=[b"v"]), topic=topic)
+    assert stored(cluster, topic) == [(None, b"v")]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kafka.key.serializer": "x"}, "'key.serializer' is not supported"),
+        ({"kafka.value.serializer": "x"}, "'value.serializer' is not supported"),
+        ({"kafka.transactional.id": "x"}, "'transactional.id' is not supported"),
+        ({"kafka.acks": "2"}, "acks"),
+        ({"kafka.bootstrap.servers": " "}, "must be specified"),
+    ],
+)
+def test_refused_options(cluster: ClusterThread, options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        source(cluster, topic="t", **options).writer(_schema(value=BinaryType()), overwrite=False)
+
+
+def test_overwrite_is_refused(cluster: ClusterThread) -> None:
+    with pytest.raises(ValueError, match="use mode"):
+        source(cluster, topic="t").writer(_schema(value=BinaryType()), overwrite=True)
+    # In a stream it is the output mode "complete", which Spark's connector appends, too.
+    assert source(cluster, topic="t").streamWriter(_schema(value=BinaryType()), overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"topic": ["t", None], "value": [b"a", b"b"]}, "row 5: topic is null; is the option 'topic' missing?"),
+        ({"topic": ["t", "a b"], "value": [b"a", b"b"]}, "row 5: not written to a b: "),
+        ({"topic": ["t", "t"], "partition": [0, 9], "value": [b"a", b"b"]}, "row 5: not written to t-9: ConfigError: "),
+        ({"topic": ["t", "t"], "partition": [0, -1], "value": [b"a", b"b"]}, "row 5: not written to t--1: "),
+        ({"topic": ["t", "t"], "value": [b"a", b"x" * 2_000_000]}, "row 5: not written to t: MessageTooLargeError: "),
+        (
+            {"topic": ["t", "t"], "value": [b"a", b"b"], "headers": [[("k", b"")], [(None, b"")]]},
+            "row 5: a header's key is null",
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_written_is_named(
+    cluster: ClusterThread, columns: dict[str, list[Any]], message: str
+) -> None:
+    if "t" not in cluster.topic_names():
+        cluster.create_topic("t")
+    good = table(**{name: [column[0]] * 4 for name, column in columns.items()})
+    with pytest.raises(WriteError) as caught:
+        write(cluster, good + table(**columns))
+    assert str(caught.value).startswith(message)
+    assert connections_end(cluster), "a failed task's producer is stopped"
+
+
+def test_what_the_broker_refuses_is_named(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(configs={"max.message.bytes": "1000"})
+    rows = table(partition=[0] * 3, value=[b"a", b"b", bytes(range(256)) * 20])
+    with pytest.raises(WriteError, match=f"row 2: not written to {topic}-0: MessageTooLargeError"):
+        write(cluster, rows, topic=topic)
+
+
+def test_a_producer_serves_many_tasks_and_ends(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    cluster.requests.clear()
+    for number in range(5):
+        write(cluster, table(value=numbered(1, number)), topic=topic, stream=True)
+    assert [value for _, value in stored(cluster, topic)] == numbered(5)
+    assert len([r for r in cluster.requests if r.api == "InitProducerId"]) <= 1
+    assert connections_end(cluster, timeout_s=10)
+
+
+# --- through Spark ---------------------------------------------------------------------------------------------------
+
+
+def test_spark_writes_a_batch(spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": topic}
+    rows = spark.range(1000).selectExpr(
+        "cast(id as string) key", "concat('v', id) value", "cast(id % 2 as int) partition"
+    )
+    rows.write.format("aiokafka_lead").options(**options).mode("append").save()
+    for partition in range(2):
+        found = stored(cluster, topic, partition)
+        assert sorted(found) == sorted((b"%d" % i, b"v%d" % i) for i in range(partition, 1000, 2))
+    with pytest.raises(Exception, match="use mode"):
+        rows.write.format("aiokafka_lead").options(**options).mode("overwrite").save()
+
+
+def test_spark_copies_a_topic(spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic, tmp_path: Any) -> None:
+    here, there = new_topic(), new_topic()
+    servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
+    copies = count(1)
+
+    def copy() -> None:
+        """As far as the topic goes, from where the last query ended."""
+        query = (
+            spark.readStream.format("aiokafka_lead").options(**servers, subscribe=here, startingOffsets="earliest").load()
+            .writeStream.format("aiokafka_lead").options(**servers, topic=there)
+            .option("checkpointLocation", str(tmp_path)).queryName(f"copy {next(copies)}")
+            .trigger(availableNow=True).start()
+        )  # fmt: skip
+        assert query.awaitTermination(120)
+
+    fill(cluster, here, numbered(50))
+    copy()
+    fill(cluster, here, numbered(50, 50))
+    copy()
+    assert [value for _, value in stored(cluster, there)] == numbered(100)
+
+
+def test_spark_tells_which_row(spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic) -> None:
+    rows = spark.createDataFrame([(new_topic(), "a"), (None, "b")], "topic string, value string").coalesce(1)
+    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
+    with pytest.raises(Exception, match="task 0, row 1: topic is null"):
+        rows.write.format("aiokafka_lead").options(**options).mode("append").save()

@@ -1,0 +1,154 @@
+"""The source within Spark: found by itself, read by queries, stopped with nothing left behind.
+
+One JVM for all; what needs none is tested beside this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
+
+from aiokafka_lead.spark import FORMAT, register
+from aiokafka_lead.testing.thread import ClusterThread
+
+from .support import connections_end, fill, numbered
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+NewTopic = Callable[..., str]
+
+
+def _batch(spark: SparkSession, cluster: ClusterThread, **options: str) -> DataFrame:
+    reader = spark.read.format(FORMAT).option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    return reader.options(**options).load()
+
+
+def _stream(spark: SparkSession, cluster: ClusterThread, **options: str) -> DataFrame:
+    reader = spark.readStream.format(FORMAT).option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    return reader.options(**options).load()
+
+
+def _values(frame: DataFrame) -> list[int]:
+    return sorted(int(row.value) for row in frame.select("value").collect())
+
+
+def test_batch_queries(spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    fill(cluster, topic, numbered(1000), headers=[[("a", b"1"), ("a", None)]] + [[]] * 999)
+    fill(cluster, topic, numbered(1000, 1000), partition=1)
+    frame = _batch(spark, cluster, subscribe=topic, includeHeaders="true", minPartitions="3")
+    assert frame.schema.simpleString() == (
+        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,"
+        "timestampType:int,headers:array<struct<key:string,value:binary>>>"
+    )
+    total = frame.agg(f.count("*"), f.sum(f.length("value")), f.count("headers")).first()
+    assert total is not None
+    assert tuple(total) == (2000, sum(map(len, numbered(2000))), 1)
+    assert _values(_batch(spark, cluster, subscribePattern="no such topic")) == []
+
+
+def test_filters_pushed_down(spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    for partition in range(2):
+        fill(cluster, topic, numbered(10), partition=partition, timestamps_ms=[1000 * i for i in range(10)])
+    wanted = "partition = 1 and offset < 8 and timestamp >= timestamp'1970-01-01 00:00:05.5Z' and key is null"
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        pushed = _batch(spark, cluster, subscribe=topic, pushFilters="true").where(wanted)
+        assert _values(pushed) == [6, 7]
+        fetched = pushed.rdd  # planned once: the tasks say what is read
+        assert fetched.getNumPartitions() == 1
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    assert _values(_batch(spark, cluster, subscribe=topic).where(wanted)) == [6, 7]
+
+
+def test_errors_are_told(spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic) -> None:
+    with pytest.raises(PySparkException, match="endingOffsets can't be earliest"):
+        _batch(spark, cluster, subscribe="t", endingOffsets="earliest").collect()
+    topic = new_topic()
+    for first in range(0, 20, 5):
+        fill(cluster, topic, numbered(5, first))
+    cluster.delete_records(topic, 0, 10)
+    with pytest.raises(PySparkException, match=r"offsets 3 to 9 of .* are gone: retention or deletion"):
+        _batch(spark, cluster, subscribe=topic, startingOffsets=f'{{"{topic}":{{"0":3}}}}').collect()
+
+
+class Counted:
+    """A query into Parquet files, started and started again from one checkpoint."""
+
+    def __init__(self, spark: SparkSession, path: Path) -> None:
+        self._spark = spark
+        self._path = path
+
+    def start(self, frame: DataFrame, **trigger: Any) -> StreamingQuery:
+        writer = frame.writeStream.format("parquet").option("checkpointLocation", str(self._path / "checkpoint"))
+        return writer.trigger(**trigger).start(str(self._path / "out"))
+
+    def values(self) -> list[int]:
+        return _values(self._spark.read.parquet(str(self._path / "out")))
+
+
+def test_available_now_again_and_again(
+    spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic(2)
+    counted = Counted(spark, tmp_path)
+    for run in range(2):
+        fill(cluster, topic, numbered(300, 300 * run), partition=run)
+        frame = _stream(spark, cluster, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger="200")
+        query = counted.start(frame, availableNow=True)
+        assert query.awaitTermination(120)
+        sizes = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+        assert sizes == [200, 100]
+        assert counted.values() == list(range(300 * (run + 1)))
+
+
+def test_an_idle_stream_does_nothing_and_leaves_nothing_when_stopped(
+    spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic(2)
+    counted = Counted(spark, tmp_path)
+    query = counted.start(_stream(spark, cluster, subscribe=topic), processingTime="0 seconds")
+    try:
+        query.processAllAvailable()
+        first = query.lastProgress
+        for turn in range(2):
+            fill(cluster, topic, numbered(100, 100 * turn), partition=turn)
+            query.processAllAvailable()
+        asked = cluster.requests.count("ListOffsets")
+        cluster.wait_for_requests("ListOffsets", count=asked + 50, timeout_s=60)
+        last = query.lastProgress
+        assert first is not None
+        assert last is not None
+        assert last.batchId == first.batchId + 2, "no micro-batch without records"
+        assert counted.values() == list(range(200))
+    finally:
+        query.stop()
+    assert connections_end(cluster, 5)
+
+
+def test_a_failed_query_leaves_no_connection(
+    spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    frame = _stream(spark, cluster, subscribe=topic, startingOffsets="earliest")
+    query = Counted(spark, tmp_path).start(frame.selectExpr("assert_true(value is null)"), processingTime="0 seconds")
+    with pytest.raises(PySparkException):
+        query.awaitTermination(120)
+    assert connections_end(cluster, 5)
+
+
+def test_register_by_hand(spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic) -> None:
+    register(spark)
+    topic = new_topic()
+    fill(cluster, topic, [b"7"])
+    assert _values(_batch(spark, cluster, subscribe=topic)) == [7]

@@ -214,7 +214,7 @@ async def test_a_dead_letter_that_is_refused_ends_the_run(cluster: EmbeddedClust
 
 async def test_a_dead_letter_topic_that_is_missing_is_told_at_once(cluster: EmbeddedCluster) -> None:
     async with (
-        Producer(cluster.bootstrap_servers, max_block_ms=200, allow_auto_create_topics=False) as producer,
+        Producer(cluster.bootstrap_servers, max_block_ms=1000, allow_auto_create_topics=False) as producer,
         runner_of(cluster) as consumer,
     ):
         with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):

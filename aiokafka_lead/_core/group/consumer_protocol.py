@@ -157,6 +157,11 @@ class ConsumerProtocolMember:
         )
 
     @property
+    def out(self) -> bool:
+        """No member, and with nothing to do about it."""
+        return self._phase is Phase.OUT and not self._lost and not self._owned
+
+    @property
     def interest(self) -> frozenset[str]:
         """Nothing: the coordinator assigns only what is subscribed to."""
         return NOTHING_NAMED

@@ -101,6 +101,7 @@ class Runner:
         """Until the consumer is stopped; raises what makes it impossible to go on."""
         reader, prefetch = self._engine.reader, self._engine.prefetch
         prefetch.decode_with(Deserializers())
+        self._engine.progress.oldest_work = self.stuck_since
         witness = reader.tell(None)  # automatic commits would take every record for done whose successor is taken
         try:
             async with self._tasks:
@@ -119,6 +120,8 @@ class Runner:
             self._rewind()
             prefetch.decode_with(self._deserializers)
             reader.tell(witness)
+            self._engine.progress.oldest_work = None
+            self._engine.progress.progressed(time.monotonic())
             self._ended.set_result(None)
         if self._failure is not None:
             raise self._failure
@@ -271,6 +274,7 @@ class Runner:
             self._work.close(partition)
         await self._wait_for_handlers(closing, deadline)
         await self._commit_last(LAST_COMMIT_WITHIN_S)
+        self._engine.reader.wake.set()  # to notice what it has to be told of the group, or to join it again
 
     async def finish(self, timeout_s: float) -> None:
         """The consumer is being stopped: end the run, within this time."""

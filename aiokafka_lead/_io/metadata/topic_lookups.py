@@ -81,6 +81,6 @@ def not_known(name: str, lookups: int, snapshot: ClusterSnapshot, timeout_ms: fl
     """Why a topic is not known after a timeout: nobody answered, or the cluster does not know it."""
     entry = snapshot.topics.get(name)
     if unreachable or (entry is None and lookups == 0):
-        return RequestTimedOutError(f"no metadata of topic {name!r} within {timeout_ms:g} ms{unreachable}")
+        return RequestTimedOutError(f"no metadata of topic {name!r} within {timeout_ms:.0f} ms{unreachable}")
     code = entry.error_code if entry is not None and entry.error_code else UNKNOWN_TOPIC_OR_PARTITION
-    return topic_error(name, code, f" (asked {lookups} times within {timeout_ms:g} ms)")
+    return topic_error(name, code, f" (asked {lookups} times within {timeout_ms:.0f} ms)")

@@ -22,10 +22,10 @@ from aiokafka_lead._wire.messages.fetch import FetchResponse, PartitionData
 from aiokafka_lead.types import TopicPartition
 
 from .fetch_world import World, batch, data, response
+from .sim_sessions import SimSessions
 
 TOPIC_ID = UUID(int=42)
 NOT_LEADER, FENCED, UNKNOWN_EPOCH, OUT_OF_RANGE = 6, 74, 75, 1
-SESSION_NOT_FOUND, BAD_SESSION_EPOCH = 70, 71
 LONG_POLL_MS = 500
 LIMITS = FetchLimits(3000, 1000)
 LARGEST_BATCH = 400
@@ -69,7 +69,7 @@ class Node:
 
     def __init__(self) -> None:
         self.running = True
-        self.sessions: dict[int, tuple[int, dict[TopicPartition, PartitionFetch]]] = {}
+        self.sessions = SimSessions()
 
 
 class Simulation:
@@ -181,25 +181,8 @@ class Simulation:
             self.world.planner.wait(planned.node_id, self.world.now + 0.05)  # the reconnect backoff
 
     def session_of(self, planned: PlannedFetch) -> tuple[int, int, dict[TopicPartition, PartitionFetch]]:
-        """(error, session id, what to read), as KIP-227 says."""
-        node, request = self.nodes[planned.node_id], planned.request
-        if request.epoch in (0, -1):
-            node.sessions.pop(request.session_id, None)
-            session_id = 0
-            if request.epoch == 0 and self.rng.random() < 0.9:
-                session_id = next(self.ids)
-                node.sessions[session_id] = (1, dict(request.send))
-            return 0, session_id, dict(request.send)
-        if request.session_id not in node.sessions:
-            return SESSION_NOT_FOUND, 0, {}
-        epoch, known = node.sessions[request.session_id]
-        if epoch != request.epoch:
-            return BAD_SESSION_EPOCH, 0, {}
-        for use in request.forget:
-            known.pop(use.tp, None)
-        known.update(request.send)
-        node.sessions[request.session_id] = (epoch + 1, known)
-        return 0, request.session_id, known
+        granted = next(self.ids) if planned.request.epoch == 0 and self.rng.random() < 0.9 else None
+        return self.nodes[planned.node_id].sessions.take(planned.request, granted)
 
     def arrive(self, planned: PlannedFetch, until: float) -> None:
         """The request is at the broker."""

@@ -99,6 +99,15 @@ def test_rule_19_no_epoch_never_overwrites_a_real_one() -> None:
     assert leaders(state) == [(1, 5)]
 
 
+@pytest.mark.parametrize("leader", [1, -1])
+def test_rule_19_no_epoch_never_overwrites_a_real_one_however_often_it_is_told(leader: int) -> None:
+    state = knowing((1, 5))
+    for number in range(5 * REWIND_ANSWERS):
+        feed(state, answer(topic((leader, -1))), now=number)
+    assert leaders(state) == [(1, 5)]
+    assert state.counters.snapshot().stale_partitions == 0
+
+
 @pytest.mark.parametrize("version", [7, 8])
 def test_rule_19_epochs_below_version_9_are_unreliable(version: int) -> None:
     state = MetadataState([("boot", 9092)])

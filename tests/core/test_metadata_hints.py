@@ -195,6 +195,29 @@ def test_rule_10_the_node_stays_while_another_partition_is_pinned_to_it() -> Non
     assert 9 not in state.snapshot.brokers
 
 
+def test_rule_9_an_address_of_no_use_gives_way_to_the_one_that_metadata_told() -> None:
+    """Also where that epoch never comes; what Metadata tells later about the address counts, and another hint."""
+    state = knowing((1, 5))
+    assert state.apply_hints([hint(2, 100, endpoint=Broker(2, "nowhere", 1))]) == [True]
+    state.unreachable(2)
+    assert state.snapshot.brokers[2] == broker(2)
+    assert state.snapshot.leader("t", 0) == (2, 100)
+    feed(state, answer(topic((1, 5)), brokers=[1, broker(2, 9999), 3]))
+    assert state.snapshot.brokers[2] == broker(2, 9999)
+    assert state.apply_hints([hint(2, 101, endpoint=Broker(2, "elsewhere", 2))]) == [True]
+    assert state.snapshot.brokers[2] == Broker(2, "elsewhere", 2)
+
+
+def test_rule_9_an_address_that_only_a_hint_told_is_kept_though_it_is_of_no_use_now() -> None:
+    state = knowing((1, 5))
+    state.apply_hints([hint(7, 6, endpoint=Broker(7, "new", 1))])
+    before = state.snapshot
+    state.unreachable(7)
+    state.unreachable(1)
+    state.unreachable(99)
+    assert state.snapshot is before
+
+
 def test_rule_10_metadata_contradicts_a_hint_at_its_own_epoch() -> None:
     state = knowing((1, 5))
     state.apply_hints([hint(9, 6, endpoint=broker(9))])

@@ -76,7 +76,20 @@ def test_news_shorten_the_wait_again() -> None:
         refreshed(plan, now, changed=False, settled=False)
         now = plan.due_at()
     refreshed(plan, now, changed=True, settled=False)
+    assert round((plan.due_at() - now) * 1000) == 80
+    refreshed(plan, now, changed=True, settled=True)
+    plan.request()
     assert round((plan.due_at() - now) * 1000) == 10
+
+
+def test_brokers_that_contradict_each_other_are_not_asked_in_a_hurry_for_ever() -> None:
+    plan = schedule()
+    now, waits = 0.0, []
+    for _ in range(6):
+        refreshed(plan, now, changed=True, settled=False)
+        waits.append(round((plan.due_at() - now) * 1000))
+        now = plan.due_at()
+    assert waits == [10, 20, 40, 80, 80, 80]
 
 
 def test_an_error_long_after_the_last_row_begins_with_the_first_wait() -> None:

@@ -384,6 +384,15 @@ async def test_least_loaded_prefers_ready_then_few_in_flight() -> None:
         assert {brokers.least_loaded() for _ in range(20)} == {3}
 
 
+async def test_rule_24_a_busy_broker_is_not_unavailable() -> None:
+    async with serve(answer_nothing) as port, client(port, max_in_flight_requests_per_connection=1) as brokers:
+        connection = await brokers.get(1)
+        connection.submit(heartbeat(), Outcome().on_done)
+        assert not connection.can_send()
+        assert brokers.state(1) is NodeState.READY
+        assert brokers.ready(1, Lane.CONTROL) is connection
+
+
 async def test_a_lost_connection_backs_off_and_comes_back() -> None:
     accepted = 0
 

@@ -42,6 +42,8 @@ async def test_rule_22_forty_moves_without_a_backoff(cluster: EmbeddedCluster) -
             assert await next_number(consumer) == number
         metrics = consumer.metrics()
     assert metrics.metadata.hints_accepted == 40
+    assert metrics.free_retries == metrics.leader_moves == 40
+    assert 0 < metrics.leader_move_ms_max <= metrics.leader_move_ms_total
     assert metrics.truncations == metrics.offset_resets == 0
 
 

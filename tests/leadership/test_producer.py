@@ -198,6 +198,29 @@ async def test_rule_17_many_hints_in_one_answer(cluster: EmbeddedCluster) -> Non
     assert metrics.metadata.hints_accepted == metrics.free_retries == metrics.retries == count
 
 
+async def test_rule_17_the_new_leader_is_connected_to_before_anything_may_go_there(cluster: EmbeddedCluster) -> None:
+    """Requests at the old leader hold the partition back (rule 15); meanwhile the connection is made."""
+    async with producer_of(cluster, **NEVER) as producer:
+        await producer.send_and_wait("t", b"0", partition=0)
+        cluster.freeze_metadata(ALWAYS)
+        await cluster.add_broker(4)
+        refused = cluster.faults.add("Produce", broker=1, delay_ms=300, after=True, count=1)
+        cluster.reassign("t", 0, [4, 2, 3])
+        deliveries = [await producer.send("t", b"1", partition=0)]
+        await until(lambda: refused.struck)
+        cluster.faults.add("Produce", broker=1, drop=True)
+        deliveries.append(await producer.send("t", b"2", partition=0))
+        assert cluster.connection_count(4) == 0
+        await until(lambda: cluster.connection_count(4) == 1)
+        assert not asked(cluster, "Produce", broker=4)
+        await cluster.kill_broker(1)  # whatever it was asked is over
+        assert await all_of(deliveries) == [1, 2]
+        assert {record.connection for record in asked(cluster, "Produce", broker=4)} == {
+            record.connection for record in cluster.requests.select(broker=4)
+        }
+    assert values(cluster) == [0, 1, 2]
+
+
 async def test_rule_20_a_partition_without_a_leader_waits_for_one(cluster: EmbeddedCluster) -> None:
     cluster.create_topic("lone", assignments=[[2]])
     async with producer_of(cluster, **BRIEF) as producer:

@@ -5,7 +5,7 @@ moments, so answers arrive that are older than what the client knows; the epoch 
 the epochs themselves:
 
 - a *pin*: a leader that only a hint has named so far. Its address stays known, and an answer at the same epoch without
-  any leader does not undo it, until Metadata has reached that epoch.
+  any leader does not undo it, until Metadata has reached that epoch. The address is given up earlier if it is of no use.
 - a *suspect*: a partition whose answers have been older for some time. Brokers may have lost the newer epoch for good
   (an unclean recovery), so after enough answers and enough time the old epoch is accepted.
 """
@@ -41,8 +41,8 @@ class _Memory:
     __slots__ = ("pins", "suspects")
 
     def __init__(self) -> None:
-        self.pins: dict[int, tuple[int, Broker]] = {}
-        """The hinted epoch and its leader."""
+        self.pins: dict[int, tuple[int, Broker | None]] = {}
+        """The hinted epoch and its leader's address; None where that was of no use."""
         self.suspects: dict[int, _Suspect] = {}
 
 
@@ -68,7 +68,8 @@ class LeaderEpochs:
         """Leaders whose hints Metadata has yet to confirm; of two about one node, the later comes last."""
         for memory in self._topics.values():
             for _, broker in memory.pins.values():
-                yield broker
+                if broker is not None:
+                    yield broker
 
     def pin(self, topic: str, partition: int, epoch: int, leader: Broker) -> None:
         """Remember an accepted hint; what was suspected before is settled."""
@@ -76,6 +77,13 @@ class LeaderEpochs:
         memory.suspects.pop(partition, None)
         memory.pins.pop(partition, None)
         memory.pins[partition] = (epoch, leader)
+
+    def unpin_address(self, node_id: int) -> None:
+        """Give up what hints said about where a node is; the epochs that they told stay."""
+        for memory in self._topics.values():
+            for partition, (epoch, broker) in memory.pins.items():
+                if broker is not None and broker.node_id == node_id:
+                    memory.pins[partition] = (epoch, None)
 
     def forget(self, topic: str) -> None:
         """Drop the memory of a topic that is gone, or that is another one under the same name."""

@@ -6,7 +6,8 @@ older than what is known). They all share one refresh at a time: whatever is ask
 more, and no more than that (LEADERSHIP 21).
 
 How long the next one waits depends on what the last ones brought. One that told something new may be followed quickly,
-for leaders move in bursts. Answers that bring nothing new wait twice as long each time, as do failures.
+for leaders move in bursts. Answers that bring nothing new wait twice as long each time, as do failures. Brokers that
+contradict each other for a while tell something new each time: that is why such news shorten the wait only so far.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from ..backoff import Backoff
 
 FIRST_SPACING_MS = 10.0
 """The wait after an answer that brought something, and the first of those after answers that did not."""
+
+
+CONTRADICTED = 3
+"""Answers with news that leave something open count as so many without: the next one waits 80 ms at most."""
 
 
 class RefreshSchedule:
@@ -77,9 +82,11 @@ class RefreshSchedule:
         if not full:
             return
         self._expires = now + self._max_age_s
-        if changed or now - self._not_before > self._spacing.longest_ms / 1000:
+        if (changed and settled) or now - self._not_before > self._spacing.longest_ms / 1000:
             # The second: long after the last answers without news, this one begins a new row.
             self._repeats = 0
+        elif changed:
+            self._repeats = min(self._repeats, CONTRADICTED)
         self._repeats += 1
         # Never closer together than they take: large answers must not keep the event loop busy.
         self._not_before = now + max(took, self._spacing.delay_s(self._repeats))

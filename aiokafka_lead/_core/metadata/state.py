@@ -159,6 +159,16 @@ class MetadataState:
         if len(topics) < len(self.snapshot.topics):
             self._publish(topics, self._with_pinned(self._answered or self.snapshot.brokers), new_ids=True)
 
+    def unreachable(self, node_id: int) -> None:
+        """A node cannot be connected to: where only a hint told its address, the one that Metadata told is as good.
+
+        Else a single wrong hint could cut the client off from a broker, and from the only one that it knows for good.
+        """
+        told, known = self._answered.get(node_id), self.snapshot.brokers.get(node_id)
+        if told is not None and known is not None and (told.host, told.port) != (known.host, known.port):
+            self._epochs.unpin_address(node_id)
+            self._publish(self.snapshot.topics, {**self.snapshot.brokers, node_id: told})
+
     def rebootstrap(self, cause: RebootstrapCause) -> None:
         """Know no broker but the bootstrap servers; topics and epochs stay (KIP-899)."""
         self.counters.count(cause)

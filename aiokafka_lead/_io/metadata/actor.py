@@ -356,8 +356,10 @@ class MetadataActor:
     def _on_node(self, node_id: int) -> None:
         """A node became ready, was lost, could not be connected to, or has room again."""
         if node_id in self.snapshot.brokers and self._brokers.state(node_id) is NodeState.BACKOFF:
-            # Its partitions may be led by others soon.
+            # Its partitions may be led by others soon, or it is elsewhere.
             self.request_update()
+            self._state.unreachable(node_id)
+            self._publish()
 
     # --- topics ------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,50 @@
+"""Thousands of runs: ``python -m tests.sim --runs 5000 [--seed N]``. A seed that fails is named, and replays alone."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+
+from .run import Report, Run
+
+
+def main() -> int:
+    """Play each seed; the exit status is the number of those that failed, at most 100."""
+    parser = argparse.ArgumentParser("tests.sim", description=__doc__)
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, help="only this one")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    options = parser.parse_args()
+    seeds = range(options.first, options.first + options.runs) if options.seed is None else [options.seed]
+    failed: list[int] = []
+    reports: list[Report] = []
+    began = time.process_time()
+    for seed in seeds:
+        try:
+            reports.append(Run(seed).play())
+        except Exception as error:
+            failed.append(seed)
+            traceback.print_exc(limit=-4)
+            sys.stderr.write(f"seed {seed} failed: {error!r}\n")
+    if reports:
+        sys.stdout.write(_summary(reports, failed, time.process_time() - began))
+    return min(len(failed), 100)
+
+
+def _summary(reports: list[Report], failed: list[int], cpu_s: float) -> str:
+    settled = sorted(report.settled_s for report in reports)
+    busiest = [max(column) for column in zip(*(report.busiest for report in reports), strict=True)]
+    return (
+        f"{len(reports)} runs held, {len(failed)} failed {failed[:20]}; {cpu_s:.0f} s of CPU\n"
+        f"records {sum(report.records for report in reports)}, hints {sum(report.hints for report in reports)}, "
+        f"rebootstraps {sum(r.rebootstraps for r in reports)}, rewinds {sum(r.rewinds for r in reports)}\n"
+        f"settled within {settled[len(settled) // 2]:.2f} s (median), {settled[-1]:.2f} s (longest)\n"
+        f"most in a second: {busiest[0]} metadata requests, {busiest[1]} connects to an address, "
+        f"{busiest[2]} refusals of a partition's batches, {busiest[3]} errors of its fetches\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+"""What a client's metadata task does, without tasks: real policy, simulated connections."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from aiokafka_lead._core.backoff import Backoff
+from aiokafka_lead._core.metadata.reachability import NodeState
+from aiokafka_lead._core.metadata.rebootstrap import RebootstrapPolicy
+from aiokafka_lead._core.metadata.refresh import RefreshSchedule
+from aiokafka_lead._core.metadata.state import ClusterSnapshot, LeaderHint, MetadataState, RebootstrapCause
+from aiokafka_lead._wire.messages.metadata import MetadataResponse
+from aiokafka_lead.config import ClientConfig
+from aiokafka_lead.errors import KafkaError, RebootstrapError, RebootstrapRequiredError
+
+from .cluster import TOPIC, Cluster
+from .links import Links
+from .timeline import Meter, Timeline
+
+HEDGE_AFTER_S = 0.5
+METADATA_VERSION = 13
+METADATA_PER_SECOND = 130
+"""A broker that tells something new in each answer is asked every 10 ms, and failures start a row anew."""
+
+
+class _Round:
+    """One refresh: the brokers that were asked, and what came of it."""
+
+    def __init__(self) -> None:
+        self.asked: set[int] = set()
+        self.failed: set[int] = set()
+        self.over = False
+
+
+class SimClient:
+    """A client's view of the cluster, kept fresh."""
+
+    def __init__(self, timeline: Timeline, cluster: Cluster, config: ClientConfig) -> None:
+        rng = timeline.rng.random
+        self.timeline = timeline
+        self.links = Links(timeline, cluster, config, self._on_node)
+        self.state = MetadataState(config.bootstrap_servers, leader_hint_policy=config.leader_hint_policy)
+        self.requests = Meter(timeline, "metadata requests", METADATA_PER_SECOND)
+        self.listener: Callable[[ClusterSnapshot], None] = lambda snapshot: None
+        self._cluster = cluster
+        self._request_timeout_s = config.request_timeout_ms / 1000
+        retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._schedule = RefreshSchedule(config.metadata_max_age_ms, retry_backoff)
+        self._policy = RebootstrapPolicy(
+            config.metadata_recovery_strategy,
+            config.metadata_recovery_rebootstrap_trigger_ms,
+            Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, rng),
+        )
+        self._lagging: int | None = None
+        self._round: _Round | None = None
+        self._seen = self.state.snapshot
+        self.woken = True
+        """Whether something happened since the last pump."""
+        self.links.set_nodes(self.state.snapshot.brokers)
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        return self.state.snapshot
+
+    def request_update(self) -> None:
+        """Somebody needs fresher metadata."""
+        self._schedule.request()
+
+    def offer_hints(self, hints: Sequence[LeaderHint]) -> None:
+        """Leaders that refusals named."""
+        accepted = self.state.apply_hints(hints)
+        self._publish()
+        self.request_update()
+        for leader in {hint.leader_id for hint, taken in zip(hints, accepted, strict=True) if taken}:
+            self.links.ready(leader, "data")
+
+    def next_at(self) -> float:
+        """When a refresh is due."""
+        return self._schedule.due_at() if self._round is None else math.inf
+
+    def pump(self) -> None:
+        """Refresh, if it is time."""
+        if self._round is None and self._schedule.due_at() <= self.timeline.now:
+            self._policy.attempted(self.timeline.now)
+            self._schedule.started(self.timeline.now)
+            current = self._round = _Round()
+            self.timeline.later(self._request_timeout_s, lambda: self._give_up(current))
+            self._ask_next(current)
+
+    # --- a refresh ---------------------------------------------------------------------------------------------------
+
+    def _ask_next(self, current: _Round) -> None:
+        if current.over:
+            return
+        states = {n: self.links.state(n) for n in self.snapshot.brokers if n not in current.asked}
+        nodes = [n for n, state in states.items() if state is not NodeState.BACKOFF]
+        if nodes:
+            order = {NodeState.READY: 0, NodeState.CONNECTING: 1, NodeState.CONNECTABLE: 2}
+            node = min(nodes, key=lambda n: (n == self._lagging, order[states[n]], self.timeline.rng.random()))
+            current.asked.add(node)
+            self._ask(current, node)
+            self.timeline.later(HEDGE_AFTER_S, lambda: self._ask_next(current))
+        elif current.failed == current.asked:
+            self._give_up(current)
+
+    def _ask(self, current: _Round, node: int) -> None:
+        if current.over:
+            return
+        link = self.links.ready(node, "control")
+        if link is not None:
+            self.requests.count()
+            cluster = self._cluster
+            link.submit(
+                lambda peer, reply: reply(cluster.metadata(peer)),
+                lambda answer, error: self._answered(current, node, answer, error),
+            )
+        elif node not in self.snapshot.brokers or self.links.state(node) is NodeState.BACKOFF:
+            current.failed.add(node)
+            self._ask_next(current)
+        else:
+            self.timeline.later(0.001, lambda: self._ask(current, node))
+
+    def _answered(self, current: _Round, node: int, answer: MetadataResponse, error: KafkaError | None) -> None:
+        if current.over:
+            return
+        if error is not None:
+            current.failed.add(node)
+            self._ask_next(current)
+            return
+        self._end(current)
+        if not self._apply(node, answer):
+            self._judge()
+
+    def _give_up(self, current: _Round) -> None:
+        if not current.over:
+            self._end(current)
+            self._failed()
+            self._judge()
+
+    def _end(self, current: _Round) -> None:
+        current.over = True
+        self._round = None
+        self.woken = True
+
+    def _apply(self, node: int, answer: MetadataResponse) -> bool:
+        """Whether the answer was of use."""
+        now = self.timeline.now
+        try:
+            applied = self.state.apply_response(answer, METADATA_VERSION, now, {TOPIC})
+        except RebootstrapRequiredError:
+            self._failed()
+            if self._policy.enabled:
+                self._rebootstrap(RebootstrapCause.REQUIRED)
+            return False
+        except KafkaError:
+            self._failed()
+            return False
+        self._lagging = None if applied.settled else node
+        self._policy.answered(by_bootstrap_server=node < 0)
+        self._schedule.succeeded(now, changed=applied.changed, settled=applied.settled)
+        self._publish()
+        return True
+
+    def _failed(self) -> None:
+        self.state.counters.refresh_failures += 1
+        self._schedule.failed(self.timeline.now)
+
+    def _judge(self) -> None:
+        up = (NodeState.READY, NodeState.CONNECTING)
+        cause = self._policy.judge(
+            self.timeline.now,
+            reachable=any(self.links.state(node) in up for node in self.snapshot.brokers),
+            bootstrapping=self.state.bootstrapping,
+        )
+        if cause is not None:
+            self._rebootstrap(cause)
+
+    def _rebootstrap(self, cause: RebootstrapCause) -> None:
+        if cause is not RebootstrapCause.UNAVAILABLE:
+            self.links.close_all(RebootstrapError())
+        self.state.rebootstrap(cause)
+        self._policy.rebootstrapped(self.timeline.now)
+        self._lagging = None
+        self._publish()
+        self.request_update()
+
+    def _publish(self) -> None:
+        snapshot, former = self.state.snapshot, self._seen
+        if snapshot is not former:
+            self._seen = snapshot
+            if snapshot.brokers is not former.brokers:
+                self.links.set_nodes(snapshot.brokers)
+            self.listener(snapshot)
+            self.woken = True
+
+    def _on_node(self, node_id: int) -> None:
+        self.woken = True
+        if node_id in self.snapshot.brokers and self.links.state(node_id) is NodeState.BACKOFF:
+            self.request_update()
+            self.state.unreachable(node_id)
+            self._publish()

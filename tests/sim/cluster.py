@@ -1,0 +1,286 @@
+"""Brokers that lead, lag, lie, freeze, die and come back elsewhere; and who answers at which address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from aiokafka_lead._core.consumer.fetch_plan import PlannedFetch
+from aiokafka_lead._core.consumer.fetch_session import PartitionFetch
+from aiokafka_lead._core.metadata.reachability import Endpoint
+from aiokafka_lead._wire.messages.fetch import FetchResponse, NodeEndpoint, PartitionData
+from aiokafka_lead._wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from aiokafka_lead.types import TopicPartition
+from tests.core.fetch_world import data, response
+from tests.core.sim_sessions import SimSessions
+
+from .partition import Partition
+from .timeline import Event, Timeline
+
+if TYPE_CHECKING:
+    from .links import Link
+
+TOPIC = "t"
+TOPIC_ID = UUID(int=42)
+BOOTSTRAP: Endpoint = ("bootstrap", 9092)
+"""Leads to any broker that runs, as a load balancer does."""
+NOWHERE: Endpoint = ("nowhere", 1)
+NONE, OUT_OF_RANGE, NOT_LEADER, FENCED, UNKNOWN_EPOCH, REBOOTSTRAP_REQUIRED = 0, 1, 6, 74, 75, 129
+
+View = tuple[list[tuple[int, Endpoint]], list[tuple[int, int]]]
+"""What Metadata tells: brokers with their addresses, and each partition's leader and epoch."""
+
+
+class Refusal:
+    """What a broker that does not lead says: its leader, epoch and that one's address (None: it names none)."""
+
+    def __init__(self, leader: int = -1, epoch: int = -1, endpoint: Endpoint | None = None) -> None:
+        self.leader = leader
+        self.epoch = epoch
+        self.endpoint = endpoint
+
+
+Lie = Callable[[Partition], Refusal]
+
+
+class SimBroker:
+    """A broker: where it is, and what is wrong with it."""
+
+    def __init__(self, broker_id: int, endpoint: Endpoint) -> None:
+        self.broker_id = broker_id
+        self.endpoint = endpoint
+        self.running = True
+        self.life = 0
+        """Grows with each start: a connection belongs to one life."""
+        self.sessions = SimSessions()
+        self.links: list[Link] = []
+        self.lie: Lie | None = None
+        """Refuses whatever it is asked, and says this instead of the truth."""
+        self.stale: View | None = None
+        """What its Metadata answers tell, while it lags."""
+        self.metadata_error = NONE
+        self._frozen: list[Event] | None = None
+
+    def serve(self, work: Event) -> None:
+        """Do something for a client: now, or when it is awake again."""
+        if self._frozen is None:
+            work()
+        else:
+            self._frozen.append(work)
+
+    def freeze(self) -> None:
+        """Keep connections open and answer nothing."""
+        self._frozen = self._frozen or []
+
+    def thaw(self) -> None:
+        """Answer, what came meanwhile first."""
+        held, self._frozen = self._frozen or [], None
+        if self.running:
+            for work in held:
+                work()
+
+
+class Cluster:
+    """All brokers and the topic."""
+
+    def __init__(self, timeline: Timeline, brokers: int, partitions: int) -> None:
+        self.timeline = timeline
+        self._ports = count(9001)
+        self._session_ids = count(1)
+        self.brokers = {n: SimBroker(n, ("host", next(self._ports))) for n in range(1, brokers + 1)}
+        self.partitions = [Partition(index, 1 + index % brokers) for index in range(partitions)]
+        self._polls: list[Event] = []
+        """Fetches that wait for something to happen."""
+
+    # --- the network -------------------------------------------------------------------------------------------------
+
+    def running(self) -> list[SimBroker]:
+        return [broker for broker in self.brokers.values() if broker.running]
+
+    def reach(self, endpoint: Endpoint) -> SimBroker | None:
+        """Who answers at this address."""
+        running = self.running()
+        if endpoint == BOOTSTRAP:
+            return self.timeline.rng.choice(running) if running else None
+        return next((broker for broker in running if broker.endpoint == endpoint), None)
+
+    # --- what happens to brokers -------------------------------------------------------------------------------------
+
+    def elect(self, partition: Partition, leader: int) -> None:
+        """Another leader; the brokers hear of it one after the other."""
+        partition.elect(leader, list(self.brokers))
+        for broker_id in self.brokers:
+            self.timeline.later(self.timeline.rng.uniform(0, 0.06), partial(self._learn, partition, broker_id))
+
+    def _learn(self, partition: Partition, broker_id: int) -> None:
+        partition.learn(broker_id)
+        self.touched()
+
+    def kill(self, broker: SimBroker, failover_s: float) -> None:
+        """A broker dies; others lead in its place after a while."""
+        if broker.running:
+            broker.running = False
+            broker.sessions.clear()
+            for link in list(broker.links):
+                self.timeline.later(self.timeline.latency(), partial(_lose, link, broker, broker.life))
+            self.timeline.later(failover_s, self._fail_over)
+
+    def _fail_over(self) -> None:
+        running = [broker.broker_id for broker in self.running()]
+        for partition in self.partitions:
+            if partition.leader not in running:
+                if running:
+                    self.elect(partition, self.timeline.rng.choice(running))
+                elif partition.leader >= 0:
+                    self.elect(partition, -1)
+
+    def restart(self, broker: SimBroker, *, elsewhere: bool) -> None:
+        """It comes back, at its own address, at a new one, or at one that another broker had."""
+        if not broker.running:
+            if elsewhere:
+                free = {b.endpoint for b in self.brokers.values() if not b.running}
+                fresh = ("host", next(self._ports))
+                broker.endpoint = self.timeline.rng.choice([fresh, fresh, *sorted(free)])
+            if any(other.running and other.endpoint == broker.endpoint for other in self.brokers.values()):
+                broker.endpoint = ("host", next(self._ports))
+            broker.running = True
+            broker.life += 1
+            broker.thaw()
+            self._fail_over()
+
+    def move(self, partition: Partition) -> None:
+        """An orderly move of a leader."""
+        running = [broker.broker_id for broker in self.running() if broker.broker_id != partition.leader]
+        if running:
+            self.elect(partition, self.timeline.rng.choice(running))
+
+    def calm(self) -> None:
+        """Everything runs, and nobody lies or lags."""
+        for broker in self.brokers.values():
+            broker.lie = broker.stale = None
+            broker.metadata_error = NONE
+            broker.thaw()
+            self.restart(broker, elsewhere=False)
+
+    # --- Metadata ----------------------------------------------------------------------------------------------------
+
+    def view(self, broker: SimBroker) -> View:
+        """The cluster as a broker sees it."""
+        nodes = {other.broker_id: other.endpoint for other in self.running()}
+        seen = [partition.seen_by(broker.broker_id) for partition in self.partitions]
+        # A leader that is gone is none, though nobody else leads yet.
+        return list(nodes.items()), [(leader if leader in nodes else -1, epoch) for leader, epoch in seen]
+
+    def metadata(self, broker: SimBroker) -> MetadataResponse:
+        """Its answer to Metadata."""
+        if broker.metadata_error:
+            return MetadataResponse(error_code=broker.metadata_error)
+        nodes, leaders = broker.stale or self.view(broker)
+        partitions = [
+            MetadataResponsePartition(
+                partition_index=index, leader_id=leader, leader_epoch=epoch, replica_nodes=[1, 2, 3], isr_nodes=[1, 2]
+            )
+            for index, (leader, epoch) in enumerate(leaders)
+        ]
+        return MetadataResponse(
+            brokers=[MetadataResponseBroker(node_id=n, host=host, port=port) for n, (host, port) in nodes],
+            cluster_id="sim",
+            controller_id=1,
+            topics=[MetadataResponseTopic(name=TOPIC, topic_id=TOPIC_ID, partitions=partitions)],
+        )
+
+    # --- Produce and Fetch -------------------------------------------------------------------------------------------
+
+    def refusal(self, broker: SimBroker, partition: Partition) -> Refusal | None:
+        """Why this broker does not serve the partition; None if it does."""
+        if broker.lie is not None:
+            return broker.lie(partition)
+        leader, epoch = partition.seen_by(broker.broker_id)
+        if leader == broker.broker_id == partition.leader and epoch == partition.epoch:
+            return None
+        named = self.brokers.get(leader)
+        return Refusal(leader, epoch, named.endpoint if named is not None and named.running else None)
+
+    def append(self, broker: SimBroker, partition: Partition, raw: memoryview) -> tuple[int, int, Refusal | None]:
+        """Error code, base offset and hint."""
+        refusal = self.refusal(broker, partition)
+        if refusal is not None:
+            return NOT_LEADER, -1, refusal
+        code, offset = partition.append(raw)
+        self.touched()
+        return code, offset, None
+
+    def fetch(
+        self, broker: SimBroker, planned: PlannedFetch, wait_s: float, reply: Callable[[FetchResponse], None]
+    ) -> None:
+        """Answer when there are records or errors, or the time is over."""
+        error, session_id, wanted = broker.sessions.take(planned.request, next(self._session_ids))
+        if error:
+            reply(response(session_id=session_id, error=error))
+            return
+        until = self.timeline.now + wait_s
+        full = planned.request.epoch in (0, -1)
+        open_poll = [True]
+
+        def poll() -> None:
+            if not open_poll or not broker.running:
+                return
+            rows, endpoints = self._read(broker, wanted, planned.max_bytes)
+            told = [row for row in rows if row.error_code or row.records]
+            if told or self.timeline.now >= until:
+                open_poll.clear()
+                if poll in self._polls:
+                    self._polls.remove(poll)
+                answer = response(*(rows if full else told), session_id=session_id, topic_id=TOPIC_ID)
+                answer.node_endpoints = [NodeEndpoint(node_id=n, host=h, port=p) for n, (h, p) in endpoints.items()]
+                reply(answer)
+
+        poll()
+        if open_poll:
+            self._polls.append(poll)
+            self.timeline.later(wait_s, poll)
+
+    def touched(self) -> None:
+        """Something happened that fetches wait for."""
+        for poll in tuple(self._polls):
+            poll()
+
+    def _read(
+        self, broker: SimBroker, wanted: dict[TopicPartition, PartitionFetch], left: int
+    ) -> tuple[list[PartitionData], dict[int, Endpoint]]:
+        rows: list[PartitionData] = []
+        endpoints: dict[int, Endpoint] = {}
+        for tp, asked in wanted.items():
+            partition = self.partitions[tp.partition]
+            refusal = self.refusal(broker, partition)
+            epoch = partition.seen_by(broker.broker_id)[1]
+            if refusal is None and asked.leader_epoch > epoch:
+                row = data(tp.partition, error=UNKNOWN_EPOCH)
+            elif refusal is None and asked.leader_epoch < epoch:
+                row = data(tp.partition, error=FENCED, leader=(broker.broker_id, epoch))
+                endpoints[broker.broker_id] = broker.endpoint
+            elif refusal is not None:
+                row = data(tp.partition, error=NOT_LEADER, leader=(refusal.leader, refusal.epoch))
+                if refusal.endpoint is not None:
+                    endpoints[refusal.leader] = refusal.endpoint
+            elif asked.fetch_offset > partition.end:
+                row = data(tp.partition, error=OUT_OF_RANGE)
+            else:
+                found = partition.read(asked.fetch_offset, min(left, 1000)) if left > 0 else b""
+                left -= len(found)
+                row = data(tp.partition, found, high_watermark=partition.end)
+            rows.append(row)
+        return rows, endpoints
+
+
+def _lose(link: Link, broker: SimBroker, life: int) -> None:
+    if link.reaches(broker, life):
+        link.lost()

@@ -1,0 +1,269 @@
+"""A client's connections: when they may be made, how they end, and what becomes of what is in flight on them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from aiokafka_lead._core.metadata.reachability import Endpoint, NodeState, Reachability
+from aiokafka_lead._core.metadata.types import Broker
+from aiokafka_lead.config import ClientConfig
+from aiokafka_lead.errors import KafkaConnectionError, KafkaError, RequestTimedOutError
+
+from .timeline import Meter, Timeline
+
+if TYPE_CHECKING:
+    from .cluster import Cluster, SimBroker
+
+OnDone = Callable[[Any, KafkaError | None], None]
+
+CONNECTS_PER_SECOND = 30
+"""To one address: the backoff begins with 50 ms."""
+
+
+class Request:
+    """Something that a broker is asked for."""
+
+    __slots__ = ("done", "on_done")
+
+    def __init__(self, on_done: OnDone) -> None:
+        self.on_done = on_done
+        self.done = False
+
+    def finish(self, answer: Any, error: KafkaError | None) -> None:
+        if not self.done:
+            self.done = True
+            self.on_done(answer, error)
+
+
+class Link:
+    """One connection to one address. Requests and answers keep their order; a broken one loses what is on it."""
+
+    def __init__(self, links: Links, node_id: int, endpoint: Endpoint, lane: str) -> None:
+        self.node_id = node_id
+        self.endpoint = endpoint
+        self.lane = lane
+        self.in_flight: deque[Request] = deque()
+        self.peer: SimBroker | None = None
+        """Who answers at the address, while connected."""
+        self.state = NodeState.CONNECTABLE
+        self.closed = False
+        self._links = links
+        self._timeline = links.timeline
+        self._life = 0
+        """The peer's, when the connection was made."""
+        self._wanted = False
+        self._tries = 0
+        self._arrivals = [0.0, 0.0]
+        """Of the latest request at the broker, of the latest answer at the client."""
+
+    def want(self) -> None:
+        """Connect now, or when the backoff is over."""
+        if self.closed or self.state is not NodeState.CONNECTABLE or self._wanted:
+            return
+        self._wanted = True
+        retry_at = self._links.reachability.retry_at(self.endpoint)
+        self._timeline.later(max(0.0, retry_at - self._timeline.now), self._connect)
+
+    def _connect(self) -> None:
+        if self.closed or self.state is not NodeState.CONNECTABLE:
+            return
+        retry_at = self._links.reachability.retry_at(self.endpoint)
+        if self._timeline.now < retry_at:  # another lane failed meanwhile
+            self._timeline.later(retry_at - self._timeline.now, self._connect)
+            return
+        self._wanted = False
+        self.state = NodeState.CONNECTING
+        self._tries += 1
+        self._links.connects.count(self.endpoint)
+        attempt = self._tries
+        timeout_s = self._links.reachability.setup_timeout_s(self.endpoint)
+        self._timeline.later(timeout_s, lambda: self._refused("no answer", attempt))
+        self._timeline.later(self._timeline.latency(), lambda: self._knock(attempt))
+
+    def _knock(self, attempt: int) -> None:
+        """The connect has reached the address."""
+        peer = self._links.cluster.reach(self.endpoint)
+        if peer is None:
+            self._timeline.later(self._timeline.latency(), lambda: self._refused("refused", attempt))
+        else:
+            life = peer.life
+            peer.serve(lambda: self._timeline.later(self._timeline.latency(), lambda: self._open(peer, life, attempt)))
+
+    def _open(self, peer: SimBroker, life: int, attempt: int) -> None:
+        if self.closed or self.state is not NodeState.CONNECTING or attempt != self._tries:
+            return
+        if not peer.running or peer.life != life:
+            self._refused("reset", attempt)
+            return
+        self.state = NodeState.READY
+        self.peer, self._life = peer, life
+        peer.links.append(self)
+        self._links.reachability.succeeded(self.endpoint)
+        self._links.changed(self)
+
+    def _refused(self, why: str, attempt: int) -> None:
+        if self.closed or self.state is not NodeState.CONNECTING or attempt != self._tries:
+            return
+        self.state = NodeState.CONNECTABLE
+        self._links.reachability.failed(self.endpoint, self._timeline.now, KafkaConnectionError(why))
+        self._links.changed(self)
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def reaches(self, peer: SimBroker, life: int) -> bool:
+        """Whether this is a connection to the broker in that life."""
+        return self.peer is peer and self._life == life
+
+    def submit(self, handle: Callable[[SimBroker, Callable[[Any], None]], None], on_done: OnDone) -> None:
+        """Send a request: ``handle`` is what the broker does with it, and calls back with the answer."""
+        peer, life, request = self.peer, self._life, Request(on_done)
+        assert peer is not None
+        self.in_flight.append(request)
+        self._timeline.later(self._links.request_timeout_s, lambda: self._expire(request))
+
+        def arrive() -> None:
+            if self.reaches(peer, life) and peer.running and peer.life == life:
+                peer.serve(lambda: handle(peer, reply))
+
+        def reply(answer: Any) -> None:
+            if self.reaches(peer, life) and peer.running and peer.life == life:
+                self._timeline.later(self._after(1), lambda: self._answered(request, answer))
+
+        self._timeline.later(self._after(0), arrive)
+
+    def _after(self, direction: int) -> float:
+        now = self._timeline.now
+        self._arrivals[direction] = max(now + self._timeline.latency(), self._arrivals[direction])
+        return self._arrivals[direction] - now
+
+    def _answered(self, request: Request, answer: Any) -> None:
+        if not request.done:
+            self.in_flight.remove(request)
+            request.finish(answer, None)
+            self._links.changed(self)
+
+    def _expire(self, request: Request) -> None:
+        if not request.done and self.peer is not None:
+            self.in_flight.remove(request)
+            request.finish(None, RequestTimedOutError("no answer"))
+            self.lost()
+
+    # --- ends --------------------------------------------------------------------------------------------------------
+
+    def lost(self) -> None:
+        """The connection broke."""
+        if self.peer is not None:
+            error = KafkaConnectionError("connection lost")
+            self._links.reachability.lost(self.endpoint, self._timeline.now, error)
+            self._end(error)
+            self.state = NodeState.CONNECTABLE
+            self._links.changed(self)
+
+    def close(self, error: KafkaError) -> None:
+        """For good: a connect that is under way cannot finish."""
+        self.closed = True
+        self._end(error)
+
+    def _end(self, error: KafkaError) -> None:
+        if self.peer is not None:
+            self.peer.links.remove(self)
+            self.peer = None
+        requests, self.in_flight = self.in_flight, deque()
+        for request in requests:
+            request.finish(None, error)
+
+
+class Links:
+    """What `Brokers` does, without sockets."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        cluster: Cluster,
+        config: ClientConfig,
+        on_node: Callable[[int], None],
+    ) -> None:
+        self.timeline = timeline
+        self.cluster = cluster
+        self.request_timeout_s = config.request_timeout_ms / 1000
+        self.reachability = Reachability(
+            reconnect_backoff_ms=config.reconnect_backoff_ms,
+            reconnect_backoff_max_ms=config.reconnect_backoff_max_ms,
+            setup_timeout_ms=config.socket_connection_setup_timeout_ms,
+            setup_timeout_max_ms=config.socket_connection_setup_timeout_max_ms,
+            rng=timeline.rng.random,
+        )
+        self.connects = Meter(timeline, "connects", CONNECTS_PER_SECOND)
+        self._on_node = on_node
+        self._nodes: dict[int, Broker] = {}
+        self._links: dict[tuple[int, str], Link] = {}
+        self._retired: list[Link] = []
+
+    def set_nodes(self, nodes: Mapping[int, Broker]) -> None:
+        """These and no others. Another address closes what goes to the old one; gone nodes may answer to the end."""
+        self._nodes = dict(nodes)
+        ended: list[tuple[Link, str]] = []
+        for key, link in list(self._links.items()):
+            node = nodes.get(link.node_id)
+            if node is not None and (node.host, node.port) == link.endpoint:
+                continue
+            del self._links[key]
+            if node is None and link.in_flight:
+                self._retired.append(link)
+            else:
+                ended.append((link, "gone" if node is None else "moved"))
+        for link, why in ended:
+            link.close(KafkaConnectionError(why))
+
+    def ready(self, node_id: int, lane: str) -> Link | None:
+        """The connection, if there is one; else it is being made."""
+        node = self._nodes.get(node_id)
+        if node is None:
+            return None
+        link = self._links.get((node_id, lane))
+        if link is None:
+            link = self._links[node_id, lane] = self._revived(node, lane) or Link(
+                self, node_id, (node.host, node.port), lane
+            )
+        if link.state is NodeState.READY:
+            return link
+        link.want()
+        return None
+
+    def _revived(self, node: Broker, lane: str) -> Link | None:
+        wanted = (node.node_id, (node.host, node.port), lane)
+        for link in self._retired:
+            if (link.node_id, link.endpoint, link.lane) == wanted:
+                self._retired.remove(link)
+                return link
+        return None
+
+    def state(self, node_id: int) -> NodeState:
+        """The best of its connections."""
+        node = self._nodes.get(node_id)
+        if node is None:
+            return NodeState.BACKOFF
+        states = {link.state for (owner, _), link in self._links.items() if owner == node_id}
+        for state in (NodeState.READY, NodeState.CONNECTING):
+            if state in states:
+                return state
+        late = self.timeline.now < self.reachability.retry_at((node.host, node.port))
+        return NodeState.BACKOFF if late else NodeState.CONNECTABLE
+
+    def changed(self, link: Link) -> None:
+        """A connection was made, lost or could not be made, or has room again."""
+        if link in self._retired:
+            if not link.in_flight:
+                self._retired.remove(link)
+                link.close(KafkaConnectionError("gone"))
+        else:
+            self._on_node(link.node_id)
+
+    def close_all(self, error: KafkaError) -> None:
+        """Every connection, those being made too."""
+        links = [*self._links.values(), *self._retired]
+        self._links, self._retired = {}, []
+        for link in links:
+            link.close(error)

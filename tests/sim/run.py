@@ -1,0 +1,139 @@
+"""One run: storms and calms in turn, and what has to hold throughout and at the end of each calm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aiokafka_lead.config import ConsumerConfig, ProducerConfig
+
+from .cluster import BOOTSTRAP, Cluster
+from .reader import Reader
+from .storm import Storm
+from .timeline import Timeline
+from .writer import Writer
+
+SETTLES_WITHIN_S = 20.0
+"""After a storm. A lie about an epoch that never comes is outlived after 5 s and ten answers; then come backoffs."""
+
+
+@dataclass
+class Report:
+    """What a run was like."""
+
+    records: int = 0
+    settled_s: float = 0.0
+    """The longest time from the end of a storm until everything was acknowledged and read."""
+    busiest: tuple[int, ...] = ()
+    """The most within a second: metadata requests, connects to an address, refusals of Produce, errors of Fetch."""
+    rebootstraps: int = 0
+    rewinds: int = 0
+    hints: int = 0
+
+
+class Run:
+    """A cluster, a producer and a consumer."""
+
+    def __init__(self, seed: int) -> None:
+        self.timeline = Timeline(seed)
+        rng = self.timeline.rng
+        self.cluster = Cluster(self.timeline, rng.choice([1, 2, 3, 3]), rng.choice([1, 2, 4]))
+        strategy = rng.choice(["rebootstrap"] * 5 + ["none"])
+        options = {
+            "retry_backoff_ms": rng.choice([20, 100]),
+            "request_timeout_ms": rng.choice([800, 2000]),
+            "socket_connection_setup_timeout_ms": 1000,
+            "socket_connection_setup_timeout_max_ms": 2000,
+            "leader_hint_policy": rng.choice(["trust", "trust", "trust", "known_nodes", "off"]),
+            "metadata_recovery_strategy": strategy,
+            "metadata_recovery_rebootstrap_trigger_ms": rng.choice([1500, 300_000]),
+            "metadata_max_age_ms": rng.choice([500, 300_000]),
+        }
+        producing = {
+            **options,
+            "linger_ms": rng.choice([0, 5]),
+            "batch_size": rng.choice([1, 200]),
+            "delivery_timeout_ms": 3_600_000,
+        }
+        servers = f"{BOOTSTRAP[0]}:{BOOTSTRAP[1]}"
+        self.writer = Writer(self.timeline, self.cluster, ProducerConfig.from_options(servers, producing))
+        self.reader = Reader(self.timeline, self.cluster, ConsumerConfig.from_options(servers, options))
+        self._storm = Storm(
+            self.timeline,
+            self.cluster,
+            rng.choice([1, 4, 10]),
+            # Without a rebootstrap nobody finds a cluster that has moved as a whole.
+            addresses_change=strategy == "rebootstrap",
+        )
+        self._writing = True
+
+    def play(self, storms: int = 2, seconds: float = 2.5) -> Report:
+        """Go through all of it. AssertionError where something does not hold."""
+        report = Report()
+        self._settle(report)
+        self._write()
+        self._read()
+        for _ in range(storms):
+            self._storm.blow()
+            self._pass(seconds)
+            self._storm.end()
+            self._writing = False
+            self._settle(report)
+            self._writing = True
+            self._write()
+        self._writing = False
+        self._settle(report)
+        self.writer.check()
+        self._count(report)
+        return report
+
+    def _write(self) -> None:
+        if self._writing:
+            for _ in range(self.timeline.rng.randint(1, 4)):
+                self.writer.send(self.timeline.rng.randrange(len(self.cluster.partitions)))
+            self.timeline.later(self.timeline.rng.expovariate(40), self._write)
+
+    def _read(self) -> None:
+        self.reader.take(self.timeline.rng.randint(1, 40))
+        self.timeline.later(self.timeline.rng.expovariate(50), self._read)
+
+    def _settle(self, report: Report) -> None:
+        began = self.timeline.now
+        settled = self._pass(SETTLES_WITHIN_S, until_settled=True)
+        assert settled, f"not acknowledged or not read {SETTLES_WITHIN_S:g} s after the storm"
+        report.settled_s = max(report.settled_s, self.timeline.now - began)
+
+    def _pass(self, seconds: float, *, until_settled: bool = False) -> bool:
+        """Let time go by; whether all was settled before it was over."""
+        end = self.timeline.now + seconds
+        clients = (self.writer, self.reader)
+        while True:
+            for client in clients:
+                turns = 0
+                client.client.woken = True
+                while client.client.woken or client.next_at() <= self.timeline.now:
+                    client.client.woken = False
+                    client.pump()
+                    turns += 1
+                    assert turns < 1000, "it does not come to rest"
+            if until_settled and self.writer.all_acknowledged() and self.reader.all_read():
+                return True
+            if self.timeline.now >= end:
+                return False
+            due = min(client.next_at() for client in clients)
+            self.timeline.advance(min(due, self.timeline.next_at(end)))
+
+    def _count(self, report: Report) -> None:
+        clients = (self.writer.client, self.reader.client)
+        report.records = sum(len(sent) for sent in self.writer.sent.values())
+        report.busiest = (
+            max(client.requests.most for client in clients),
+            max(client.links.connects.most for client in clients),
+            self.writer.refusals.most,
+            self.reader.refusals.most,
+        )
+        for client in clients:
+            counters = client.state.counters.snapshot()
+            report.hints += counters.hints_accepted
+            report.rewinds += counters.rewinds
+            report.rebootstraps += counters.rebootstraps_unavailable + counters.rebootstraps_timed_out
+            report.rebootstraps += counters.rebootstraps_required

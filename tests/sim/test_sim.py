@@ -1,0 +1,36 @@
+"""Some hundred runs for every change; ``python -m tests.sim`` plays thousands. A seed that fails replays alone."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import astuple
+
+import pytest
+
+from .run import Run
+
+RUNS = int(os.environ.get("SIM_RUNS", "160"))
+AT_ONCE = 8
+
+
+@pytest.mark.parametrize("first", range(0, RUNS, AT_ONCE))
+def test_acknowledged_once_in_order_at_a_bounded_rate_and_on_in_time(first: int) -> None:
+    for seed in range(first, first + AT_ONCE):
+        try:
+            report = Run(seed).play()
+        except Exception as error:
+            error.add_note(f"replay it with: python -m tests.sim --seed {seed}")
+            raise
+        assert report.records > 100
+
+
+def test_a_seed_replays() -> None:
+    assert astuple(Run(7).play()) == astuple(Run(7).play())
+
+
+def test_storms_are_no_breeze() -> None:
+    """Hints, rebootstraps and rewinds do happen."""
+    reports = [Run(seed).play() for seed in range(100, 110)]
+    assert sum(report.hints for report in reports) > 10
+    assert sum(report.rebootstraps for report in reports) > 5
+    assert sum(report.rewinds for report in reports) > 5

@@ -1,0 +1,163 @@
+"""A producer without tasks: numbered records into every partition, and what became of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from aiokafka_lead._core.metadata.reachability import NodeState
+from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, LeaderHint
+from aiokafka_lead._core.producer.accumulator import Accumulator
+from aiokafka_lead._core.producer.append import ProducerBatch
+from aiokafka_lead._core.producer.delivery import BatchOutcome, Delivery
+from aiokafka_lead._core.producer.resolver import BatchResolver
+from aiokafka_lead.config import ProducerConfig
+from aiokafka_lead.errors import KafkaError, error_for_code
+
+from .client import SimClient
+from .cluster import NOT_LEADER, TOPIC, TOPIC_ID, Cluster, Refusal, SimBroker
+from .links import Link
+from .timeline import Meter, Timeline
+
+Built = list[tuple[ProducerBatch, memoryview]]
+Answers = list[tuple[int, int, Refusal | None]]
+"""Error code, base offset and hint of each batch."""
+
+REFUSALS_PER_SECOND = 120
+"""Of one partition: five batches in flight, each with ten free retries, and a few that wait."""
+
+
+class Writer:
+    """The producer's core, and a loop that stands in for the sender."""
+
+    def __init__(self, timeline: Timeline, cluster: Cluster, config: ProducerConfig) -> None:
+        self.client = SimClient(timeline, cluster, config)
+        self.sent: dict[int, list[tuple[bytes, Delivery]]] = {p.index: [] for p in cluster.partitions}
+        self.refusals = Meter(timeline, "refusals of a partition's batches", REFUSALS_PER_SECOND)
+        self._timeline = timeline
+        self._cluster = cluster
+        self._in_flight = config.max_in_flight_requests_per_connection
+        self._accumulator = Accumulator(config, _no_park, self._notify, timeline.rng.random)
+        self._resolver = BatchResolver(self._accumulator, config.retries, lambda node_id: "")
+        self._hinted: list[tuple[str, int]] | None = None
+        self.client.listener = self._on_snapshot
+        self._accumulator.on_snapshot(self.client.snapshot, timeline.now)
+        self._accumulator.on_producer_id(1000, 0, timeline.now)
+
+    # --- what the run does -------------------------------------------------------------------------------------------
+
+    def send(self, partition: int) -> None:
+        """The next number for a partition, once the topic is known."""
+        topic = self._accumulator.topic(TOPIC)
+        if topic is None:
+            self.client.request_update()
+            return
+        sent = self.sent[partition]
+        value = b"%d-%d" % (partition, len(sent))
+        timestamp_ms = round(self._timeline.now * 1000)
+        delivery = topic.append(timestamp_ms, None, value, partition, ())
+        if delivery is None:
+            delivery = self._accumulator.append(topic, timestamp_ms, None, value, partition, (), now=self._timeline.now)
+        assert delivery is not None, "no memory"
+        sent.append((value, delivery))
+
+    def all_acknowledged(self) -> bool:
+        """Whether the topic is known, and nothing pending."""
+        return self.client.snapshot.partition_count(TOPIC) > 0 and not self._accumulator.pending
+
+    def check(self) -> None:
+        """Acknowledged once, at the offset where it is, and in order."""
+        for partition, sent in self.sent.items():
+            log = self._cluster.partitions[partition].log
+            assert log == [value for value, _ in sent], f"partition {partition}: lost, doubled or out of order"
+            assert [delivery.result().offset for _, delivery in sent] == list(range(len(sent)))
+
+    # --- the sender's stand-in ---------------------------------------------------------------------------------------
+
+    def next_at(self) -> float:
+        """When something is due."""
+        due = self._accumulator.next_at()
+        return min(self.client.next_at(), math.inf if due is None else due)
+
+    def pump(self) -> None:
+        """Do all there is to do now."""
+        self.client.pump()
+        accumulator, now = self._accumulator, self._timeline.now
+        accumulator.schedule.poll(now)
+        self._resolver.expire(now)
+        for node_id in list(accumulator.schedule.ready):
+            link = self.client.links.ready(node_id, "data")
+            if link is None:
+                if self.client.links.state(node_id) is NodeState.BACKOFF:
+                    self.client.request_update()
+                continue
+            while len(link.in_flight) < self._in_flight and (batches := accumulator.drain(node_id, now)):
+                self._submit(link, batches)
+        if accumulator.schedule.leaderless:
+            self.client.request_update()
+        self.client.pump()
+
+    def _notify(self) -> None:
+        self.client.woken = True
+
+    def _on_snapshot(self, snapshot: ClusterSnapshot) -> None:
+        if self._hinted is None:
+            self._accumulator.on_snapshot(snapshot, self._timeline.now)
+        else:
+            self._accumulator.on_hints(snapshot, self._hinted, self._timeline.now)
+
+    def _submit(self, link: Link, batches: list[ProducerBatch]) -> None:
+        built: Built = [
+            (
+                batch,
+                batch.builder.build(
+                    producer_id=batch.producer_id,
+                    producer_epoch=batch.producer_epoch,
+                    base_sequence=batch.base_sequence,
+                ),
+            )
+            for batch in batches
+        ]
+        cluster, node_id = self._cluster, link.node_id
+
+        def handle(peer: SimBroker, reply: Any) -> None:
+            reply([cluster.append(peer, cluster.partitions[b.queue.partition], raw) for b, raw in built])
+
+        link.submit(handle, lambda answers, error: self._done(node_id, built, answers, error))
+
+    def _done(self, node_id: int, built: Built, answers: Answers | None, error: KafkaError | None) -> None:
+        now = self._timeline.now
+        self.client.woken = True
+        if answers is None:
+            assert error is not None
+            for batch, _ in built:
+                self._resolver.refused(batch, node_id, error, now)
+            self.client.request_update()
+            return
+        if any(code == NOT_LEADER for code, _, _ in answers):
+            self._take_hints(built, answers)
+        for (batch, _), (code, offset, _) in zip(built, answers, strict=True):
+            if code:
+                self.refusals.count(batch.queue.partition)
+                self._resolver.refused(batch, node_id, error_for_code(code)("refused"), now, tells_leaders=True)
+            else:
+                self._resolver.acknowledged(batch, node_id, offset, -1, now)
+
+    def _take_hints(self, built: Built, answers: Answers) -> None:
+        hints = []
+        for (batch, _), (code, _, refusal) in zip(built, answers, strict=True):
+            if refusal is not None and (refusal.leader >= 0 or refusal.epoch >= 0):
+                endpoint = None if refusal.endpoint is None else Broker(refusal.leader, *refusal.endpoint)
+                hints.append(
+                    LeaderHint(TOPIC, TOPIC_ID, batch.queue.partition, refusal.leader, refusal.epoch, endpoint, code)
+                )
+        if not hints:
+            self.client.request_update()
+            return
+        self._hinted = [(hint.topic, hint.partition) for hint in hints]
+        self.client.offer_hints(hints)
+        self._hinted = None
+
+
+async def _no_park(outcome: BatchOutcome) -> None:
+    raise AssertionError("nothing waits here")

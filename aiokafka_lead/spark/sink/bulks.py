@@ -1,0 +1,117 @@
+"""Arrow batches as the arguments of `Producer.send_many`: whole columns at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...types import Header
+from .record_columns import RecordColumns
+
+__all__ = ["Bulk", "RowError", "bulks", "pieces"]
+
+PIECE_BYTES = 4 * 1024 * 1024
+"""About as much of an Arrow batch is turned into Python objects at a time."""
+
+
+class RowError(Exception):
+    """A row that cannot be a record: its index in the batch, and why."""
+
+    def __init__(self, index: int, why: str) -> None:
+        super().__init__(why)
+        self.index = index
+        self.why = why
+
+
+class Bulk(NamedTuple):
+    """Records for one topic, and for one partition or whichever their keys choose, in the order of their rows."""
+
+    topic: str
+    partition: int | None
+    indices: Sequence[int]
+    """Their rows in the batch."""
+    values: list[bytes | None]
+    keys: list[bytes | None] | None
+    headers: list[list[Header] | None] | None
+
+
+def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in slices of about `PIECE_BYTES`, so that large rows do not fill the memory at once."""
+    rows = max(1, batch.num_rows * PIECE_BYTES // max(batch.nbytes, PIECE_BYTES))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
+
+
+def bulks(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[Bulk]:
+    """The batch's rows, divided by topic and partition. Raises `RowError` for a null topic or header key."""
+    for topic, partition, indices in _targets(batch, columns):
+        rows = batch if len(indices) == batch.num_rows else batch.take(pa.array(indices, pa.int64()))
+        keys = None if columns.key is None else rows.column(columns.key)
+        headers = None if columns.headers is None else rows.column(columns.headers)
+        yield Bulk(
+            topic,
+            partition,
+            indices,
+            _contents(rows.column(columns.value)),
+            None if keys is None or keys.null_count == len(keys) else _contents(keys),
+            None if headers is None or headers.null_count == len(headers) else _headers(headers, indices),
+        )
+
+
+def _targets(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[str, int | None, Sequence[int]]]:
+    """Each topic and partition of the batch, with its rows in order."""
+    by: dict[str, pa.Array] = {}
+    if isinstance(columns.topic, int):
+        by["topic"] = topics = batch.column(columns.topic)
+        if topics.null_count:
+            raise RowError(pc.index(topics.is_null(), True).as_py(), "topic is null; is the option 'topic' missing?")
+    if columns.partition is not None:
+        by["partition"] = batch.column(columns.partition)
+    if not by:
+        yield str(columns.topic), None, range(batch.num_rows)
+        return
+    rows = pa.table({**by, "row": pa.array(range(batch.num_rows), pa.int64())})
+    # One thread: the rows of a group stay in order.
+    groups = rows.group_by(list(by), use_threads=False).aggregate([("row", "list")])
+    for group in groups.to_pylist():
+        yield group.get("topic", columns.topic), group.get("partition"), group["row_list"]
+
+
+def _contents(column: pa.Array) -> list[bytes | None]:
+    """A binary or string column's values, cut from one copy of its bytes: no Arrow scalar is made for each."""
+    column = column.cast(pa.large_binary())
+    if len(column) == 0:
+        return []
+    _, offsets, data = column.buffers()
+    cuts = memoryview(offsets)[column.offset * 8 : (column.offset + len(column) + 1) * 8].cast("q").tolist()
+    start = cuts[0]
+    content = b"" if data is None else data.slice(start, cuts[-1] - start).to_pybytes()
+    if start:
+        cuts = [cut - start for cut in cuts]
+    found: list[bytes | None] = [content[begin:end] for begin, end in pairwise(cuts)]
+    if column.null_count:
+        for index in pc.call_function("indices_nonzero", [column.is_null()]).to_pylist():
+            found[index] = None
+    return found
+
+
+def _headers(column: pa.Array, indices: Sequence[int]) -> list[list[Header] | None]:
+    """Each row's headers; ``indices`` say which rows these are."""
+    counts = pc.call_function("list_value_length", [column]).to_pylist()
+    names, contents = column.flatten().flatten()
+    names, contents = names.to_pylist(), _contents(contents)
+    found: list[list[Header] | None] = []
+    at = 0
+    for count, index in zip(counts, indices, strict=True):
+        if count is None:
+            found.append(None)
+            continue
+        if None in names[at : at + count]:
+            raise RowError(index, "a header's key is null")
+        found.append(list(zip(names[at : at + count], contents[at : at + count], strict=True)))
+        at += count
+    return found

@@ -1,0 +1,78 @@
+"""Which columns make a record, and of which types they must be: the rules of Spark's connector (its KafkaWriter)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+__all__ = ["RecordColumns", "record_columns"]
+
+_HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+_TYPES: dict[str, tuple[DataType, ...]] = {
+    "topic": (StringType(),),
+    "partition": (IntegerType(),),
+    "key": (StringType(), BinaryType()),
+    "value": (StringType(), BinaryType()),
+    "headers": (_HEADERS,),
+}
+
+
+class RecordColumns(NamedTuple):
+    """Where the parts of a record are: a column's number, or None where there is no such column."""
+
+    value: int
+    key: int | None
+    headers: int | None
+    partition: int | None
+    """A row's null leaves the choice to its key, or to the producer."""
+    topic: int | str
+    """The topic itself where the option names it, whatever a column says."""
+
+
+def record_columns(schema: StructType, topic: str | None) -> RecordColumns:
+    """What the rows of this schema are written as; ``topic`` is the option. Columns of other names are ignored.
+
+    Raises ValueError for a missing column or a wrong type.
+    """
+    numbers = {name: _find(schema, name) for name in _TYPES if name != "topic" or topic is None}
+    if topic is None and numbers["topic"] is None:
+        raise ValueError("there is neither a column 'topic' nor the option 'topic'")
+    value = numbers["value"]
+    if value is None:
+        raise ValueError("there is no column 'value'")
+    target = numbers["topic"] if topic is None else topic
+    assert target is not None
+    return RecordColumns(value, numbers["key"], numbers["headers"], numbers["partition"], target)
+
+
+def _find(schema: StructType, name: str) -> int | None:
+    """The number of the first column with this name, its type checked."""
+    for number, field in enumerate(schema.fields):
+        if field.name == name:
+            if not any(_same(field.dataType, allowed) for allowed in _TYPES[name]):
+                types = " or ".join(allowed.simpleString() for allowed in _TYPES[name])
+                raise ValueError(f"column '{name}' must be {types}, not {field.dataType.simpleString()}")
+            return number
+    return None
+
+
+def _same(given: DataType, wanted: DataType) -> bool:
+    """Whether the types are equal, whatever may be null and however strings are collated."""
+    if isinstance(wanted, ArrayType):
+        return isinstance(given, ArrayType) and _same(given.elementType, wanted.elementType)
+    if isinstance(wanted, StructType):
+        return (
+            isinstance(given, StructType)
+            and given.names == wanted.names
+            and all(_same(mine.dataType, other.dataType) for mine, other in zip(given, wanted, strict=True))
+        )
+    return type(given) is type(wanted)

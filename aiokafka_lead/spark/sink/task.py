@@ -1,0 +1,117 @@
+"""How a task writes: its Arrow batches go to a producer in bulk, and it ends when every record is acknowledged."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from ...config import ProducerConfig
+from ...errors import KafkaError
+from ...producer import DeliveryBatch, Producer
+from ...types import RecordMetadata
+from ..client_loop import client_loop, freeze_imports
+from ..kafka_options import bootstrap_servers, client_options, kafka_settings
+from .bulks import Bulk, RowError, bulks, pieces
+from .record_columns import RecordColumns
+
+__all__ = ["WriteError", "write_rows"]
+
+UNCONFIRMED_ROWS = 100_000
+"""A task waits for the oldest acknowledgements when it has sent as many rows more."""
+
+
+class WriteError(Exception):
+    """A row was not written. The message says all: it is what Spark shows."""
+
+
+def _producer_maker(options: Mapping[str, str]) -> Producer:
+    """The client of a task, not yet started."""
+    return Producer(bootstrap_servers(options), **client_options(options, ProducerConfig))
+
+
+def write_rows(options: Mapping[str, str], columns: RecordColumns, batches: Iterable[pa.RecordBatch]) -> int:
+    """Write all rows, and return how many there were once all are acknowledged. Raises `WriteError`."""
+    freeze_imports()
+    loop = client_loop()
+    key = ("producer", *sorted(kafka_settings(options).items()))
+    rows = 0
+    with loop.borrow(lambda: _producer_maker(options), key) as producer:
+        sending = _Sending(producer, _place())
+        for batch in batches:
+            for piece in pieces(batch):
+                loop.run(sending.send, piece, columns, rows)
+                rows += piece.num_rows
+        loop.run(sending.finish)
+    return rows
+
+
+def _place() -> str:
+    """Which task this is, for messages. A streaming query's ids are in the local properties alone."""
+    context = TaskContext.get()
+    if context is None:
+        return "row"
+    place = f"task {context.partitionId()}, row"
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    if batch is None:
+        return place
+    return f"query {context.getLocalProperty('sql.streaming.queryId')}, batch {batch}, {place}"
+
+
+class _Sending:
+    """One task's records on their way. Used on the event loop alone."""
+
+    def __init__(self, producer: Producer, place: str) -> None:
+        self._producer = producer
+        self._place = place
+        self._pending: deque[tuple[DeliveryBatch, Bulk, int]] = deque()
+        """What is not known to be acknowledged, oldest first, with the number of the Arrow batch's first row."""
+        self._unconfirmed = 0
+        """How many records that is."""
+
+    async def send(self, batch: pa.RecordBatch, columns: RecordColumns, first_row: int) -> None:
+        """Hand the rows to the producer, which waits when its buffer is full."""
+        try:
+            for bulk in bulks(batch, columns):
+                await self._send(bulk, first_row)
+        except RowError as error:
+            raise self._failed(first_row + error.index, error.why) from None
+        while self._pending and (self._pending[0][0].done or self._unconfirmed > UNCONFIRMED_ROWS):
+            await self._confirm()
+
+    async def _send(self, bulk: Bulk, first_row: int) -> None:
+        try:
+            sent = await self._producer.send_many(
+                bulk.topic, bulk.values, keys=bulk.keys, partition=bulk.partition, headers=bulk.headers
+            )
+        except (KafkaError, ValueError, TypeError) as error:
+            raise RowError(bulk.indices[0], _told(bulk, error)) from None
+        # Neither keys nor values are needed any more.
+        self._pending.append((sent, bulk._replace(values=[], keys=None, headers=None), first_row))
+        self._unconfirmed += len(sent)
+
+    async def finish(self) -> None:
+        """Wait until every record is acknowledged; lingers no longer."""
+        await self._producer.flush()
+        while self._pending:
+            await self._confirm()
+
+    async def _confirm(self) -> None:
+        """Wait for the oldest records' acknowledgements."""
+        sent, bulk, first_row = self._pending.popleft()
+        self._unconfirmed -= len(sent)
+        outcomes = await sent
+        if not {RecordMetadata}.issuperset(map(type, outcomes)):
+            index, error = next((i, o) for i, o in enumerate(outcomes) if isinstance(o, KafkaError))
+            raise self._failed(first_row + bulk.indices[index], _told(bulk, error))
+
+    def _failed(self, row: int, why: str) -> WriteError:
+        return WriteError(f"{self._place} {row}: {why}")
+
+
+def _told(bulk: Bulk, error: Exception) -> str:
+    """What went wrong where, in a line."""
+    target = bulk.topic if bulk.partition is None else f"{bulk.topic}-{bulk.partition}"
+    return f"not written to {target}: {type(error).__name__}: {error}"

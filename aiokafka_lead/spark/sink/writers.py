@@ -1,0 +1,78 @@
+"""The writers that Spark asks for, batch and streaming: built on the driver, pickled into every task.
+
+At least once: a task ends when all its records are acknowledged, and one that failed, or a micro-batch whose commit was
+not recorded, is written again. Within an attempt the idempotent producer writes each record once. This is where two
+phases for exactly once will begin (see README.md): `Written` then carries a task's open transaction to the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from ...config import ProducerConfig
+from ..kafka_options import bootstrap_servers, client_options, refuse_owned
+from .record_columns import RecordColumns, record_columns
+from .task import write_rows
+
+__all__ = ["Written", "batch_writer", "stream_writer"]
+
+_OWNED = {
+    "key.serializer": "keys are written as the bytes that they are",
+    "value.serializer": "values are written as the bytes that they are",
+    "transactional.id": "records are written at least once, without transactions",
+}
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    rows: int
+
+
+class KafkaBatchWriter(DataSourceArrowWriter):
+    """Writes a query's rows; nothing is left to commit."""
+
+    def __init__(self, options: Mapping[str, str], columns: RecordColumns) -> None:
+        self._options = options
+        self._columns = columns
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Called in each task."""
+        return Written(write_rows(self._options, self._columns, iterator))
+
+
+class KafkaStreamWriter(DataSourceStreamArrowWriter):
+    """Writes the rows of every micro-batch; nothing is left to commit."""
+
+    def __init__(self, options: Mapping[str, str], columns: RecordColumns) -> None:
+        self._options = options
+        self._columns = columns
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Called in each task of each micro-batch."""
+        return Written(write_rows(self._options, self._columns, iterator))
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> KafkaBatchWriter:
+    """For ``df.write``. Raises ValueError for what the rows or options cannot be."""
+    if overwrite:
+        raise ValueError("mode 'overwrite' is not possible, since records are only ever appended: use mode('append')")
+    return KafkaBatchWriter(options, _checked(options, schema))
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> KafkaStreamWriter:
+    """For ``df.writeStream``. ``overwrite`` is the output mode "complete": the whole result is appended each time."""
+    return KafkaStreamWriter(options, _checked(options, schema))
+
+
+def _checked(options: Mapping[str, str], schema: StructType) -> RecordColumns:
+    refuse_owned(options, _OWNED)
+    ProducerConfig.from_options(bootstrap_servers(options), client_options(options, ProducerConfig))
+    topic = options.get("topic")
+    return record_columns(schema, None if topic is None else topic.strip())

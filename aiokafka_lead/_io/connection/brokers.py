@@ -252,13 +252,11 @@ class Brokers:
 
     def _not_in_time(self, link: Link, timeout_s: float) -> KafkaError:
         last = self._reachability.last_error(link.endpoint)
-        connection = link.connection
         if last is not None:
             why = f"; the last try: {last.message}"
-        elif connection is not None and not connection.ready:
-            why = f"; still waiting during {connection.stage}"  # a listener of some other kind may just be silent
         else:
-            why = ""
+            # A listener of some other kind may just be silent.
+            why = "" if link.stage is None else f"; no answer during {link.stage}"
         return KafkaConnectionError(f"no connection within {timeout_s * 1000:.0f} ms{why}", broker=link.label)
 
 

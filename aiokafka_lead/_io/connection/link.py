@@ -58,6 +58,8 @@ class Link:
         self.label = address if node_id < 0 else f"{node_id} ({address})"
         """The broker in errors and logs; bootstrap servers have no id of their own."""
         self.connection: Connection | None = None
+        self._attempt: Connection | None = None
+        """The same, and before it is ready, too."""
         """The open connection, from ready until it is over."""
         self._context = context
         self._connecting = False
@@ -75,6 +77,11 @@ class Link:
         if self._connecting:
             return NodeState.CONNECTING
         return NodeState.BACKOFF if now < self._context.reachability.retry_at(self.endpoint) else NodeState.CONNECTABLE
+
+    @property
+    def stage(self) -> str | None:
+        """How far a connection that is being made has come; None while there is none."""
+        return self._attempt.stage if self._attempt is not None else None
 
     @property
     def idle(self) -> bool:
@@ -169,6 +176,7 @@ class Link:
     async def _serve(self) -> None:
         """One connection, from the first packet to the last."""
         connection = Connection(self.node_id, self.endpoint, self._context.settings, self, self.label)
+        self._attempt = connection
         self._connecting = True
         self._context.notify(self.node_id)
         crash: Exception | None = None
@@ -185,7 +193,7 @@ class Link:
             # Only a cancellation comes here with an open connection.
             cancelled = KafkaConnectionError("the client has closed the connection", broker=self.label)
             connection.close(cancelled, expected=True)
-            self.connection = None
+            self.connection = self._attempt = None
         if crash is not None:
             raise crash
 

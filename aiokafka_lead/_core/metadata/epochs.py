@@ -5,7 +5,7 @@ moments, so answers arrive that are older than what the client knows; the epoch 
 the epochs themselves:
 
 - a *pin*: a leader that only a hint has named so far. Its address stays known, and an answer at the same epoch without
-  any leader does not undo it, until Metadata has reached that epoch. The address is given up earlier if it is of no use.
+  any leader does not undo it, until Metadata has reached that epoch. An address that is of no use is given up earlier.
 - a *suspect*: a partition whose answers have been older for some time. Brokers may have lost the newer epoch for good
   (an unclean recovery), so after enough answers and enough time the old epoch is accepted.
 """

@@ -256,7 +256,7 @@ class Brokers:
             why = f"; the last try: {last.message}"
         else:
             # A listener of some other kind may just be silent.
-            why = "" if link.stage is None else f"; no answer during {link.stage}"
+            why = "" if link.stage is None else f" (no answer during {link.stage})"
         return KafkaConnectionError(f"no connection within {timeout_s * 1000:.0f} ms{why}", broker=link.label)
 
 

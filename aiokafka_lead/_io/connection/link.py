@@ -58,9 +58,9 @@ class Link:
         self.label = address if node_id < 0 else f"{node_id} ({address})"
         """The broker in errors and logs; bootstrap servers have no id of their own."""
         self.connection: Connection | None = None
-        self._attempt: Connection | None = None
-        """The same, and before it is ready, too."""
         """The open connection, from ready until it is over."""
+        self._attempt: Connection | None = None
+        """The same, from the first packet on."""
         self._context = context
         self._connecting = False
         self._wanted = False

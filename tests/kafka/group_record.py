@@ -22,6 +22,8 @@ class Findings:
     """Partitions that nobody owned for longer than allowed."""
     shared: list[str] = field(default_factory=list)
     """Partitions that two members that were well owned at a time."""
+    crashed: list[str] = field(default_factory=list)
+    """Members that ended though nobody asked for it."""
     records: int = 0
     duplicates: int = 0
     """Records that were read again at all."""
@@ -33,7 +35,7 @@ class Findings:
     @property
     def problems(self) -> list[str]:
         """Everything that must not be."""
-        return [*self.lost, *self.repeated, *self.orphaned, *self.shared]
+        return [*self.lost, *self.repeated, *self.orphaned, *self.shared, *self.crashed]
 
 
 def examine(events: Sequence[Event], ends: Mapping[int, int], gap_limit_s: float) -> Findings:
@@ -45,6 +47,8 @@ def examine(events: Sequence[Event], ends: Mapping[int, int], gap_limit_s: float
     ordered = sorted(events, key=lambda event: event.at)
     _check_reads(ordered, ends, findings)
     _check_owners(ordered, list(ends), gap_limit_s, findings)
+    asked = {event.member for event in ordered if event.kind in ("killed", "left")}
+    findings.crashed = [f"{each.member} ended" for each in ordered if each.kind == "ended" and each.member not in asked]
     findings.rebalances = sum(event.kind == "assigned" for event in ordered)
     return findings
 
@@ -98,17 +102,25 @@ def _check_owners(events: Sequence[Event], partitions: Sequence[int], limit_s: f
                 if not owners[partition]:
                     free_since[partition] = at
 
+    def note_gap(partition: int, at: float) -> None:
+        gap_s = at - max(free_since[partition], trouble_at)
+        findings.longest_gap_s = max(findings.longest_gap_s, gap_s)
+        if gap_s > limit_s:
+            findings.orphaned.append(f"partition {partition}: nobody's for {gap_s:.1f} s at {at:.3f}")
+
     for event in events:
+        if event.kind == "finish":
+            for partition in free_since:
+                note_gap(partition, event.at)
+            return
         if event.kind == "assigned":
             for partition in event.fields["partitions"]:
                 others = owners[partition] - {event.member}
                 if others:
                     findings.shared.append(f"partition {partition}: {event.member} and {others} at {event.at:.3f}")
                 if partition in free_since:
-                    gap_s = event.at - max(free_since.pop(partition), trouble_at)
-                    findings.longest_gap_s = max(findings.longest_gap_s, gap_s)
-                    if gap_s > limit_s:
-                        findings.orphaned.append(f"partition {partition}: nobody's for {gap_s:.1f} s")
+                    note_gap(partition, event.at)
+                    del free_since[partition]
                 owners[partition].add(event.member)
         elif event.kind in ("revoked", "lost"):
             release(event.member, event.fields["partitions"], event.at)

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from .group_member import Options
+from .group_clients.journal import Options
 from .harness.processes import Processes
 
 _ROOT = Path(__file__).parents[2]
@@ -111,6 +111,21 @@ class GroupWatch:
         with self._changed:
             member.is_awake = True
             self._note(member, "thawed")
+
+    def cut(self, member: Member) -> None:
+        """Note that a member does not reach the brokers any more."""
+        self._gone(member, "cut")
+
+    def healed(self, member: Member) -> None:
+        """Note that it reaches them again."""
+        with self._changed:
+            member.is_awake = True
+            self._note(member, "healed")
+
+    def finish(self) -> None:
+        """Note that the run is over: what comes now is its end."""
+        with self._changed:
+            self.events.append(Event(time.monotonic(), "", "finish", {}))
 
     def leave(self, member: Member) -> None:
         """Let a member leave the group, and wait for its end."""

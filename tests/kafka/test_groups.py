@@ -32,6 +32,7 @@ class Scene:
         """Read everything to the end, leave, and check what the members have told."""
         ends = self.feeder.stop()
         self.watch.wait_read(ends)
+        self.watch.finish()
         for member in list(self.watch.awake()):
             self.watch.leave(member)
         findings = examine(self.watch.events, ends, _GAP_LIMIT_S)

@@ -1,0 +1,136 @@
+"""A way from one client to all brokers that can be cut: bytes then wait, and connections stay open.
+
+Brokers tell clients their own addresses, so the proxy writes its own over these where answers name them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self
+
+from aiokafka_lead._wire import ApiKey, decode_response, encode_response, request_class
+
+_NAMES_BROKERS = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.PRODUCE, ApiKey.FETCH}
+"""APIs whose answers have brokers' addresses in them."""
+
+_START_TIMEOUT_S = 10
+
+
+class CutProxy:
+    """Listens on a port of its own for each broker, in a thread of its own, while used as a context manager."""
+
+    def __init__(self, brokers: str) -> None:
+        self._brokers = brokers.split(",")
+        self._ports: dict[str, int] = {}
+        """The own ports by the brokers' ports, as texts."""
+        self._loop = asyncio.new_event_loop()
+        self._open = asyncio.Event()
+        self._pumps: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._call(self._start())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._call(self._stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_START_TIMEOUT_S)
+        self._loop.close()
+
+    @property
+    def bootstrap(self) -> str:
+        """What a client is to connect to."""
+        return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
+
+    def cut(self) -> None:
+        """Nothing gets through any more."""
+        self._loop.call_soon_threadsafe(self._open.clear)
+
+    def heal(self) -> None:
+        """Everything gets through again, what waited first."""
+        self._loop.call_soon_threadsafe(self._open.set)
+
+    def _call(self, coroutine: Any) -> None:
+        future: Future[None] = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        future.result(_START_TIMEOUT_S)
+
+    async def _start(self) -> None:
+        self._open.set()
+        for broker in self._brokers:
+            host, _, port = broker.rpartition(":")
+            server = await asyncio.start_server(self._handler(host, int(port)), "127.0.0.1", 0)
+            self._ports[port] = server.sockets[0].getsockname()[1]
+
+    async def _stop(self) -> None:
+        pumps = list(self._pumps)
+        for pump in pumps:
+            pump.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)
+
+    def _handler(self, host: str, port: int) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await self._open.wait()
+            try:
+                to_broker = await asyncio.open_connection(host, port)
+            except OSError:
+                writer.close()
+                return
+            asked: dict[int, tuple[int, int]] = {}
+            for pump in (
+                self._pump(reader, to_broker[1], lambda frame: _note_request(frame, asked)),
+                self._pump(to_broker[0], writer, lambda frame: self._rewritten(frame, asked)),
+            ):
+                task = asyncio.create_task(pump)
+                self._pumps.add(task)
+                task.add_done_callback(self._pumps.discard)
+
+        return handle
+
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen: Callable[[bytes], bytes]
+    ) -> None:
+        try:
+            while True:
+                prefix = await reader.readexactly(4)
+                frame = await reader.readexactly(struct.unpack(">i", prefix)[0])
+                await self._open.wait()
+                frame = seen(frame)
+                writer.write(struct.pack(">i", len(frame)) + frame)
+                await writer.drain()
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    def _rewritten(self, frame: bytes, asked: dict[int, tuple[int, int]]) -> bytes:
+        api, version = asked.pop(struct.unpack_from(">i", frame)[0])
+        if api not in _NAMES_BROKERS:
+            return frame
+        correlation_id, response = decode_response(request_class(api).RESPONSE, version, memoryview(frame))
+        endpoints: Sequence[Any] = next(
+            (
+                getattr(response, name)
+                for name in ("brokers", "coordinators", "node_endpoints")
+                if hasattr(response, name)
+            ),
+            (),
+        )
+        for each in (response, *endpoints):
+            if str(getattr(each, "port", None)) in self._ports:
+                each.host, each.port = "127.0.0.1", self._ports[str(each.port)]
+        return b"".join(encode_response(response, version, correlation_id))[4:]
+
+
+def _note_request(frame: bytes, asked: dict[int, tuple[int, int]]) -> bytes:
+    api, version, correlation_id = struct.unpack_from(">hhi", frame)
+    asked[correlation_id] = api, version
+    return frame

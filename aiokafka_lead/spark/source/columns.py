@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ...consumer import RecordBatch
 from ...types import TimestampType, TopicPartition
+
+if TYPE_CHECKING:
+    from ...consumer import RecordBatch
 
 __all__ = ["ArrowColumns", "Piece"]
 
-Piece = tuple[RecordBatch[bytes | None, bytes | None], int]
+Piece = tuple["RecordBatch[bytes | None, bytes | None]", int]
 """A batch, and how many of its records belong to the range, from the first on."""
 
 Kind = tuple[TopicPartition, TimestampType]
@@ -88,4 +90,6 @@ def _headers(headers: pa.Array, kind: pa.DataType) -> pa.Array:
     """Null where a record has none, as in Spark's connector."""
     if not len(headers.flatten()):
         return pa.nulls(len(headers), kind)
+    import pyarrow.compute as pc  # takes a while, and is not needed where no record has headers
+
     return pc.if_else(pc.equal(pc.list_value_length(headers), 0), pa.scalar(None, headers.type), headers).cast(kind)

@@ -7,17 +7,14 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
 
-from ...admin import AdminClient
-from ...config import ConsumerConfig
 from ...consumer import Consumer
 from ...errors import KafkaError
 from ...types import TopicPartition
 from ..client_loop import client_loop
-from ..kafka_options import bootstrap_servers, client_options
+from .clients import admin_client, group_consumer, read_committed
 from .cluster_view import ClusterView
 from .options import SourceOptions
 from .progress import Progress
-from .task import admin_maker, client_key, read_committed
 
 __all__ = ["StreamDriver"]
 
@@ -35,9 +32,7 @@ class StreamDriver:
         self._loop = client_loop()
         self._stack = ExitStack()
         """The clients that are to be given back."""
-        admin: AdminClient = self._stack.enter_context(
-            self._loop.borrow(lambda: admin_maker(options), client_key("admin", options))
-        )
+        admin = self._stack.enter_context(admin_client(self._loop, options))
         self._view = ClusterView(admin, parsed, read_committed=read_committed(options))
         self._group: Consumer | None = None
         self._committed: Progress | None = None
@@ -67,16 +62,10 @@ class StreamDriver:
         if self._committing is not None:
             self._committing.result()
         if self._group is None:
-            self._group = self._stack.enter_context(
-                self._loop.borrow(self._make_group, client_key(f"group {self._parsed.commit_group_id}", self._options))
-            )
+            group = group_consumer(self._loop, self._options, self._parsed.commit_group_id)
+            self._group = self._stack.enter_context(group)
         self._committed = progress
         self._committing = self._loop.start(_commit, self._group, dict(progress.offsets))
-
-    def _make_group(self) -> Consumer:
-        given = client_options(self._options, ConsumerConfig)
-        given.update(group_id=self._parsed.commit_group_id, group_instance_id=None, enable_auto_commit=False)
-        return Consumer(bootstrap_servers=bootstrap_servers(self._options), **given)
 
     def close(self) -> None:
         """Give the clients back, and stop them."""

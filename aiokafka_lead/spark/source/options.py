@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...types import TopicPartition
-from ..kafka_options import boolean, bootstrap_servers, integer, refuse_owned
+from ..kafka_options import boolean, integer, refuse_owned
 from .bounds import (
     EARLIEST,
     LATEST,
@@ -22,6 +22,7 @@ from .bounds import (
     parse_partitions,
     parse_times,
 )
+from .clients import check_settings
 
 __all__ = ["SourceOptions", "batch_options", "stream_options"]
 
@@ -92,7 +93,7 @@ def stream_options(options: Mapping[str, str]) -> SourceOptions:
 def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
     refuse_owned(options, _OWNED)
     selection = _selection(options)
-    bootstrap_servers(options)
+    check_settings(options)
     least = integer(options, "minOffsetsPerTrigger", 0)
     most = integer(options, "maxOffsetsPerTrigger", 1)
     if least is not None and most is not None and least > most:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -22,19 +21,23 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from .bounds import LATEST, AtOffsets, AtTime, AtTimes, Bound, End, NoMatch
-from .driver import StreamDriver
 from .limits import capped, waits
 from .options import SourceOptions, stream_options
+from .partition import RangePartition
 from .progress import Progress, between, report
 from .ranges import plan_tasks
 from .schema import check_schema
-from .task import RangePartition, read_ranges
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from .driver import StreamDriver
 
 __all__ = ["KafkaStreamReader"]
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches on the driver and reads them in tasks."""
+    """Plans micro-batches on the driver and reads them in tasks. Each imports what it needs when it does."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         check_schema(schema)
@@ -120,6 +123,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._driver = None
 
     def _ask(self) -> StreamDriver:
+        from .driver import StreamDriver
+
         if self._driver is None:
             self._driver = StreamDriver(self.options, self.parsed)
         return self._driver
@@ -143,6 +148,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one task."""
+        from .task import read_ranges
+
         assert isinstance(partition, RangePartition)
         return read_ranges(self.options, self.parsed, self.schema, partition.ranges)
 

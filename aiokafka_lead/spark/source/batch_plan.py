@@ -1,0 +1,32 @@
+"""What a batch query has to read, from what the cluster says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..client_loop import client_loop
+from .clients import admin_client, read_committed
+from .cluster_view import ClusterView
+from .options import SourceOptions
+from .pushdown import Narrowing, from_offsets
+from .ranges import OffsetRange
+
+__all__ = ["find_ranges"]
+
+
+def find_ranges(options: Mapping[str, str], parsed: SourceOptions, narrowing: Narrowing) -> list[OffsetRange]:
+    """The offsets from the query's start to its end, as far as its filters need them."""
+    loop = client_loop()
+    with admin_client(loop, options) as admin:
+        view = ClusterView(admin, parsed, read_committed=read_committed(options))
+        return loop.run(_find, view, parsed, narrowing)
+
+
+async def _find(view: ClusterView, parsed: SourceOptions, narrowing: Narrowing) -> list[OffsetRange]:
+    starts = (await view.at(parsed.starting, starting=True)).offsets
+    ends = (await view.at(parsed.ending, starting=False)).offsets
+    ranges = narrowing.apply(OffsetRange(*tp, starts[tp], ends[tp]) for tp in sorted(starts.keys() & ends.keys()))
+    if narrowing.not_before_ms is None:
+        return ranges
+    first = await view.at_times(dict.fromkeys((found.tp for found in ranges), narrowing.not_before_ms))
+    return from_offsets(ranges, first)

@@ -1,0 +1,61 @@
+"""The clients of planner, driver and tasks. Each is imported where it is made: a task needs no admin client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from ...config import AdminConfig, ConsumerConfig
+from ..client_loop import ClientLoop
+from ..kafka_options import bootstrap_servers, client_options, kafka_settings
+
+if TYPE_CHECKING:
+    from ...admin import AdminClient
+    from ...consumer import Consumer
+
+__all__ = ["admin_client", "check_settings", "group_consumer", "read_committed", "task_consumer"]
+
+
+def check_settings(options: Mapping[str, str]) -> None:
+    """Raise ValueError for ``kafka.*`` settings that no consumer can be made with."""
+    ConsumerConfig.from_options(bootstrap_servers(options), client_options(options, ConsumerConfig))
+
+
+def read_committed(options: Mapping[str, str]) -> bool:
+    """Whether records of open and aborted transactions stay unseen."""
+    return kafka_settings(options).get("isolation.level") == "read_committed"
+
+
+def admin_client(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContextManager[AdminClient]:
+    """For questions about topics and offsets."""
+    from ...admin import AdminClient
+
+    given = client_options(options, AdminConfig)
+    return loop.borrow(lambda: AdminClient(bootstrap_servers(options), **given), _key("admin", options))
+
+
+def task_consumer(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContextManager[Consumer]:
+    """For a task's ranges. It belongs to no group, whatever ``kafka.group.id`` says."""
+    return _consumer(loop, options, group_id=None)
+
+
+def group_consumer(loop: ClientLoop, options: Mapping[str, str], group_id: str) -> AbstractContextManager[Consumer]:
+    """For commits alone: it reads nothing and joins no group."""
+    return _consumer(loop, options, group_id=group_id)
+
+
+def _consumer(
+    loop: ClientLoop, options: Mapping[str, str], *, group_id: str | None
+) -> AbstractContextManager[Consumer]:
+    from ...consumer import Consumer
+
+    given = client_options(options, ConsumerConfig)
+    given.update(group_id=group_id, group_instance_id=None, auto_offset_reset="none", enable_auto_commit=False)
+    key = _key(f"consumer of group {group_id}", options)
+    return loop.borrow(lambda: Consumer(bootstrap_servers=bootstrap_servers(options), **given), key)
+
+
+def _key(kind: str, options: Mapping[str, str]) -> tuple[Any, ...]:
+    """What tells this query's clients from others in the same process."""
+    return (kind, *sorted(kafka_settings(options).items()))

@@ -145,6 +145,11 @@ class ClassicMember:
         return self._phase is Phase.OUT and not self.owned
 
     @property
+    def unknown_topics(self) -> bool:
+        """Never: this protocol names topics."""
+        return False
+
+    @property
     def interest(self) -> frozenset[str]:
         """The topics of the group that this member leads."""
         return NOTHING_NAMED if self._leader is None else self._leader.topics

@@ -168,7 +168,7 @@ class ConsumerProtocolMember:
 
     @property
     def unknown_topics(self) -> bool:
-        """Whether the target has topics that metadata does not name: newer metadata is wanted."""
+        """Whether it is to own partitions of topics that metadata does not name: newer metadata is wanted."""
         return self._target is not None and any(topic_id not in self._names for topic_id in self._target)
 
     # --- what the application wants ----------------------------------------------------------------------------------

@@ -103,6 +103,11 @@ class GroupMember(Protocol):
         """Topics that it needs metadata of, beyond those that it wants for itself."""
         ...
 
+    @property
+    def unknown_topics(self) -> bool:
+        """Whether it is to own partitions of topics that metadata does not name: newer metadata is wanted."""
+        ...
+
     def subscribe(self, wanted: Wanted, now: float) -> None:
         """Join with this subscription, or go on with it."""
 

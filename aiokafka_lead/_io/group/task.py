@@ -261,6 +261,8 @@ class GroupTask:
             if error is None and response is not None and not response.error_code:
                 self.last_heartbeat_at = time.monotonic()
             member.heartbeat_answered(request, response, error, time.monotonic())
+            if member.unknown_topics:
+                self._client.metadata.request_update()
             self._notify()
 
     async def _watch_progress(self) -> None:

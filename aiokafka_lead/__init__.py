@@ -8,7 +8,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from .types import OffsetAndMetadata, OffsetAndTimestamp, RecordMetadata, TimestampType, TopicPartition
+from .types import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    RecordMetadata,
+    TimestampType,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     from ._accel import ACCELERATED
@@ -25,6 +32,7 @@ __all__ = [
     "ACCELERATED",
     "AdminClient",
     "Consumer",
+    "ConsumerGroupMetadata",
     "ConsumerRecord",
     "Delivery",
     "OffsetAndMetadata",

@@ -13,6 +13,7 @@ from ._core.consumer.partition_state import PartitionState
 from ._core.consumer.record_batch import RecordBatch
 from ._core.consumer.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, ResetPolicy
 from ._core.consumer.subscription import SubscriptionKind
+from ._core.group.offsets import NOT_A_MEMBER
 from ._core.run.dead_letter import DEAD_LETTER_HEADERS
 from ._core.run.options import RunConfig, RunOptions
 from ._io.consumer.engine import ConsumerEngine
@@ -25,7 +26,7 @@ from ._records import ConsumerRecord
 from .client import Client
 from .config import ConsumerConfig, ConsumerOptions
 from .errors import ConfigError, ConfigTypeError, IllegalStateError
-from .types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from .types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
@@ -59,8 +60,16 @@ class Consumer(Generic[K, V]):
             async for record in consumer:
                 print(record.offset, record.value)
 
-    Without ``group_id`` it reads every partition of its topics, new ones too. `assign` reads chosen partitions instead;
-    with ``group_id`` these start from the group's committed offsets. Options are those of `ConsumerOptions`.
+    With ``group_id`` it is a member of that group, which shares the partitions of the topics out among its members;
+    without, it reads all of them, new ones too. `assign` reads chosen partitions instead, no group assigns any then;
+    with ``group_id`` these start from its committed offsets. Options are those of `ConsumerOptions`.
+
+    A member joins in the background from `start` or `subscribe` on. Its heartbeats do not depend on the application.
+    Partitions are given up when the application has come back for more, has committed what it has in hand, or has had
+    its time for that (``rebalance_timeout_ms``); the others go on meanwhile. Who does not come back within
+    ``max_poll_interval_ms`` leaves the group, with a warning, and nothing that it still has in hand is committed; its
+    next read joins again. What keeps it from being a member (`GroupAuthorizationFailedError`, `FencedInstanceIdError`,
+    `InconsistentGroupProtocolError` and the like) is raised from the next read, and all but fenced ones try again then.
 
     Belongs to the event loop that it was started on, and to one reading task at a time: a second one that has to wait
     for records while another waits gets `IllegalStateError`. All times are in milliseconds. Errors about one place in a
@@ -92,7 +101,9 @@ class Consumer(Generic[K, V]):
 
         Iterations end, other calls that wait raise `ClientClosedError`. May be called again. With ``group_id`` and
         ``enable_auto_commit`` it commits what the application has come back from: not the record, batch or result of
-        `getmany` that it got last. Leaving an ``async with`` block without an error commits that, too.
+        `getmany` that it got last. Leaving an ``async with`` block without an error commits that, too. A member then
+        leaves its group, after ``on_partitions_revoked``; but a static one (``group_instance_id``, KIP-345) keeps its
+        place until its session ends.
         """
         await self._engine.stop(timeout_ms)
 
@@ -112,10 +123,17 @@ class Consumer(Generic[K, V]):
     def subscribe(
         self, topics: Iterable[str] = (), pattern: str | re.Pattern[str] | None = None, listener: object = None
     ) -> None:
-        """Read all partitions of these topics, or of those whose whole name matches; replaces what was read before.
+        """Read these topics, or those whose whole name matches, now or later; replaces what was read before.
 
-        Partitions that appear later are read from their beginning if ``auto_offset_reset`` is "latest", so that none of
-        their records is missed. Groups are not supported yet: with ``group_id``, use `assign`.
+        Without a group, partitions that appear later are read from their beginning if ``auto_offset_reset`` is
+        "latest", so that none of their records is missed.
+
+        ``listener``, for members of a group, has any of these methods, plain or async, each of which is called with a
+        frozenset of `TopicPartition`: ``on_partitions_revoked`` before they are given up (their positions can still be
+        committed), ``on_partitions_assigned`` before their first record is handed out (seek there),
+        ``on_partitions_lost`` when they may be others' already; without it, that is a revocation. A callback may take
+        ``rebalance_timeout_ms``; what it raises stops no rebalance, and is the cause of a `RebalanceListenerError` from
+        the next read. Under ``group_protocol="consumer"`` the broker matches the pattern, in RE2's syntax (KIP-848).
         """
         if listener is not None and self._config.group_id is None:
             raise ConfigError("listener is for consumer groups: set group_id")
@@ -140,12 +158,15 @@ class Consumer(Generic[K, V]):
         self._engine.subscriber.changed(started=self._engine.started)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions; replaces what was read before, but partitions that stay keep their position."""
+        """Read these partitions; replaces what was read before, but partitions that stay keep their position.
+
+        A member of a group leaves it first, in the background.
+        """
         self._engine.subscription.assign([_partition(tp) for tp in partitions])
         self._engine.subscriber.changed(started=self._engine.started)
 
     def unsubscribe(self) -> None:
-        """Read nothing."""
+        """Read nothing. A member gives its partitions up and leaves the group, in the background."""
         self._engine.subscription.clear()
         self._engine.subscriber.changed(started=self._engine.started)
 
@@ -157,7 +178,7 @@ class Consumer(Generic[K, V]):
         return subscription.topics if subscription.kind is SubscriptionKind.TOPICS else frozenset()
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that are read now."""
+        """The partitions that are read now; of a group's member, those that it owns."""
         return self._engine.positions.assigned
 
     def pause(self, *partitions: TopicPartition) -> None:
@@ -307,7 +328,9 @@ class Consumer(Generic[K, V]):
     def batches(self) -> AsyncIterator[RecordBatch[K, V]]:
         """Every record batch as it stands in its partition's log, until the consumer is stopped.
 
-        The position moves behind a batch when it is handed out.
+        The position moves behind a batch when it is handed out. With ``group_id`` a batch is a lease: a rebalance that
+        takes its partition waits until `RecordBatch.commit`, until the next batch is asked for, or for
+        ``rebalance_timeout_ms``. A batch during which the task is cancelled is not committed, and comes again.
         """
         self._client.check()
         return Batches(self._engine.reader, self._engine.leases)
@@ -350,18 +373,22 @@ class Consumer(Generic[K, V]):
     async def commit(
         self, offsets: Mapping[TopicPartition, Offset] | None = None, *, timeout_ms: float | None = None
     ) -> None:
-        """Store these offsets (the positions of all assigned partitions) for ``group_id``.
+        """Store these offsets (the positions of all assigned partitions; within `run` what is done) for ``group_id``.
 
-        An offset is that of the next record to read. Returns when they are stored; raises the error of a partition
-        that was refused, or `RequestTimedOutError` after ``timeout_ms`` (``default_api_timeout_ms``).
+        An offset is that of the next record to read. What they cover counts as done: no rebalance waits for it. Returns
+        when they are stored, if need be after a rebalance; raises `CommitFailedError` if the consumer is not the member
+        that owns the partitions any more, the error of a partition that was refused, or `RequestTimedOutError` after
+        ``timeout_ms`` (``default_api_timeout_ms``).
         """
         self._client.check()
         group_offsets = self._group_offsets()
         if offsets is None:
+            runner = self._engine.runner
+            done = ((state, state.position) for state in self._engine.positions) if runner is None else runner.done()
             found = {
                 state.tp: OffsetAndMetadata(position.offset, leader_epoch=_epoch(position.leader_epoch))
-                for state in self._engine.positions
-                if (position := state.position) is not None
+                for state, position in done
+                if position is not None
             }
         else:
             found = {_partition(tp): _offset(tp, offset) for tp, offset in offsets.items()}
@@ -375,6 +402,17 @@ class Consumer(Generic[K, V]):
         self._client.check()
         tp = _partition(partition)
         return (await self._group_offsets().committed([tp], self._timeout_ms(timeout_ms)))[tp]
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """The membership as it is now, for a transaction's offsets (KIP-447).
+
+        Raises `IllegalStateError` without a ``group_id``.
+        """
+        group, group_id = self._engine.group, self._config.group_id
+        if group is None or group_id is None:
+            raise IllegalStateError("a membership needs a group: set group_id")
+        member = group.membership or NOT_A_MEMBER._replace(group_instance_id=self._config.group_instance_id)
+        return ConsumerGroupMetadata(group_id, member.generation_or_epoch, member.member_id, member.group_instance_id)
 
     def _group_offsets(self) -> GroupOffsets:
         if self._engine.group_offsets is None:

@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 __all__ = [
+    "ConsumerGroupMetadata",
     "Header",
     "Headers",
     "OffsetAndMetadata",
@@ -72,3 +73,14 @@ class OffsetAndMetadata:
     offset: int
     metadata: str = ""
     leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMetadata:
+    """A consumer's membership at one moment: offsets that a transaction commits carry it (KIP-447)."""
+
+    group_id: str
+    generation_id: int = -1
+    """The generation, or the member epoch under KIP-848; -1 while it is no member."""
+    member_id: str = ""
+    group_instance_id: str | None = None

@@ -11,8 +11,7 @@ import pytest
 from aiokafka_lead import Producer, TopicPartition
 from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.errors import UnsupportedAssignorError, UnsupportedVersionError
-from aiokafka_lead.testing import EmbeddedCluster
-from aiokafka_lead.testing._state.members import GroupOptions
+from aiokafka_lead.testing import EmbeddedCluster, GroupOptions
 
 pytestmark = pytest.mark.anyio
 

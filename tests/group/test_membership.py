@@ -1,0 +1,195 @@
+"""Who owns what while members of a classic group come, go, die and move."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from aiokafka_lead import AdminClient, TopicPartition
+from aiokafka_lead.admin import NewPartitions
+from aiokafka_lead.errors import FencedInstanceIdError, GroupAuthorizationFailedError, InconsistentGroupProtocolError
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .support import ALL, Recorder, fill, member, read_on, reading, shared, until, vanish
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+async def test_members_share_the_partitions(cluster: EmbeddedCluster, strategy: str) -> None:
+    options = {"partition_assignment_strategy": [strategy]}
+    one, two = member(cluster, "events", **options), member(cluster, "events", **options)
+    async with one, two, reading(one, two):
+        await until(lambda: shared([one, two]))
+        async with member(cluster, "events", **options) as three, reading(three):
+            await until(lambda: shared([one, two, three]))
+            assert {len(consumer.assignment()) for consumer in (one, two, three)} == {2}
+        await until(lambda: shared([one, two]))
+
+
+async def test_in_a_cooperative_group_what_stays_is_never_given_up(cluster: EmbeddedCluster) -> None:
+    recorders = [Recorder(), Recorder(), Recorder()]
+    consumers = [member(cluster) for _ in recorders]
+    for consumer, recorder in zip(consumers, recorders, strict=True):
+        consumer.subscribe(["events"], listener=recorder)
+    one, two, three = consumers
+    async with one, two, reading(one, two):
+        await until(lambda: shared([one, two]))
+        before = [consumer.assignment() for consumer in (one, two)]
+        for recorder in recorders:
+            recorder.heard.clear()
+        async with three, reading(three):
+            await until(lambda: shared(consumers))
+            for had, consumer, recorder in zip(before, consumers, recorders, strict=False):
+                assert consumer.assignment() < had
+                assert frozenset().union(*recorder.named("revoked")) == had - consumer.assignment()
+                assert not any(recorder.named("assigned") + recorder.named("lost"))
+
+
+async def test_a_dead_member_is_replaced(cluster: EmbeddedCluster) -> None:
+    async with member(cluster, "events") as one:
+        two = member(cluster, "events", session_timeout_ms=300)
+        await two.start()
+        async with reading(one, two):
+            await until(lambda: shared([one, two]))
+        await vanish(two)
+        async with reading(one):
+            await until(lambda: one.assignment() == ALL)
+
+
+async def test_a_mixed_group_moves_to_the_assignor_that_all_know(cluster: EmbeddedCluster) -> None:
+    """Who owns partitions in a cooperative generation gives them up before an eager one hands them out again."""
+    async with member(cluster, "events") as one, reading(one):
+        await until(lambda: one.assignment() == ALL)
+        options = {"partition_assignment_strategy": ["range"]}
+        async with member(cluster, "events", **options) as two, reading(two):
+            await until(lambda: shared([one, two]))
+            assert one.assignment() | two.assignment() == ALL
+        await until(lambda: one.assignment() == ALL)
+
+
+async def test_new_partitions_are_taken_up(cluster: EmbeddedCluster) -> None:
+    async with member(cluster, "events") as one, member(cluster, "events") as two, reading(one, two):
+        await until(lambda: shared([one, two]))
+        async with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            await admin.create_partitions({"events": NewPartitions(8)})
+        more = ALL | {TopicPartition("events", 6), TopicPartition("events", 7)}
+        await until(lambda: shared([one, two], more))
+
+
+async def test_a_pattern_picks_up_new_topics(cluster: EmbeddedCluster) -> None:
+    consumer = member(cluster)
+    consumer.subscribe(pattern="ev.*")
+    async with consumer, reading(consumer) as got:
+        await until(lambda: consumer.assignment() == ALL)
+        cluster.create_topic("everything", partitions=1)
+        cluster.create_topic("other", partitions=1)
+        await until(lambda: TopicPartition("everything", 0) in consumer.assignment())
+        await fill(cluster, 3, "everything", 1)
+        await until(lambda: len(got) == 3)
+        assert consumer.subscription() == {"events", "everything"}
+
+
+async def test_another_subscription(cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("other", partitions=2)
+    async with member(cluster, "events") as consumer:
+        async with reading(consumer):
+            await until(lambda: consumer.assignment() == ALL)
+            consumer.subscribe(["other"])
+            await until(lambda: {tp.topic for tp in consumer.assignment()} == {"other"})
+        consumer.unsubscribe()
+        await until(lambda: not consumer.assignment())
+        await cluster.wait_for_requests("LeaveGroup")
+        consumer.assign([TopicPartition("events", 1)])
+        await until(lambda: consumer.assignment() == {TopicPartition("events", 1)})
+        consumer.subscribe(["other"])
+        async with reading(consumer):
+            await until(lambda: {tp.topic for tp in consumer.assignment()} == {"other"})
+
+
+async def test_a_static_member_keeps_its_place(cluster: EmbeddedCluster) -> None:
+    """KIP-345: neither its end nor its return is a rebalance."""
+    recorder = Recorder()
+    one = member(cluster)
+    one.subscribe(["events"], listener=recorder)
+    async with one, reading(one):
+        async with member(cluster, "events", group_instance_id="i") as two, reading(two):
+            await until(lambda: shared([one, two]))
+            had = two.assignment()
+        recorder.heard.clear()
+        async with member(cluster, "events", group_instance_id="i") as again, reading(again):
+            await until(lambda: again.assignment() == had)
+        assert not recorder.heard
+        assert not cluster.requests.select("LeaveGroup")
+
+
+async def test_a_fenced_static_member_says_so(cluster: EmbeddedCluster) -> None:
+    async with member(cluster, "events", group_instance_id="i") as one:
+        async with reading(one):
+            await until(lambda: one.assignment() == ALL)
+        async with member(cluster, "events", group_instance_id="i") as two, reading(two):
+            await until(lambda: two.assignment() == ALL)
+            for _ in range(2):
+                with anyio.fail_after(10), pytest.raises(FencedInstanceIdError):
+                    await read_on(one)
+            assert not one.assignment()
+
+
+async def test_what_keeps_it_out_is_raised_and_may_pass(cluster: EmbeddedCluster) -> None:
+    rule = cluster.faults.add("JoinGroup", error_code=30)
+    async with member(cluster, "events") as consumer:
+        for _ in range(2):
+            with anyio.fail_after(10), pytest.raises(GroupAuthorizationFailedError):
+                await read_on(consumer)
+        rule.remove()
+        with anyio.fail_after(10):
+            while consumer.assignment() != ALL:
+                try:
+                    await consumer.getmany(timeout_ms=50)
+                except GroupAuthorizationFailedError:
+                    continue
+
+
+async def test_without_a_common_assignor_it_says_so(cluster: EmbeddedCluster) -> None:
+    async with member(cluster, "events", partition_assignment_strategy=["range"]) as one, reading(one):
+        await until(lambda: one.assignment() == ALL)
+        async with member(cluster, "events", partition_assignment_strategy=["sticky"]) as two:
+            with anyio.fail_after(10), pytest.raises(InconsistentGroupProtocolError):
+                await two.getone()
+
+
+@pytest.mark.parametrize("code", [14, 15, 16, 25, 27])
+async def test_errors_that_pass(cluster: EmbeddedCluster, code: int) -> None:
+    for api in ("JoinGroup", "SyncGroup", "Heartbeat"):
+        cluster.faults.add(api, error_code=code, count=2)
+    async with member(cluster, "events") as one, member(cluster, "events") as two, reading(one, two):
+        await until(lambda: shared([one, two]))
+
+
+async def test_a_coordinator_that_moves_or_dies_is_followed(cluster: EmbeddedCluster) -> None:
+    recorder = Recorder()
+    one = member(cluster)
+    one.subscribe(["events"], listener=recorder)
+    async with one, member(cluster, "events") as two, reading(one, two):
+        await until(lambda: shared([one, two]))
+        recorder.heard.clear()
+        cluster.move_coordinator("g")
+        with anyio.fail_after(10):
+            await one.commit()
+        await cluster.kill_broker(cluster.coordinator("g"))
+        with anyio.fail_after(10):
+            await one.commit()
+            await two.commit()
+        assert shared([one, two])
+        assert not recorder.named("lost")
+
+
+async def test_stop_ends_with_every_broker_gone(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 3)
+    async with member(cluster, "events") as consumer:
+        async with reading(consumer) as got:
+            await until(lambda: len(got) == 18)
+        for broker in (1, 2, 3):
+            await cluster.kill_broker(broker)
+        with anyio.fail_after(5):
+            await consumer.stop(timeout_ms=1_000)

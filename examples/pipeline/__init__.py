@@ -1,0 +1,1 @@
+"""A pipeline: order events from asyncio into Kafka, from there through Spark into Parquet, and a report."""

@@ -1,0 +1,61 @@
+"""The producers: many requests at a time, each of which awaits its own record, as a FastAPI handler would."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from itertools import islice
+
+from aiokafka_lead import Producer
+
+from .orders import Order, first_of_next_day, orders
+
+AT_ONCE = 200
+"""Requests under way at a time. No event is further behind another than these: 20 seconds of the shops' time."""
+TWICE = 0.05
+"""The share of customers who press the button twice."""
+GARBLED = 0.001
+"""The share of requests that come with an event that is no JSON: other programs write to the topic, too."""
+
+
+class Shop:
+    """Accepts orders, and remembers which ones."""
+
+    def __init__(self, producer: Producer, topic: str) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._chance = random.Random(1)
+        self.accepted: list[Order] = []
+        """Every order that was acknowledged, once."""
+        self.sent = 0
+        """Events, with those that were sent twice or garbled."""
+
+    async def accept(self, order: Order) -> None:
+        """One request: returns when every in-sync replica has the order."""
+        key, value = order.order_id.encode(), order.event()
+        times = 2 if self._chance.random() < TWICE else 1
+        if self._chance.random() < GARBLED:
+            await self._send(key, value[:-1])
+        for _ in range(times):
+            await self._send(key, value)
+        self.accepted.append(order)
+
+    async def _send(self, key: bytes, value: bytes) -> None:
+        await self._producer.send_and_wait(self._topic, value, key=key)
+        self.sent += 1
+
+    async def serve(self, least: int, rate: float, enough: Callable[[], bool]) -> None:
+        """Accept ``rate`` orders a second until there are ``least``, and ``enough`` says so."""
+        customers = orders()
+        started, served = time.monotonic(), 0
+        while served < least or not enough():
+            some = list(islice(customers, AT_ONCE))
+            await asyncio.gather(*map(self.accept, some))
+            served += len(some)
+            await asyncio.sleep(max(0.0, started + served / rate - time.monotonic()))
+
+    async def close_day(self) -> None:
+        """Begin the next day, which nobody reports on yet."""
+        await self._send(b"next-day", first_of_next_day().event())

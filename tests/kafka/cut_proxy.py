@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
@@ -17,6 +17,9 @@ from aiokafka_lead._wire import ApiKey, decode_response, encode_response, reques
 
 _NAMES_BROKERS = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.PRODUCE, ApiKey.FETCH}
 """APIs whose answers have brokers' addresses in them."""
+
+_ENDPOINTS = ("brokers", "coordinators", "node_endpoints")
+"""The fields that they are in, unless they are the answer's own."""
 
 _START_TIMEOUT_S = 10
 
@@ -116,15 +119,10 @@ class CutProxy:
         if api not in _NAMES_BROKERS:
             return frame
         correlation_id, response = decode_response(request_class(api).RESPONSE, version, memoryview(frame))
-        endpoints: Sequence[Any] = next(
-            (
-                getattr(response, name)
-                for name in ("brokers", "coordinators", "node_endpoints")
-                if hasattr(response, name)
-            ),
-            (),
-        )
-        for each in (response, *endpoints):
+        named: list[Any] = [response]
+        for field in _ENDPOINTS:
+            named += getattr(response, field, ())
+        for each in named:
             if str(getattr(each, "port", None)) in self._ports:
                 each.host, each.port = "127.0.0.1", self._ports[str(each.port)]
         return b"".join(encode_response(response, version, correlation_id))[4:]

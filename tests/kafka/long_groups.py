@@ -18,6 +18,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster, GroupOptions
 
 from .cut_proxy import CutProxy
@@ -35,17 +37,24 @@ _END_TIMEOUT_S = 90
 
 
 @contextlib.contextmanager
-def cluster(arguments: argparse.Namespace) -> Iterator[tuple[str, Callable[[str], object]]]:
-    """A cluster's addresses, and how to make a topic there."""
+def cluster(arguments: argparse.Namespace, topic: str) -> Iterator[str]:
+    """A cluster with the topic; its addresses."""
     if arguments.embedded:
         options = GroupOptions(consumer_session_timeout_ms=_SESSION_MS, consumer_heartbeat_interval_ms=500)
         with ClusterThread(EmbeddedCluster(brokers=3, groups=options)) as embedded:
-            yield embedded.bootstrap_servers, lambda name: embedded.create_topic(name, _PARTITIONS)
+            embedded.create_topic(topic, _PARTITIONS)
+            yield embedded.bootstrap_servers
+        return
+    if arguments.bootstrap:
+        admin = AdminClient({"bootstrap.servers": arguments.bootstrap})
+        admin.create_topics([NewTopic(topic, _PARTITIONS, 3)], operation_timeout=30)[topic].result(60)
+        yield arguments.bootstrap
         return
     kafka = KafkaCluster(NEWEST, brokers=3)
     try:
         kafka.start()
-        yield kafka.bootstrap(), lambda name: kafka.create_topic(name, partitions=_PARTITIONS)
+        kafka.create_topic(topic, partitions=_PARTITIONS)
+        yield kafka.bootstrap()
     finally:
         kafka.stop()
 
@@ -124,8 +133,7 @@ def run(arguments: argparse.Namespace) -> Findings:
     """Make trouble until the time is up, let everything be read, and look at what was told."""
     rng = random.Random(arguments.seed)
     topic = f"groups-{os.urandom(3).hex()}"
-    with cluster(arguments) as (bootstrap, create_topic), contextlib.ExitStack() as stack:
-        create_topic(topic)
+    with cluster(arguments, topic) as bootstrap, contextlib.ExitStack() as stack:
         options = {"protocol": arguments.protocol, "assignor": arguments.assignor, "session_ms": _SESSION_MS}
         watch = stack.enter_context(
             GroupWatch(bootstrap, f"{topic}-group", topic, _PARTITIONS, batch=_BATCH, pause_ms=_HANDLING_MS, **options)
@@ -170,6 +178,7 @@ def main() -> int:
     parser.add_argument("--protocol", choices=("classic", "consumer"), default="classic")
     parser.add_argument("--assignor", default="cooperative-sticky", help="of the classic protocol")
     parser.add_argument("--embedded", action="store_true", help="the embedded cluster instead of Apache Kafka")
+    parser.add_argument("--bootstrap", help="a cluster that runs, with sessions of 6 s in the new protocol")
     parser.add_argument("--clients", default="lead", help="of the members: lead, confluent, aiokafka")
     parser.add_argument("--every-s", type=float, default=5, help="mean time between troubles")
     parser.add_argument("--per-second", type=float, default=600, help="records")

@@ -19,10 +19,10 @@ class _Listener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+    async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         self._journal.moved("assigned", assigned)
 
-    async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+    async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         self._journal.moved("revoked", revoked)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import anyio
 
 from aiokafka_lead import Consumer, OffsetAndMetadata, TopicPartition
-from aiokafka_lead.config import ConsumerOptions
 from aiokafka_lead.errors import KafkaError
 
 from .journal import Journal, Options
@@ -30,7 +30,7 @@ class _Listener:
 
 
 async def _run(options: Options, journal: Journal) -> None:
-    wanted: ConsumerOptions = {
+    wanted: dict[str, Any] = {
         "group_id": options["group"],
         "group_instance_id": options["instance"],
         "enable_auto_commit": False,
@@ -43,7 +43,7 @@ async def _run(options: Options, journal: Journal) -> None:
         wanted["partition_assignment_strategy"] = (options["assignor"],)
         wanted["session_timeout_ms"] = options["session_ms"]
         wanted["heartbeat_interval_ms"] = options["session_ms"] // 10
-    consumer: Consumer[bytes, bytes] = Consumer(bootstrap_servers=options["bootstrap"], **wanted)
+    consumer = Consumer(bootstrap_servers=options["bootstrap"], **wanted)
     consumer.subscribe(topics=[options["topic"]], listener=_Listener(journal))
     async with consumer:
         while not journal.stopping:

@@ -7,6 +7,7 @@ PIP    := $(PY) -m pip install --quiet --disable-pip-version-check
 HOT    := $(patsubst %.pxd,%.py,$(shell find aiokafka_lead -name '*.pxd'))
 BUILT  := $(VENV)/.built
 CORE   := $(VENV)/.installed
+SPARK  := $(VENV)/.installed-spark
 DEV    := $(VENV)/.installed-dev
 
 # The first of these that is Python 3.11 or newer (a pyenv shim of a version that is not active only fails).
@@ -15,10 +16,11 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint ruff format-check mypy pyright imports generated fmt fuzz bench build clean
+.PHONY: help demo pipeline test lint ruff format-check mypy pyright imports generated fmt fuzz bench build clean
 
 help:
 	@echo "make demo    events flow through an embedded cluster while leaders move and a broker dies"
+	@echo "make pipeline  orders through Kafka and Spark into a report; ARGS=--kill kills the streaming job twice"
 	@echo "make test    every check and every test, a real Apache Kafka included"
 	@echo "make lint    the checks alone       make fmt    format and sort imports"
 	@echo "make fuzz    fuzz the decoders      make bench  ARGS=NAME, one of the benchmarks"
@@ -27,6 +29,9 @@ help:
 
 demo: $(BUILT)
 	@$(PY) -m examples.demo $(ARGS)
+
+pipeline: $(SPARK) $(BUILT)
+	@$(PY) -m examples.pipeline $(ARGS)
 
 test: $(DEV) $(BUILT)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint
@@ -80,6 +85,11 @@ $(PY):
 $(CORE): pyproject.toml | $(PY)
 	@echo "Installing aiokafka-lead in $(VENV)"
 	@AIOKAFKA_LEAD_PURE=1 $(PIP) --editable .
+	@touch $@
+
+$(SPARK): $(CORE)
+	@echo "Installing PySpark in $(VENV)"
+	@AIOKAFKA_LEAD_PURE=1 $(PIP) --editable '.[spark]'
 	@touch $@
 
 $(DEV): $(CORE)

@@ -1,8 +1,10 @@
-"""A consumer microservice: totals per customer from the orders of ``fastapi_orders``, until it is told to stop.
+"""A consumer microservice: handles the orders of ``fastapi_orders``, many at once, until it is told to stop.
 
     python examples/consumer_service.py [HOST:PORT]        # default localhost:9092; Ctrl-C or SIGTERM ends it
 
-It reads every partition of the topic from the beginning, batch by batch, and prints the totals whenever they changed.
+Start it as often as you like: the instances form a group and share the topic's partitions. Each customer's orders are
+handled in order, those of different customers side by side. An order that cannot be handled ends up in
+``orders.failed`` with the cause in its headers, and the others go on.
 """
 
 from __future__ import annotations
@@ -13,35 +15,39 @@ import signal
 import sys
 from collections import Counter
 
-from aiokafka_lead import Consumer
+from aiokafka_lead import Consumer, ConsumerRecord
 
 TOPIC = "orders"
 
 
-async def serve(servers: str) -> None:
-    """Fold orders into totals until the task is cancelled."""
-    totals: Counter[str] = Counter()
-    async with Consumer(TOPIC, bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
-        print(f"reading {TOPIC} from {servers}")
-        async for batch in consumer.batches():
-            for value in batch.values:
-                if value is None:
-                    continue  # a tombstone
-                order = json.loads(value)
-                totals[order["customer"]] += order["cents"]
-            print(f"{batch.topic}-{batch.partition} up to {batch.offsets[-1]}: {dict(totals)}")
-
-
 async def main() -> None:
     """Run the service; SIGTERM, as an orchestrator sends it, ends it as cleanly as Ctrl-C."""
-    service = asyncio.create_task(serve(sys.argv[1] if len(sys.argv) > 1 else "localhost:9092"))
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, service.cancel)
-    try:
-        await service
-    except asyncio.CancelledError:
-        print("stopped")
+    servers = sys.argv[1] if len(sys.argv) > 1 else "localhost:9092"
+    totals: Counter[str] = Counter()
+
+    async def handle(record: ConsumerRecord[bytes | None, bytes | None]) -> None:
+        order = json.loads(record.value or b"")
+        await asyncio.sleep(0.01)  # a database, say, or another service
+        customer = order["customer"]
+        totals[customer] += order["cents"]
+        print(f"{record.topic}-{record.partition} offset {record.offset}: {customer} owes {totals[customer]} cents")
+
+    consumer = Consumer(TOPIC, bootstrap_servers=servers, group_id="billing", auto_offset_reset="earliest")
+    stopping = asyncio.Event()
+
+    async def stop_when_told() -> None:
+        await stopping.wait()
+        await consumer.stop()
+
+    async with consumer, asyncio.TaskGroup() as tasks:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stopping.set)
+        tasks.create_task(stop_when_told())
+        print(f"handling {TOPIC} from {servers}")
+        # Returns once stopped: handlers at work have ended, and what they did is committed.
+        await consumer.run(handle, concurrency=16, order="key", dead_letter_topic=f"{TOPIC}.failed")
+    print("stopped")
 
 
 if __name__ == "__main__":

@@ -82,20 +82,25 @@ def test_the_fastapi_app_publishes_what_it_accepts_and_says_when_it_cannot(clust
         read_until(server, "Finished server process")
 
 
-def test_the_consumer_service_totals_orders_until_it_is_told_to_stop(cluster: ClusterThread) -> None:
-    async def order(*amounts: int) -> None:
+def test_the_consumer_service_bills_every_order_once_and_sets_aside_what_is_none(cluster: ClusterThread) -> None:
+    async def order(*values: bytes) -> None:
         async with Producer(cluster.bootstrap_servers) as producer:
-            for cents in amounts:
-                await producer.send_and_wait(
-                    "orders", json.dumps({"customer": "ann", "cents": cents}).encode(), partition=1
-                )
+            for value in values:
+                await producer.send_and_wait("orders", value, key=b"ann", partition=1)
 
-    anyio.run(order, 100, 250)
-    with program("examples/consumer_service.py", cluster.bootstrap_servers) as service:
-        read_until(service, r"\{'ann': 350\}")
-        service.send_signal(signal.SIGTERM)
-        read_until(service, "stopped")
-        assert service.wait(10) == 0
+    def bill(cents: int) -> bytes:
+        return json.dumps({"customer": "ann", "cents": cents}).encode()
+
+    anyio.run(order, bill(100), b"no order", bill(250))
+    for expected in (350, 7):
+        with program("examples/consumer_service.py", cluster.bootstrap_servers) as service:
+            read_until(service, f"ann owes {expected} cents")
+            service.send_signal(signal.SIGTERM)
+            read_until(service, "stopped")
+            assert service.wait(10) == 0
+        anyio.run(order, bill(7))
+    (failed,) = cluster.records("orders.failed")
+    assert failed.value == b"no order"
 
 
 @pytest.mark.parametrize("arguments", [["-m", "examples.trio_program"], ["-m", "examples.demo", "--seconds", "3"]])

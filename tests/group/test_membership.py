@@ -160,7 +160,8 @@ async def test_without_a_common_assignor_it_says_so(cluster: EmbeddedCluster) ->
 
 @pytest.mark.parametrize("code", [14, 15, 16, 25, 27])
 async def test_errors_that_pass(cluster: EmbeddedCluster, code: int) -> None:
-    for api in ("JoinGroup", "SyncGroup", "Heartbeat"):
+    # An id that was promised and is not used holds the group up until its session ends.
+    for api in ("Heartbeat",) if code == 25 else ("JoinGroup", "SyncGroup", "Heartbeat"):
         cluster.faults.add(api, error_code=code, count=2)
     async with member(cluster, "events") as one, member(cluster, "events") as two, reading(one, two):
         await until(lambda: shared([one, two]))

@@ -61,6 +61,10 @@ REVOKE_WITHIN = 0.8
 """The part of the rebalance timeout that the work in hand may take: committing and joining need the rest."""
 
 
+OUTDATED = (IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError)
+"""What a coordinator says to a member that is behind its group."""
+
+
 class Phase(Enum):
     """Where a member is; see the table above."""
 
@@ -366,23 +370,23 @@ class ClassicMember:
 
     def _refused(self, error: KafkaError) -> bool:
         """Whether the error is about this membership, and dealt with."""
-        match error:
-            case FencedInstanceIdError():
-                self._fail(error)
-            case _ if self._asked is not None:
-                pass  # the answer tells what is true, and this may be about what was before
-            case RebalanceInProgressError() if self._phase is Phase.SYNCING:
-                self._phase = Phase.JOINING
-            case RebalanceInProgressError():
-                self._rejoin = self._rejoin or "the group rebalances"
-            case UnknownMemberIdError():
-                self._member_id = ""
-                self._lose(f"the coordinator does not know this member any more: {error.message}")
-            case IllegalGenerationError():
-                # The id stays valid (KAFKA-13419); without it the group would wait for this member's session to end.
-                self._lose(f"the generation is over: {error.message}")
-            case _:
-                return False
+        if isinstance(error, FencedInstanceIdError):
+            self._fail(error)
+            return True
+        if not isinstance(error, OUTDATED):
+            return False
+        if self._asked is not None:
+            return True  # the answer tells what is true; this may be about what was before
+        if isinstance(error, UnknownMemberIdError):
+            self._member_id = ""
+            self._lose(f"the coordinator does not know this member any more: {error.message}")
+        elif isinstance(error, IllegalGenerationError):
+            # The id stays valid (KAFKA-13419); without it the group would wait for this member's session to end.
+            self._lose(f"the generation is over: {error.message}")
+        elif self._phase is Phase.SYNCING:
+            self._phase = Phase.JOINING
+        else:
+            self._rejoin = self._rejoin or "the group rebalances"
         return True
 
     def _lose(self, reason: str) -> None:

@@ -1,0 +1,361 @@
+"""The member's decisions, one answer at a time: what earlier clients got wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from aiokafka_lead._core.group.assignors import (
+    MemberSubscription,
+    builtin,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from aiokafka_lead._core.group.classic import ClassicMember
+from aiokafka_lead._core.group.member import Ask, Assign, Lose, Revoke, Wait, Wanted
+from aiokafka_lead._core.group.offsets import Membership
+from aiokafka_lead._core.metadata.types import ClusterSnapshot, PartitionMetadata, TopicMetadata
+from aiokafka_lead._wire.messages.heartbeat import HeartbeatResponse
+from aiokafka_lead._wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from aiokafka_lead._wire.messages.leave_group import LeaveGroupRequest
+from aiokafka_lead._wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from aiokafka_lead.config import ConsumerConfig
+from aiokafka_lead.errors import (
+    FencedInstanceIdError,
+    IllegalGenerationError,
+    RebalanceInProgressError,
+    RequestTimedOutError,
+    UnknownMemberIdError,
+)
+from aiokafka_lead.types import TopicPartition
+
+T = [TopicPartition("t", index) for index in range(4)]
+COOPERATIVE, EAGER = "cooperative-sticky", "range"
+
+
+def snapshot(**counts: int) -> ClusterSnapshot:
+    topics = {
+        name: TopicMetadata(name, partitions=tuple(PartitionMetadata(name, i, 1, 0) for i in range(count)))
+        for name, count in counts.items()
+    }
+    return ClusterSnapshot(1, topics=topics)
+
+
+class World:
+    """One member and whatever its coordinator answers."""
+
+    def __init__(self, **options: Any) -> None:
+        self.now = 100.0
+        config = ConsumerConfig.from_options("localhost:9", {"group_id": "g", **options})
+        self.member = ClassicMember(config, [builtin(COOPERATIVE), builtin(EAGER)], lambda: 0.5)
+        self.member.topics_changed(snapshot(t=4), self.now)
+        self.member.subscribe(Wanted(frozenset({"t"})), self.now)
+
+    def ask(self, kind: type) -> Any:
+        step = self.member.step(self.now)
+        assert isinstance(step, Ask), step
+        assert isinstance(step.request, kind)
+        assert self.member.step(self.now) is step
+        return step.request
+
+    def answer(self, request: Any, response: Any, error: Any = None) -> None:
+        self.member.answered(request, response, error, self.now)
+
+    def join(self, generation: int = 1, protocol: str = COOPERATIVE, leads: Mapping[str, bytes] | None = None) -> Any:
+        """JoinGroup is answered with success; ``leads``: the members that a leader is told of."""
+        request = self.ask(JoinGroupRequest)
+        members = [JoinGroupResponseMember(member_id=name, metadata=data) for name, data in (leads or {}).items()]
+        response = JoinGroupResponse(
+            generation_id=generation,
+            protocol_type="consumer",
+            protocol_name=protocol,
+            leader="me" if leads else "other",
+            member_id="me",
+            members=members,
+        )
+        self.answer(request, response)
+        return request
+
+    def sync(self, *partitions: TopicPartition) -> Any:
+        request = self.ask(SyncGroupRequest)
+        self.answer(request, SyncGroupResponse(assignment=encode_assignment(partitions)))
+        return request
+
+    def settle(self) -> list[Any]:
+        """Carry out what there is to do but for requests."""
+        steps = []
+        while isinstance(step := self.member.step(self.now), Revoke | Lose | Assign):
+            steps.append(step)
+            self.member.done(step, self.now)
+        return steps
+
+    def stable(self, *partitions: TopicPartition, generation: int = 1, protocol: str = COOPERATIVE) -> None:
+        self.join(generation, protocol)
+        self.sync(*partitions)
+        self.settle()
+        assert self.member.stable
+
+    def beat(self, code: int) -> None:
+        request = self.member.heartbeat(self.now)
+        assert request is not None
+        self.member.heartbeat_answered(request, HeartbeatResponse(error_code=code), None, self.now)
+
+
+def subscription_of(request: JoinGroupRequest, protocol: str = COOPERATIVE) -> MemberSubscription:
+    return decode_subscription(next(found.metadata for found in request.protocols if found.name == protocol))
+
+
+def test_the_first_join() -> None:
+    """KIP-394: the first answer gives the id, the second the generation."""
+    world = World()
+    request = world.ask(JoinGroupRequest)
+    assert [protocol.name for protocol in request.protocols] == [COOPERATIVE, EAGER]
+    assert world.member.membership is None
+    assert world.member.heartbeat_at() is None
+    world.answer(request, JoinGroupResponse(error_code=79, member_id="me"))
+    again = world.ask(JoinGroupRequest)
+    assert again.member_id == "me"
+    world.stable(T[0], T[1])
+    assert world.member.owned == {T[0], T[1]}
+    assert world.member.membership == Membership(1, "me", None)
+    assert world.member.heartbeat_at() == pytest.approx(world.now + 3)
+    assert world.member.step(world.now) == Wait(None)
+
+
+def test_a_cooperative_member_keeps_what_it_has_and_rejoins_for_what_it_gave_up() -> None:
+    world = World()
+    world.stable(T[0], T[1])
+    world.beat(27)
+    request = world.join(generation=2)
+    assert set(subscription_of(request).owned) == {T[0], T[1]}
+    assert subscription_of(request).generation == 1
+    world.sync(T[1], T[2])
+    steps = world.settle()
+    assert isinstance(steps[0], Revoke)
+    assert steps[0].partitions == {T[0]}
+    assert steps[1] == Assign(frozenset({T[1], T[2]}), frozenset({T[2]}))
+    assert subscription_of(world.ask(JoinGroupRequest)).generation == 2
+
+
+def test_an_eager_member_gives_up_everything_first() -> None:
+    world = World()
+    world.stable(T[0], T[1], protocol=EAGER)
+    world.beat(27)
+    step = world.member.step(world.now)
+    assert isinstance(step, Revoke)
+    assert step.partitions == {T[0], T[1]}
+    world.settle()
+    assert not subscription_of(world.ask(JoinGroupRequest), EAGER).owned
+
+
+def test_who_came_from_a_cooperative_generation_gives_up_before_others_get() -> None:
+    """The leader withholds what is still owned, and the owner rejoins when it has given it up."""
+    world = World()
+    world.stable(T[0], T[1], T[2], T[3])
+    world.beat(27)
+    mine = encode_subscription(MemberSubscription("me", ("t",), tuple(T), 1))
+    new = encode_subscription(MemberSubscription("new", ("t",)))
+    world.join(generation=2, protocol=EAGER, leads={"me": mine, "new": new})
+    request = world.ask(SyncGroupRequest)
+    given = {found.member_id: decode_assignment(found.assignment) for found in request.assignments}
+    assert given == {"me": [T[0], T[1]], "new": []}
+    world.answer(request, SyncGroupResponse(assignment=encode_assignment(given["me"])))
+    assert [type(step) for step in world.settle()[:2]] == [Revoke, Assign]
+    world.settle()
+    world.ask(JoinGroupRequest)
+
+
+@pytest.mark.parametrize("code", [22, 25])
+def test_what_is_about_an_earlier_generation_means_nothing(code: int) -> None:
+    """A heartbeat that was on its way while the member joined anew must not cost it its partitions."""
+    world = World()
+    world.stable(T[0])
+    late = world.member.heartbeat(world.now)
+    assert late is not None
+    world.member.commit_refused(Membership(1, "me"), RebalanceInProgressError(), world.now)
+    world.stable(T[0], generation=2)
+    world.member.heartbeat_answered(late, HeartbeatResponse(error_code=code), None, world.now)
+    world.member.commit_refused(Membership(1, "me"), IllegalGenerationError(), world.now)
+    assert world.member.stable
+    assert world.member.owned == {T[0]}
+
+
+def test_a_commit_that_is_refused_while_it_joins_loses_nothing() -> None:
+    """The generation may have moved on by that very JoinGroup, whose answer is under way."""
+    world = World()
+    world.stable(T[0])
+    world.beat(27)
+    request = world.ask(JoinGroupRequest)
+    world.member.commit_refused(Membership(1, "me"), IllegalGenerationError(), world.now)
+    world.beat(22)
+    assert world.ask(JoinGroupRequest) is request
+
+
+def test_a_generation_that_is_over_keeps_the_member_id() -> None:
+    """KAFKA-13419: without its id the group would wait for the old one's session to end."""
+    world = World()
+    world.stable(T[0])
+    world.beat(22)
+    (step,) = world.settle()
+    assert isinstance(step, Lose)
+    assert step.partitions == {T[0]}
+    assert world.ask(JoinGroupRequest).member_id == "me"
+
+
+def test_an_unknown_member_begins_anew() -> None:
+    world = World()
+    world.stable(T[0])
+    world.member.commit_refused(Membership(1, "me"), UnknownMemberIdError(), world.now)
+    assert world.member.membership is None
+    assert isinstance(world.settle()[0], Lose)
+    assert world.ask(JoinGroupRequest).member_id == ""
+
+
+def test_a_sync_that_came_too_late_keeps_the_partitions_and_tells_since_when_they_are_owned() -> None:
+    """KAFKA-14639: the next leader can tell an old claim from a new one."""
+    world = World()
+    world.stable(T[0])
+    world.beat(27)
+    world.join(generation=2)
+    world.answer(world.ask(SyncGroupRequest), SyncGroupResponse(error_code=27))
+    request = world.ask(JoinGroupRequest)
+    assert subscription_of(request).owned == (T[0],)
+    assert subscription_of(request).generation == 1
+    assert request.member_id == "me"
+
+
+def test_failures_are_waited_out_and_longer_each_time() -> None:
+    world = World()
+    waits = []
+    for _ in range(3):
+        world.answer(world.ask(JoinGroupRequest), None, RequestTimedOutError("no answer"))
+        step = world.member.step(world.now)
+        assert isinstance(step, Wait)
+        assert step.until is not None
+        waits.append(step.until - world.now)
+        world.now = step.until
+    assert waits == pytest.approx([0.1, 0.2, 0.4])
+
+
+def test_a_silent_coordinator_ends_the_wait_for_the_join() -> None:
+    world = World()
+    world.stable(T[0])
+    world.beat(27)
+    world.ask(JoinGroupRequest)
+    request = world.member.heartbeat(world.now)
+    assert request is not None
+    world.member.heartbeat_answered(request, None, RequestTimedOutError("no answer"), world.now)
+    assert isinstance(world.member.step(world.now), Wait)
+    assert world.member.owned == {T[0]}
+
+
+def test_a_fenced_member_stays_out() -> None:
+    world = World(group_instance_id="i")
+    world.stable(T[0])
+    world.beat(82)
+    assert isinstance(world.settle()[0], Lose)
+    assert isinstance(world.member.error, FencedInstanceIdError)
+    world.member.join(world.now)
+    world.member.subscribe(Wanted(frozenset({"t"})), world.now)
+    assert world.member.step(world.now) == Wait(None)
+    assert world.member.out
+
+
+def test_other_errors_end_the_membership_until_the_application_tries_again() -> None:
+    world = World()
+    world.answer(world.ask(JoinGroupRequest), JoinGroupResponse(error_code=81))
+    assert world.member.error is not None
+    assert world.member.error.code == 81
+    assert world.member.out
+    world.member.join(world.now)
+    assert world.member.error is None
+    world.ask(JoinGroupRequest)
+
+
+def test_a_leader_waits_for_topics_that_it_has_not_heard_of() -> None:
+    world = World()
+    other = encode_subscription(MemberSubscription("other", ("u",)))
+    mine = encode_subscription(MemberSubscription("me", ("t",)))
+    world.join(leads={"me": mine, "other": other})
+    assert world.member.interest == {"t", "u"}
+    assert isinstance(world.member.step(world.now), Wait)
+    world.member.topics_changed(snapshot(t=4, u=1), world.now)
+    request = world.ask(SyncGroupRequest)
+    given = {found.member_id: decode_assignment(found.assignment) for found in request.assignments}
+    assert given["other"] == [TopicPartition("u", 0)]
+
+
+def test_a_leader_sees_partitions_come_but_not_a_topic_go_for_a_moment() -> None:
+    world = World()
+    world.join(leads={"me": encode_subscription(MemberSubscription("me", ("t",)))})
+    world.sync(*T)
+    world.settle()
+    world.member.topics_changed(snapshot(), world.now)
+    assert world.member.stable
+    world.member.topics_changed(snapshot(t=5), world.now)
+    assert "5 partitions" in world.ask(JoinGroupRequest).reason
+
+
+def test_leaving_in_order_and_at_once() -> None:
+    world = World()
+    world.stable(T[0])
+    world.member.leave("enough", orderly=True, now=world.now)
+    assert world.member.membership is not None  # for the last commits
+    assert isinstance(world.settle()[0], Revoke)
+    request = world.ask(LeaveGroupRequest)
+    assert (request.members[0].member_id, request.members[0].reason) == ("me", "enough")
+    world.answer(request, None, RequestTimedOutError("no answer"))
+    assert world.member.out
+
+    world = World()
+    world.stable(T[0])
+    world.member.leave("too slow", orderly=False, now=world.now)
+    assert world.member.membership is None
+    assert world.member.heartbeat_at() is None
+    world.member.join(world.now)
+    world.answer(world.ask(LeaveGroupRequest), None, RequestTimedOutError("no answer"))
+    assert isinstance(world.settle()[0], Lose)
+    assert world.ask(JoinGroupRequest).member_id == ""
+
+
+def test_a_static_member_leaves_without_a_word() -> None:
+    world = World(group_instance_id="i")
+    world.stable(T[0])
+    world.member.leave("enough", orderly=True, now=world.now)
+    world.settle()
+    assert world.member.step(world.now) == Wait(None)
+    assert world.member.out
+
+
+def test_leaving_ends_the_wait_for_a_join() -> None:
+    world = World()
+    world.stable(T[0])
+    world.beat(27)
+    world.ask(JoinGroupRequest)
+    world.member.leave("enough", orderly=True, now=world.now)
+    assert isinstance(world.member.step(world.now), Revoke)
+
+
+def test_topics_that_are_not_wanted_any_more_are_given_up_and_not_taken() -> None:
+    world = World()
+    world.member.topics_changed(snapshot(t=4, u=1), world.now)
+    world.stable(T[0])
+    world.member.subscribe(Wanted(frozenset({"u"})), world.now)
+    assert [step.partitions for step in world.settle()] == [{T[0]}]
+    world.join(generation=2)
+    world.sync(T[0], TopicPartition("u", 0))
+    world.settle()
+    assert world.member.owned == {TopicPartition("u", 0)}
+
+
+def test_the_work_in_hand_has_less_time_than_the_rebalance() -> None:
+    world = World(rebalance_timeout_ms=10_000)
+    world.stable(T[0], protocol=EAGER)
+    world.beat(27)
+    step = world.member.step(world.now)
+    assert isinstance(step, Revoke)
+    assert step.timeout_s == pytest.approx(8)

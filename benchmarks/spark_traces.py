@@ -1,0 +1,109 @@
+"""KIP-951's tables from traces: p50, p99, p99.9 and max of every phase for every client, hints on and off.
+
+    python -m benchmarks spark_traces --bootstrap localhost:9092 --topic traces
+
+Spark reads the topic, which `benchmarks.traces.write_traces` has filled, does the sums, and hands over a few hundred
+figures, whatever the size of the topic; ``spark-submit --master ... -m benchmarks`` does the same on a cluster. Writes
+the tables to the terminal, and pictures of latency over time. Needs Java 17+ and the ``spark`` extra.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from aiokafka_lead import spark as kafka
+
+from .stats import latency_picture, table
+from .traces import SCHEMA
+
+LATENCIES = {"acked": "send to acknowledgement", "consumed": "send to the consumer's hands"}
+_SHARES = (0.5, 0.99, 0.999)
+_ACCURACY = 100_000
+"""Ranks are right to one in as many."""
+_SLICES = 400
+"""Parts of a run's time in a picture; each has three dots for every client."""
+
+
+def read_traces(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
+    """The topic's traces, with latencies in milliseconds and the second of the run at which each record was sent."""
+    reader = spark.read.format(kafka.FORMAT).option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    values = reader.load().select(f.from_json(f.col("value").cast("string"), SCHEMA).alias("trace"))
+    traces = values.select("trace.*").where("run is not null")
+    starts = traces.groupBy("run", "client").agg(f.min("sent_us").alias("start_us"))
+    return traces.join(f.broadcast(starts), ["run", "client"]).select(
+        "run",
+        "client",
+        "phase",
+        ((f.col("sent_us") - f.col("start_us")) / 1e6).alias("second"),
+        ((f.col("acked_us") - f.col("sent_us")) / 1e3).alias("acked"),
+        ((f.col("consumed_us") - f.col("sent_us")) / 1e3).alias("consumed"),
+    )
+
+
+def latency_rows(traces: DataFrame, latency: str) -> list[list[Any]]:
+    """Phase, client, p50, p99, p99.9, max, records, and how many of them never got there; phases as they came."""
+    summed = traces.groupBy("phase", "client").agg(
+        f.percentile_approx(latency, f.array(*map(f.lit, _SHARES)), _ACCURACY).alias("shares"),
+        f.max(latency).alias("highest"),
+        f.count("*").alias("records"),
+        (f.count("*") - f.count(latency)).alias("missing"),
+        f.min("second").alias("began"),
+    )
+    rows = summed.orderBy("began", "phase", "client").collect()
+    phases = {row.phase: None for row in rows}
+    return [
+        [row.phase, row.client, *(row.shares or [float("nan")] * 3), _number(row.highest), row.records, row.missing]
+        for phase in phases
+        for row in sorted((r for r in rows if r.phase == phase), key=lambda r: str(r.client))
+    ]
+
+
+def picture(traces: DataFrame, latency: str, title: str) -> str:
+    """An SVG of latency over time: p50, p99 and max of every slice of time, all runs of a client together."""
+    reached = traces.where(f.col(latency).isNotNull())
+    whole = reached.agg(f.max("second").alias("end")).collect()[0].end or 1.0
+    width = whole / _SLICES
+    slices = reached.groupBy("client", f.floor(f.col("second") / width).alias("slice")).agg(
+        f.percentile_approx(latency, f.array(f.lit(0.5), f.lit(0.99), f.lit(1.0)), 1000).alias("dots")
+    )
+    series: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for row in sorted(slices.collect(), key=lambda row: (row.client, row.slice)):
+        series[row.client] += [(row.slice * width, ms) for ms in row.dots]
+    began = reached.groupBy("phase").agg(f.min("second").alias("second")).collect()
+    return latency_picture(title, series, [row.second for row in began])
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def main(arguments: list[str]) -> None:
+    """Read, print, draw."""
+    parser = argparse.ArgumentParser(
+        "benchmarks spark_traces", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))
+    options = parser.parse_args(arguments)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = SparkSession.builder.appName("traces").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    kafka.register(spark)
+    traces = read_traces(spark, options.bootstrap, options.topic).cache()
+    options.out.mkdir(parents=True, exist_ok=True)
+    for latency, title in LATENCIES.items():
+        rows = latency_rows(traces, latency)
+        print(f"\n{title}, ms\n")
+        print(table(["phase", "client", "p50", "p99", "p99.9", "max", "records", "missing"], rows))
+        path = options.out / f"traces_{latency}.svg"
+        path.write_text(picture(traces, latency, f"{options.topic}: {title}"))
+        print(f"\nSee {path}")
+    spark.stop()

@@ -1,0 +1,42 @@
+"""What became of every record of a benchmark, written to a topic; ``python -m benchmarks spark_traces`` reads it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import islice
+from typing import NamedTuple
+
+from aiokafka_lead import Producer
+
+SCHEMA = "run string, client string, phase string, record bigint, sent_us bigint, acked_us bigint, consumed_us bigint"
+"""A trace's fields as Spark's SQL has them; the topic's values are JSON objects of them."""
+_AT_ONCE = 5_000
+
+
+class Trace(NamedTuple):
+    """One record's times, in microseconds of any one clock; None where that never happened."""
+
+    run: str
+    client: str
+    """Whose record it was, such as ``lead`` and ``lead-no-hints``."""
+    phase: str
+    """What happened at that time, such as ``steady`` and ``leaders move``."""
+    record: int
+    sent_us: int
+    acked_us: int | None = None
+    consumed_us: int | None = None
+
+
+async def write_traces(bootstrap: str, topic: str, traces: Iterable[Trace]) -> int:
+    """Append traces to the topic; returns how many. Takes them as they come: they may be more than fit in memory."""
+    written = 0
+    left = iter(traces)
+    async with Producer(bootstrap, compression_type="zstd") as producer:
+        while some := list(islice(left, _AT_ONCE)):
+            batch = await producer.send_many(topic, [json.dumps(trace._asdict()).encode() for trace in some])
+            for outcome in await batch:
+                if isinstance(outcome, Exception):
+                    raise outcome
+            written += len(some)
+    return written

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 import traceback
@@ -16,12 +17,15 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seed", type=int, help="only this one")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no run after so much processor time")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.runs) if options.seed is None else [options.seed]
     failed: list[int] = []
     reports: list[Report] = []
     began = time.process_time()
     for seed in seeds:
+        if time.process_time() - began > options.seconds:
+            break
         try:
             reports.append(Run(seed).play())
         except Exception as error:

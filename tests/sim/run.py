@@ -109,7 +109,6 @@ class Run:
         while True:
             for client in clients:
                 turns = 0
-                client.client.woken = True
                 while client.client.woken or client.next_at() <= self.timeline.now:
                     client.client.woken = False
                     client.pump()

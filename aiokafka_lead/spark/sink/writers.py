@@ -3,21 +3,25 @@
 At least once: a task ends when all its records are acknowledged, and one that failed, or a micro-batch whose commit was
 not recorded, is written again. Within an attempt the idempotent producer writes each record once. This is where two
 phases for exactly once will begin (see README.md): `Written` then carries a task's open transaction to the driver.
+
+Only tasks import what writes: Spark plans, and commits every micro-batch, in processes that begin with importing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from ...config import ProducerConfig
 from ..kafka_options import bootstrap_servers, client_options, refuse_owned
 from .record_columns import RecordColumns, record_columns
-from .task import write_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Written", "batch_writer", "stream_writer"]
 
@@ -44,6 +48,8 @@ class KafkaBatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Called in each task."""
+        from .task import write_rows
+
         return Written(write_rows(self._options, self._columns, iterator))
 
 
@@ -56,6 +62,8 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Called in each task of each micro-batch."""
+        from .task import write_rows
+
         return Written(write_rows(self._options, self._columns, iterator))
 
 

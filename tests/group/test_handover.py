@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from aiokafka_lead import OffsetAndMetadata
@@ -92,6 +93,18 @@ async def test_stop_commits_but_for_what_is_in_hand(cluster: EmbeddedCluster) ->
         if record.offset == 3:
             break
     await consumer.stop()
+    assert (await committed(cluster))[record.partition] == 3
+    await cluster.wait_for_requests("LeaveGroup")
+
+
+async def test_who_is_cancelled_leaves_the_group_too(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 5)
+    with anyio.CancelScope() as scope:
+        async with member(cluster, "events") as consumer:
+            async for record in consumer:
+                if record.offset == 3:
+                    scope.cancel()
+                    await anyio.lowlevel.checkpoint()
     assert (await committed(cluster))[record.partition] == 3
     await cluster.wait_for_requests("LeaveGroup")
 

@@ -207,6 +207,7 @@ def test_leaders_move_and_a_broker_dies_while_tasks_read(cluster: ClusterThread,
     reader = batch_reader(cluster, subscribe=topic, kafka__fetch__max__bytes="500")
     found = []
     (task,) = reader.partitions()
+    at = 0
     for at, batch in enumerate(batches(reader, task)):
         found += values(batch.to_pylist())
         if at % 2 == 0:

@@ -90,6 +90,7 @@ def _headers(headers: pa.Array, kind: pa.DataType) -> pa.Array:
     """Null where a record has none, as in Spark's connector."""
     if not len(headers.flatten()):
         return pa.nulls(len(headers), kind)
-    import pyarrow.compute as pc  # takes a while, and is not needed where no record has headers
+    from pyarrow.compute import call_function  # takes a while, and is not needed where no record has headers
 
-    return pc.if_else(pc.equal(pc.list_value_length(headers), 0), pa.scalar(None, headers.type), headers).cast(kind)
+    none = call_function("equal", [call_function("list_value_length", [headers]), pa.scalar(0, pa.int32())])
+    return call_function("if_else", [none, pa.scalar(None, headers.type), headers]).cast(kind)

@@ -152,8 +152,10 @@ class ConsumerGroup:
             self.epoch += 1
             self._subscribed = subscribed
         if self.epoch > self.target_epoch:
+            wanted = self._subscriptions()
             candidates = [
-                Candidate(each.member_id, each.instance_id, self._wanted(each)) for each in self.members.values()
+                Candidate(each.member_id, each.instance_id, wanted[each.topics, each.pattern])
+                for each in self.members.values()
             ]
             self.target = SERVER_ASSIGNORS[self.assignor](candidates, self.target)
             self.target_epoch = self.epoch
@@ -168,16 +170,19 @@ class ConsumerGroup:
         votes = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
         return votes.most_common(1)[0][0] if votes else DEFAULT_ASSIGNOR
 
-    def _wanted(self, member: ConsumerMember) -> Mapping[UUID, int]:
-        pattern = re.compile(member.pattern) if member.pattern else None
+    def _subscriptions(self) -> dict[tuple[frozenset[str], str], Mapping[UUID, int]]:
+        """The topics behind each different subscription of a member, with their partition counts."""
         return {
-            topic.topic_id: len(topic.partitions)
-            for topic in self._cluster.topics.values()
-            if topic.name in member.topics or (pattern is not None and pattern.fullmatch(topic.name))
+            (names, pattern): {
+                topic.topic_id: len(topic.partitions)
+                for topic in self._cluster.topics.values()
+                if topic.name in names or (pattern and re.fullmatch(pattern, topic.name))
+            }
+            for names, pattern in {(member.topics, member.pattern) for member in self.members.values()}
         }
 
     def _topics_wanted(self) -> dict[UUID, int]:
-        return {topic: count for member in self.members.values() for topic, count in self._wanted(member).items()}
+        return {topic: count for wanted in self._subscriptions().values() for topic, count in wanted.items()}
 
     def is_subscribed_to(self, topic: str) -> bool:
         found = self._cluster.topics.get(topic)

@@ -26,26 +26,34 @@ def uniform(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Ta
     """Even, with few moves: who has too much gives its last partitions to whoever wants them and has least."""
     given: dict[str, set[Slot]] = {}
     free: set[Slot] = set()
+    seekers: dict[UUID, list[str]] = {}
     for member in _in_order(members):
         wanted = set(_slots(member.wanted))
         given[member.member_id] = wanted & set(before.get(member.member_id, ()))
         free |= wanted
-    free -= set[Slot]().union(*given.values())
-    seekers: dict[UUID, list[str]] = {}
-    for member in _in_order(members):
         for topic in member.wanted:
             seekers.setdefault(topic, []).append(member.member_id)
+    free -= set[Slot]().union(*given.values())
+    loads = {member_id: len(slots) for member_id, slots in given.items()}
+
+    def give(slot: Slot, member_id: str) -> None:
+        given[member_id].add(slot)
+        loads[member_id] += 1
+
     for slot in sorted(free):
-        given[min(seekers[slot[0]], key=lambda member_id: len(given[member_id]))].add(slot)
+        give(slot, min(seekers[slot[0]], key=loads.__getitem__))
     moving = True
     while moving:
         moving = False
-        for rich in sorted(given, key=lambda member_id: -len(given[member_id])):
+        for rich in sorted(given, key=lambda member_id: -loads[member_id]):
+            if loads[rich] <= min(loads.values()) + 1:
+                break
             for slot in sorted(given[rich], reverse=True):
-                poor = min(seekers[slot[0]], key=lambda member_id: len(given[member_id]))
-                if len(given[poor]) + 1 < len(given[rich]):
+                poor = min(seekers[slot[0]], key=loads.__getitem__)
+                if loads[poor] + 1 < loads[rich]:
                     given[rich].remove(slot)
-                    given[poor].add(slot)
+                    loads[rich] -= 1
+                    give(slot, poor)
                     moving = True
     return {member_id: frozenset(slots) for member_id, slots in given.items()}
 

@@ -211,6 +211,13 @@ async def test_the_commit_of_who_was_put_out_fails(cluster: EmbeddedCluster) -> 
         assert recorder.named("lost") == [mine]
 
 
+async def test_a_member_commits_only_what_it_owns(cluster: EmbeddedCluster) -> None:
+    async with member(cluster, "events") as one, member(cluster, "events") as two, reading(one, two):
+        await until(lambda: shared([one, two]))
+        with pytest.raises(CommitFailedError, match="do not belong"):
+            await one.commit(dict.fromkeys(two.assignment(), 1))
+
+
 async def test_the_membership_for_transactions(cluster: EmbeddedCluster) -> None:
     """KIP-447."""
     async with member(cluster, "events") as consumer:

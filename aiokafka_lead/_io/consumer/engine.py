@@ -155,6 +155,7 @@ class ConsumerEngine(Generic[K, V]):
             self.auto_commit,
             lambda: self.runner,
         )
+        self.group.on_error = self._notify
         self.group_offsets.committer = self.group
         return self.auto_commit or self.in_hand
 

@@ -69,6 +69,11 @@ class Handover:
         """Set when less is in hand, or the step may have changed."""
         in_hand.on_release = self.wake.set
 
+    @property
+    def assigned(self) -> Partitions:
+        """What is read now, or being given up."""
+        return self._positions.assigned
+
     async def revoke(self, step: Revoke, still: Callable[[], bool]) -> bool:
         """False if, while this waited, it came to something else to do: ``still`` tells."""
         deadline = time.monotonic() + step.timeout_s
@@ -87,6 +92,7 @@ class Handover:
             await self._auto_commit.commit_last(self._left(COMMIT_WITHIN_S), step.partitions)
         await self._tell(("on_partitions_revoked",), step.partitions)
         self._drop(step.partitions)
+        log.info("gave up %s", _names(step.partitions))
         return True
 
     async def _wait_for_hands(self, partitions: Partitions, deadline: float, still: Callable[[], bool]) -> None:
@@ -95,7 +101,7 @@ class Handover:
                 log.warning(
                     "the rebalance goes on without the records in hand of %s: the application took too long "
                     "(rebalance_timeout_ms); they come again elsewhere",
-                    ", ".join(map(str, sorted(partitions))),
+                    _names(partitions),
                 )
                 return
 
@@ -106,7 +112,7 @@ class Handover:
 
     async def lose(self, step: Lose) -> None:
         """Forget partitions that may be others' already."""
-        log.warning("lost %s: %s", ", ".join(map(str, sorted(step.partitions))), step.reason)
+        log.warning("lost %s: %s", _names(step.partitions), step.reason)
         self._drop(step.partitions)
         work = self._parallel_work()
         if work is not None:
@@ -116,6 +122,7 @@ class Handover:
 
     async def assign(self, step: Assign) -> None:
         """Begin to read partitions; those that stay are not touched."""
+        log.info("took over %s; %d partitions are assigned", _names(step.added) or "nothing", len(step.partitions))
         self._in_hand.forget(step.added)
         added, removed = self._positions.assign(sorted(step.partitions))
         for state in removed:
@@ -156,3 +163,7 @@ class Handover:
         error = RebalanceListenerError(text)
         error.__cause__ = cause
         self._prefetch.report("listener", error)
+
+
+def _names(partitions: Partitions) -> str:
+    return ", ".join(map(str, sorted(partitions)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import anyio
@@ -67,7 +67,7 @@ class Committer(Protocol):
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
-        """The member's partitions."""
+        """What the member may commit."""
         ...
 
     def commits_as(self) -> Membership:
@@ -108,17 +108,19 @@ class GroupOffsets:
         if committer is None or not self.by_member:
             await self._commit(left, NOT_A_MEMBER, timeout_ms)
             return
-        owned = committer.owned
         while left:
             membership = committer.commits_as()
+            gone = [tp for tp in left if tp not in committer.owned]
+            if gone:
+                # The coordinator would take it, and overwrite what their owners have committed.
+                raise CommitFailedError(f"{_names(gone)} do not belong to this member of the group, or no longer")
             try:
                 await self._commit(left, membership, max(0.0, deadline - time.monotonic()) * 1000)
             except REFUSED as error:
-                again = await committer.refused(membership, error, deadline)
-                gone = [tp for tp in left if tp in owned and tp not in committer.owned]
-                if gone or not again:
-                    names = ", ".join(map(str, gone or left))
-                    raise CommitFailedError(f"the offsets of {names} were not committed: {error.message}") from error
+                if not await committer.refused(membership, error, deadline):
+                    raise CommitFailedError(
+                        f"the offsets of {_names(left)} were not committed: {error.message}"
+                    ) from error
 
     async def _commit(
         self, left: dict[TopicPartition, OffsetAndMetadata], membership: Membership, timeout_ms: float
@@ -191,6 +193,10 @@ class GroupOffsets:
             self._coordinators.forget(CoordinatorKind.GROUP, self._group_id, connection.node_id)
         elif error.refreshes_metadata:
             self._client.metadata.request_update()
+
+
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, partitions))
 
 
 def _raise_worst(errors: Collection[KafkaError]) -> None:

@@ -44,8 +44,10 @@ class GroupTask:
         poll: PollInterval,
         look_every_s: float,
     ) -> None:
-        self.on_interest: Callable[[frozenset[str]], None] = _nothing
+        self.on_interest: Callable[[frozenset[str]], None] = _ignore
         """Told which topics' metadata the member needs beyond those that it wants for itself."""
+        self.on_error: Callable[[], None] = _nothing
+        """Called when there is something for `check` to raise."""
         self._client = client
         self._member = member
         self._coordinator = coordinator
@@ -98,8 +100,8 @@ class GroupTask:
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
-        """The member's partitions."""
-        return self._member.owned
+        """The partitions that it may commit: its own, until they are lost or the listener has let go of them."""
+        return self._handover.assigned
 
     @property
     def coordinator(self) -> int | None:
@@ -198,6 +200,8 @@ class GroupTask:
     def _notify(self) -> None:
         """Something has happened to the member."""
         self.on_interest(self._member.interest)
+        if self._member.error is not None:
+            self.on_error()
         self._rebalance_wake.set()
         self._heartbeat_wake.set()
         self._handover.wake.set()
@@ -290,5 +294,9 @@ class GroupTask:
         self._notify()
 
 
-def _nothing(interest: frozenset[str]) -> None:
+def _ignore(interest: frozenset[str]) -> None:
+    pass
+
+
+def _nothing() -> None:
     pass

@@ -24,6 +24,7 @@ from .errors import (
     ClientClosedError,
     ConfigError,
     KafkaError,
+    MessageTooLargeError,
     RequestTimedOutError,
     WrongEventLoopError,
 )
@@ -238,6 +239,9 @@ class Producer(Generic[K, V]):
         count = len(contents)
         every_key = _one_for_each("keys", keys, count)
         every_headers = _headers_for_each(headers, count)
+        if self._direct and headers is None and timestamps_ms is None:
+            plain, plain_keys = _all_bytes(contents), _all_bytes(every_key, "key")
+            return await self._put_keyed(topic, now_ms, plain, plain_keys, target)
         times = [now_ms] * count if timestamps_ms is None else _one_for_each("timestamps_ms", timestamps_ms, count)
         records = [
             self._prepare(topic, value, key, partition, time_ms, some)
@@ -276,6 +280,26 @@ class Producer(Generic[K, V]):
     def _check_now(self) -> None:
         self._check()
 
+    async def _put_keyed(
+        self, topic: str, now_ms: int, values: list[bytes | None], keys: list[bytes | None], target: int
+    ) -> DeliveryBatch:
+        """Take many checked records: at once where that is possible, else one by one."""
+        batch = DeliveryBatch()
+        append, chosen, count = self._append, None if target < 0 else target, len(values)
+        for at, (value, key) in enumerate(zip(values, keys, strict=True)):
+            try:
+                delivery = append(topic, value, key, chosen, now_ms, None)
+            except MessageTooLargeError as error:
+                batch.add_failed(error)
+                continue
+            if delivery is not None:
+                batch.add_delivery(delivery)
+                continue
+            record = PreparedRecord(topic, now_ms, key, value, target, ())
+            if not await self._intake.put_one(batch, record, count - at):
+                break
+        return batch
+
     def _prepare(
         self,
         topic: str,
@@ -303,11 +327,11 @@ def _serialize(what: str, content: Any, serializer: Serializer | None) -> bytes 
     return to_bytes(what, content)
 
 
-def _all_bytes(contents: list[Any]) -> list[bytes | None]:
-    """The values, if they are fit to be sent as they are, else what can be made of them."""
+def _all_bytes(contents: list[Any], what: str = "value") -> list[bytes | None]:
+    """The values or keys, if they are fit to be sent as they are, else what can be made of them."""
     if {bytes, type(None)}.issuperset(map(type, contents)):
         return contents
-    return [to_bytes("value", content) for content in contents]
+    return [to_bytes(what, content) for content in contents]
 
 
 def _one_for_each(name: str, given: Iterable[Any] | None, count: int) -> list[Any]:

@@ -160,6 +160,27 @@ async def test_many_records_with_an_outcome_each(cluster: EmbeddedCluster) -> No
     ]
 
 
+async def test_many_records_with_keys(cluster: EmbeddedCluster) -> None:
+    """More than fit in memory at a time; one is too large, which is its own affair alone."""
+    keys = [b"%d" % (n % 50) if n % 7 else None for n in range(4000)]
+    values: list[bytes | None] = [b"%04d" % n for n in range(4000)]
+    values[1000] = b"x" * 5000
+    async with Producer(
+        cluster.bootstrap_servers, max_request_size=2000, batch_size=1000, buffer_memory=20_000
+    ) as producer:
+        with pytest.raises(TypeError, match="key must be bytes"):
+            await producer.send_many("events", [b"a", b"b"], keys=[b"k", "k"])  # type: ignore[list-item]
+        outcomes = await (await producer.send_many("events", values, keys=keys))
+    assert isinstance(outcomes.pop(1000), MessageTooLargeError)
+    assert not any(isinstance(outcome, KafkaError) for outcome in outcomes)
+    logs = [cluster.records("events", partition) for partition in range(3)]
+    assert sum(map(len, logs)) == 3999
+    of_key = {key: [r.value for log in logs for r in log if r.key == key] for key in set(keys) - {None}}
+    for key, found in of_key.items():
+        assert found == [value for n, value in enumerate(values) if keys[n] == key and n != 1000]
+        assert sum(any(r.key == key for r in log) for log in logs) == 1, "a key is in one partition"
+
+
 async def test_many_records_may_share_headers(cluster: EmbeddedCluster) -> None:
     async with Producer(cluster.bootstrap_servers) as producer:
         await (await producer.send_many("events", [b"a", b"b"], partition=0, headers=[("h", b"1"), ("i", b"2")]))

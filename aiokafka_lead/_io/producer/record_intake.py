@@ -143,7 +143,7 @@ class RecordIntake:
                 if at == len(values):
                     break
             record = PreparedRecord(topic, timestamp_ms, None, values[at], partition, ())
-            if not await self._put_one(batch, record, len(values) - at):
+            if not await self.put_one(batch, record, len(values) - at):
                 break
             at += 1
         return batch
@@ -152,11 +152,11 @@ class RecordIntake:
         """Take these records, as many as ``count``, in order."""
         batch = DeliveryBatch()
         for at, record in enumerate(records):
-            if not await self._put_one(batch, record, count - at):
+            if not await self.put_one(batch, record, count - at):
                 break
         return batch
 
-    async def _put_one(self, batch: DeliveryBatch, record: PreparedRecord, left: int) -> bool:
+    async def put_one(self, batch: DeliveryBatch, record: PreparedRecord, left: int) -> bool:
         """Take one of many; whether to go on. What keeps it out keeps out the ``left - 1`` behind it as well."""
         try:
             delivery = await self.put_when_possible(record)

@@ -36,6 +36,8 @@ from .payload import values
 
 NODE = 1
 BATCH_SIZE = 16 * 1024
+MUTE = ".mute"
+"""What is written to a topic whose name ends so is never acknowledged."""
 SUPPORTED = {0: (0, 13), 1: (4, 17), 2: (1, 10), 3: (0, 13), 18: (0, 4), 22: (0, 5)}
 """Versions by API key: Produce, Fetch, ListOffsets, Metadata, ApiVersions, InitProducerId."""
 
@@ -112,7 +114,7 @@ class Sink:
             case 1:
                 return self._fetch(frame.request, frame.version)
             case 2:
-                return self._list_offsets(frame.request), 0.0
+                return self._list_offsets(frame.request, frame.version), 0.0
             case 3:
                 return self._metadata(frame.request), 0.0
             case 22:
@@ -125,7 +127,8 @@ class Sink:
     def _produce(self, request: Any, version: int) -> ProduceResponse | None:
         self._offset += 1_000_000  # above every batch's size, and the same for all partitions
         offset = self._offset
-        if not request.acks:
+        names = [topic.name or self._names[topic.topic_id] for topic in request.topic_data]
+        if not request.acks or any(name.endswith(MUTE) for name in names):
             return None
         responses = [
             TopicProduceResponse(
@@ -170,16 +173,19 @@ class Sink:
             log = self._logs[name] = Log(topic)
         return log
 
-    def _list_offsets(self, request: Any) -> ListOffsetsResponse:
+    def _list_offsets(self, request: Any, version: int) -> ListOffsetsResponse:
         topics = []
         for asked in request.topics:
             end = self._log(asked.name).end
+            epoch = 0 if version >= 4 else -1
             topics.append(
                 ListOffsetsTopicResponse(
                     name=asked.name,
                     partitions=[
                         ListOffsetsPartitionResponse(
-                            partition_index=p.partition_index, offset=end if p.timestamp == -1 else 0, leader_epoch=0
+                            partition_index=p.partition_index,
+                            offset=end if p.timestamp == -1 else 0,
+                            leader_epoch=epoch,
                         )
                         for p in asked.partitions
                     ],
@@ -246,6 +252,8 @@ class Session(asyncio.BufferedProtocol):
                 self._write(response, frame)
 
     def _late(self, response: Any, frame: RequestFrame) -> None:
+        if self._transport.is_closing():
+            return
         self._write(response, frame)
         self._serve()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import resource
 import time
 from types import TracebackType
@@ -11,14 +13,18 @@ from typing import Any, Self
 class Meter:
     """Measures a ``with`` block: CPU time of the whole process, user and system, all threads; wall time; idle cores."""
 
-    def __init__(self, records: int) -> None:
+    def __init__(self, records: int, *, ticks: bool = False) -> None:
+        """``ticks``: measure the pauses of the event loop, asyncio's, too."""
         self.records = records
+        self._ticks = Ticks() if ticks else None
         self.cpu_s = 0.0
         self.wall_s = 0.0
         self.machine_busy = 0.0
         """The part of all cores' time that anybody used meanwhile: near 1 the machine was the limit."""
 
     def __enter__(self) -> Self:
+        if self._ticks is not None:
+            self._ticks.start()
         self._machine = _machine_times()
         self._wall_s = time.perf_counter()
         self._cpu_s = _cpu_s()
@@ -27,6 +33,8 @@ class Meter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._ticks is not None:
+            self._ticks.running = False
         self.cpu_s = _cpu_s() - self._cpu_s
         self.wall_s = time.perf_counter() - self._wall_s
         busy, total = (now - then for now, then in zip(_machine_times(), self._machine, strict=True))
@@ -40,7 +48,39 @@ class Meter:
             "wall_s": self.wall_s,
             "per_second": self.records / self.wall_s,
             "machine_busy": self.machine_busy,
+            "pause_ms": 0.0 if self._ticks is None else self._ticks.longest_s * 1000,
         }
+
+
+class Ticks:
+    """Looks at the clock once in each turn of asyncio's event loop.
+
+    The clock is the CPU time of the loop's thread: a turn is not longer for what else the machine does.
+    """
+
+    def __init__(self) -> None:
+        self.running = False
+        self.longest_s = 0.0
+        self._last_s = 0.0
+
+    def start(self) -> None:
+        """Tick until ``running`` is False."""
+        self.running = True
+        self._last_s = time.thread_time()
+        asyncio.get_running_loop().call_soon(self._tick)
+
+    def _tick(self) -> None:
+        now_s = time.thread_time()
+        self.longest_s = max(self.longest_s, now_s - self._last_s)
+        self._last_s = now_s
+        if self.running:
+            asyncio.get_running_loop().call_soon(self._tick)
+
+
+def resident_bytes() -> int:
+    """Memory that this process has in use."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _cpu_s() -> float:

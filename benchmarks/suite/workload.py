@@ -16,7 +16,7 @@ class Workload:
     """One measurement of one client. Not every field means something to every kind of work."""
 
     work: str
-    """``produce``, ``consume``, ``latency``, ``pause``, ``idle`` or ``buffered``."""
+    """``produce``, ``consume``, ``latency``, ``idle`` or ``buffered``."""
     client: str
     """A module of `benchmarks.suite.clients`."""
     bootstrap: str
@@ -38,6 +38,8 @@ class Workload:
     run: int = 20
     clients: int = 1
     """How many clients in the process."""
+    ticks: bool = False
+    """Whether the event loop's pauses are measured, which costs CPU."""
 
     def to_json(self) -> str:
         """For the command line of a worker."""

@@ -7,8 +7,9 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from ..payload import records
-from ..usage import Meter
+from ..payload import DIFFERENT as CHUNK
+from ..payload import records, values
+from ..usage import Meter, resident_bytes
 from ..workload import LINGER_MS, WINDOW, Workload
 
 
@@ -35,7 +36,7 @@ async def produce(work: Workload) -> dict[str, Any]:
     try:
         for one in producers:
             await _send(one, work, max(each // 20, 1))
-        with Meter(each * work.clients) as meter:
+        with Meter(each * work.clients, ticks=work.ticks) as meter:
             await asyncio.gather(*(_send(one, work, each) for one in producers))
     finally:
         for one in producers:
@@ -73,6 +74,37 @@ async def latency(work: Workload) -> list[float]:
         await one.stop()
 
 
+async def buffered(work: Workload) -> dict[str, float]:
+    """Bytes of memory that a record takes while it waits, beside its value. It has one batch for each partition, and
+    makes the caller wait behind that, so that a window of records is all that it buffers."""
+    one = producer(work, max_batch_size=1 << 24, linger_ms=60_000)
+    await one.start()
+    await one.partitions_for(work.topic)
+    content = values(work.size, CHUNK)
+    before = resident_bytes()
+    waiting = [await one.send(work.topic, content[number % CHUNK]) for number in range(work.records)]
+    return {"bytes": (resident_bytes() - before) / len(waiting) - work.size}
+
+
+async def idle(work: Workload) -> dict[str, float]:
+    """KiB of memory that a consumer takes which has nothing to read, apart from the first."""
+    everything = [TopicPartition(work.topic, partition) for partition in range(work.partitions)]
+    consumers = []
+    before = 0
+    for number in range(work.clients + 1):
+        one = AIOKafkaConsumer(bootstrap_servers=work.bootstrap, enable_auto_commit=False)
+        await one.start()
+        consumers.append(one)
+        one.assign(everything)
+        await one.getmany(timeout_ms=20)
+        if not number:
+            before = resident_bytes()
+    took = resident_bytes() - before
+    for one in consumers:
+        await one.stop()
+    return {"KiB": took / work.clients / 1024}
+
+
 async def consume(work: Workload) -> dict[str, Any]:
     """Read the topic's records."""
     consumer = AIOKafkaConsumer(
@@ -83,7 +115,7 @@ async def consume(work: Workload) -> dict[str, Any]:
         consumer.assign([TopicPartition(work.topic, partition) for partition in range(work.partitions)])
         read = {"async_for": _async_for, "getmany": _getmany}[work.method]
         await read(consumer, work.records // 20)
-        with Meter(work.records) as meter:
+        with Meter(work.records, ticks=work.ticks) as meter:
             meter.records = await read(consumer, work.records)
     finally:
         await consumer.stop()

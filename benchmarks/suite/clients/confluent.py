@@ -6,8 +6,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from ..payload import records
-from ..usage import Meter
+from ..payload import DIFFERENT as CHUNK
+from ..payload import records, values
+from ..usage import Meter, resident_bytes
 from ..workload import LINGER_MS, Workload
 
 
@@ -28,7 +29,7 @@ async def produce(work: Workload) -> dict[str, Any]:
     producers = [Producer(producer_options(work)) for _ in range(work.clients)]
     for one in producers:
         _send([one], work, max(each // 20, 1))
-    with Meter(each * work.clients) as meter:
+    with Meter(each * work.clients, ticks=work.ticks) as meter:
         _send(producers, work, each)
     return meter.figures()
 
@@ -72,6 +73,36 @@ async def latency(work: Workload) -> list[float]:
     return await timed(send, work.records)
 
 
+async def buffered(work: Workload) -> dict[str, float]:
+    """Bytes of memory that a record takes while it waits, beside its value. The topic never acknowledges."""
+    one = Producer({**producer_options(work), "queue.buffering.max.messages": 2_000_000})
+    one.list_topics(work.topic)
+    content = values(work.size, CHUNK)
+    before = resident_bytes()
+    for number in range(work.records):
+        one.produce(work.topic, content[number % CHUNK], on_delivery=lambda error, message: None)
+    took = resident_bytes() - before
+    one.purge()
+    return {"bytes": took / work.records - work.size}
+
+
+async def idle(work: Workload) -> dict[str, float]:
+    """KiB of memory that a consumer takes which has nothing to read, apart from the first."""
+    consumers = []
+    before = 0
+    for number in range(work.clients + 1):
+        one = Consumer(consumer_options(work))
+        consumers.append(one)
+        one.assign([TopicPartition(work.topic, partition, 0) for partition in range(work.partitions)])
+        one.consume(1, 0.02)
+        if not number:
+            before = resident_bytes()
+    took = resident_bytes() - before
+    for one in consumers:
+        one.close()
+    return {"KiB": took / work.clients / 1024}
+
+
 def consumer_options(work: Workload) -> dict[str, Any]:
     """The workload's options in librdkafka's words."""
     return {
@@ -87,7 +118,7 @@ async def consume(work: Workload) -> dict[str, Any]:
     consumer = Consumer(consumer_options(work))
     consumer.assign([TopicPartition(work.topic, partition, 0) for partition in range(work.partitions)])
     _read(consumer, work.records // 20)
-    with Meter(work.records) as meter:
+    with Meter(work.records, ticks=work.ticks) as meter:
         meter.records = _read(consumer, work.records)
     consumer.close()
     return meter.figures()

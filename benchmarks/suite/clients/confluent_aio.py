@@ -18,7 +18,7 @@ async def produce(work: Workload) -> dict[str, Any]:
     producer = AIOProducer(producer_options(work))
     try:
         await _send(producer, work, max(work.records // 20, 1))
-        with Meter(work.records) as meter:
+        with Meter(work.records, ticks=work.ticks) as meter:
             await _send(producer, work, work.records)
     finally:
         await producer.close()
@@ -61,7 +61,7 @@ async def consume(work: Workload) -> dict[str, Any]:
     await consumer.assign([TopicPartition(work.topic, partition, 0) for partition in range(work.partitions)])
     try:
         await _read(consumer, work.records // 20)
-        with Meter(work.records) as meter:
+        with Meter(work.records, ticks=work.ticks) as meter:
             meter.records = await _read(consumer, work.records)
     finally:
         await consumer.close()

@@ -29,7 +29,7 @@ async def produce(work: Workload) -> dict[str, Any]:
     one = producer(work)
     try:
         _send(one, work, max(work.records // 20, 1))
-        with Meter(work.records) as meter:
+        with Meter(work.records, ticks=work.ticks) as meter:
             _send(one, work, work.records)
     finally:
         one.close()
@@ -68,7 +68,7 @@ async def consume(work: Workload) -> dict[str, Any]:
     consumer.assign([TopicPartition(work.topic, partition) for partition in range(work.partitions)])
     try:
         _read(consumer, work.records // 20)
-        with Meter(work.records) as meter:
+        with Meter(work.records, ticks=work.ticks) as meter:
             meter.records = _read(consumer, work.records)
     finally:
         consumer.close()

@@ -17,7 +17,7 @@ from aiokafka_lead.producer import DeliveryBatch
 
 from ..payload import DIFFERENT as CHUNK
 from ..payload import records, values
-from ..usage import Meter
+from ..usage import Meter, resident_bytes
 from ..workload import LINGER_MS, WINDOW, Workload
 
 
@@ -40,7 +40,7 @@ async def produce(work: Workload) -> dict[str, Any]:
         producers = [await stack.enter_async_context(producer(work)) for _ in range(work.clients)]
         for one in producers:
             await send(one, work, max(each // 20, 1))
-        with Meter(each * work.clients) as meter:
+        with Meter(each * work.clients, ticks=work.ticks) as meter:
             async with anyio.create_task_group() as tasks:
                 for one in producers:
                     tasks.start_soon(send, one, work, each)
@@ -122,6 +122,34 @@ async def latency(work: Workload) -> list[float]:
         return await timed(send, work.records)
 
 
+async def buffered(work: Workload) -> dict[str, float]:
+    """Bytes of memory that a record takes while it waits, beside its value. The topic never acknowledges."""
+    one = producer(work, buffer_memory=1 << 30, linger_ms=0)
+    await one.start()
+    await one.partitions_for(work.topic)
+    content = values(work.size, CHUNK)
+    before = resident_bytes()
+    deliveries = [await one.send(work.topic, content[number % CHUNK]) for number in range(work.records)]
+    took = resident_bytes() - before
+    await one.stop(timeout_ms=0)
+    return {"bytes": took / len(deliveries) - work.size}
+
+
+async def idle(work: Workload) -> dict[str, float]:
+    """KiB of memory that a consumer takes which has nothing to read, apart from the first."""
+    everything = [TopicPartition(work.topic, partition) for partition in range(work.partitions)]
+    async with AsyncExitStack() as stack:
+        before = 0
+        for number in range(work.clients + 1):
+            one: Consumer = Consumer(bootstrap_servers=work.bootstrap, enable_auto_commit=False)
+            await stack.enter_async_context(one)
+            one.assign(everything)
+            await one.getmany(timeout_ms=20)
+            if not number:
+                before = resident_bytes()
+        return {"KiB": (resident_bytes() - before) / work.clients / 1024}
+
+
 async def consume(work: Workload) -> dict[str, Any]:
     """Read the topic's records."""
     everything = [TopicPartition(work.topic, partition) for partition in range(work.partitions)]
@@ -131,7 +159,7 @@ async def consume(work: Workload) -> dict[str, Any]:
         consumer.assign(everything)
         read = READERS[work.method]
         await read(consumer, work.records // 20)
-        with Meter(work.records) as meter:
+        with Meter(work.records, ticks=work.ticks) as meter:
             meter.records = await read(consumer, work.records)
     return meter.figures()
 

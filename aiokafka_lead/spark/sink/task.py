@@ -22,6 +22,9 @@ __all__ = ["WriteError", "write_rows"]
 UNCONFIRMED_ROWS = 100_000
 """A task waits for the oldest acknowledgements when it has sent as many rows more."""
 
+BATCH_SIZE = 128 * 1024
+"""``kafka.batch.size`` where it is not given: a task has its rows at hand, and larger batches cost less."""
+
 
 class WriteError(Exception):
     """A row was not written. The message says all: it is what Spark shows."""
@@ -29,7 +32,9 @@ class WriteError(Exception):
 
 def _producer_maker(options: Mapping[str, str]) -> Producer:
     """The client of a task, not yet started."""
-    return Producer(bootstrap_servers(options), **client_options(options, ProducerConfig))
+    given = client_options(options, ProducerConfig)
+    given.setdefault("batch_size", BATCH_SIZE)
+    return Producer(bootstrap_servers(options), **given)
 
 
 def write_rows(options: Mapping[str, str], columns: RecordColumns, batches: Iterable[pa.RecordBatch]) -> int:

@@ -69,16 +69,15 @@ def latency_rows(traces: DataFrame, latency: str) -> list[list[Any]]:
 def picture(traces: DataFrame, latency: str, title: str) -> str:
     """An SVG of latency over time: p50, p99 and max of every slice of time, all runs of a client together."""
     reached = traces.where(f.col(latency).isNotNull())
-    whole = reached.agg(f.max("second").alias("end")).collect()[0].end or 1.0
-    width = whole / _SLICES
+    phases = reached.groupBy("phase").agg(f.min("second").alias("begin"), f.max("second").alias("end")).collect()
+    width = max((row.end for row in phases), default=1.0) / _SLICES
     slices = reached.groupBy("client", f.floor(f.col("second") / width).alias("slice")).agg(
         f.percentile_approx(latency, f.array(f.lit(0.5), f.lit(0.99), f.lit(1.0)), 1000).alias("dots")
     )
     series: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for row in sorted(slices.collect(), key=lambda row: (row.client, row.slice)):
         series[row.client] += [(row.slice * width, ms) for ms in row.dots]
-    began = reached.groupBy("phase").agg(f.min("second").alias("second")).collect()
-    return latency_picture(title, series, [row.second for row in began])
+    return latency_picture(title, series, [row.begin for row in phases])
 
 
 def _number(value: float | None) -> float:

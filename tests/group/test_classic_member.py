@@ -26,7 +26,9 @@ from aiokafka_lead._wire.messages.sync_group import SyncGroupRequest, SyncGroupR
 from aiokafka_lead.config import ConsumerConfig
 from aiokafka_lead.errors import (
     FencedInstanceIdError,
+    GroupMaxSizeReachedError,
     IllegalGenerationError,
+    KafkaError,
     RebalanceInProgressError,
     RequestTimedOutError,
     UnknownMemberIdError,
@@ -99,6 +101,12 @@ class World:
         self.settle()
         assert self.member.stable
 
+    def membership(self) -> Membership | None:
+        return self.member.membership
+
+    def error(self) -> KafkaError | None:
+        return self.member.error
+
     def beat(self, code: int) -> None:
         request = self.member.heartbeat(self.now)
         assert request is not None
@@ -114,14 +122,14 @@ def test_the_first_join() -> None:
     world = World()
     request = world.ask(JoinGroupRequest)
     assert [protocol.name for protocol in request.protocols] == [COOPERATIVE, EAGER]
-    assert world.member.membership is None
+    assert world.membership() is None
     assert world.member.heartbeat_at() is None
     world.answer(request, JoinGroupResponse(error_code=79, member_id="me"))
     again = world.ask(JoinGroupRequest)
     assert again.member_id == "me"
     world.stable(T[0], T[1])
     assert world.member.owned == {T[0], T[1]}
-    assert world.member.membership == Membership(1, "me", None)
+    assert world.membership() == Membership(1, "me", None)
     assert world.member.heartbeat_at() == pytest.approx(world.now + 3)
     assert world.member.step(world.now) == Wait(None)
 
@@ -268,11 +276,10 @@ def test_a_fenced_member_stays_out() -> None:
 def test_other_errors_end_the_membership_until_the_application_tries_again() -> None:
     world = World()
     world.answer(world.ask(JoinGroupRequest), JoinGroupResponse(error_code=81))
-    assert world.member.error is not None
-    assert world.member.error.code == 81
+    assert isinstance(world.error(), GroupMaxSizeReachedError)
     assert world.member.out
     world.member.join(world.now)
-    assert world.member.error is None
+    assert world.error() is None
     world.ask(JoinGroupRequest)
 
 

@@ -160,10 +160,12 @@ async def test_without_a_common_assignor_it_says_so(cluster: EmbeddedCluster) ->
 
 @pytest.mark.parametrize("code", [14, 15, 16, 25, 27])
 async def test_errors_that_pass(cluster: EmbeddedCluster, code: int) -> None:
-    # An id that was promised and is not used holds the group up until its session ends.
+    # Who is told that it is not known joins anew, and the group waits for what it was before: not for long.
+    session_timeout_ms = 1_000 if code == 25 else 20_000
     for api in ("Heartbeat",) if code == 25 else ("JoinGroup", "SyncGroup", "Heartbeat"):
         cluster.faults.add(api, error_code=code, count=2)
-    async with member(cluster, "events") as one, member(cluster, "events") as two, reading(one, two):
+    one, two = (member(cluster, "events", session_timeout_ms=session_timeout_ms) for _ in range(2))
+    async with one, two, reading(one, two):
         await until(lambda: shared([one, two]))
 
 
@@ -194,3 +196,17 @@ async def test_stop_ends_with_every_broker_gone(cluster: EmbeddedCluster) -> Non
             await cluster.kill_broker(broker)
         with anyio.fail_after(5):
             await consumer.stop(timeout_ms=1_000)
+
+
+async def test_fifty_members_share_five_hundred_partitions(cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("many", partitions=500, replication_factor=1)
+    options = {"heartbeat_interval_ms": 1_000, "metadata_max_age_ms": 300_000}
+    consumers = [member(cluster, "many", **options) for _ in range(50)]
+    async with anyio.create_task_group() as tasks:
+        for consumer in consumers:
+            tasks.start_soon(consumer.start)
+    await until(lambda: {len(consumer.assignment()) for consumer in consumers} == {10}, timeout_s=60)
+    assert len(frozenset().union(*(consumer.assignment() for consumer in consumers))) == 500
+    async with anyio.create_task_group() as tasks:
+        for consumer in consumers:
+            tasks.start_soon(consumer.stop)

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -240,14 +240,15 @@ class GroupTask:
 
     async def _ask(self, step: Ask) -> None:
         lane = Lane.REBALANCE if step.held else Lane.COORDINATOR
+        answer: tuple[Any, KafkaError | None] | None = None
         with anyio.CancelScope() as scope:
             self._asking = step, scope
             try:
-                response, error = await self._coordinator.ask(step.request, step.timeout_s, lane)
+                answer = await self._coordinator.ask(step.request, step.timeout_s, lane)
             finally:
                 self._asking = None
-        if not scope.cancelled_caught:
-            self._member.answered(step.request, response, error, time.monotonic())
+        if answer is not None:
+            self._member.answered(step.request, *answer, time.monotonic())
         self._notify()
 
     async def _heartbeats(self) -> None:

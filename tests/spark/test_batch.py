@@ -221,20 +221,6 @@ def test_leaders_move_and_a_broker_dies_while_tasks_read(cluster: ClusterThread,
     assert sorted(int(value or b"") for value in found) == list(range(1500))
 
 
-def test_clients_are_kept_for_the_next_task_and_closed_when_idle(cluster: ClusterThread, new_topic: NewTopic) -> None:
-    topic = new_topic()
-    fill(cluster, topic, [b"v"])
-    client_loop().close_idle()
-    before = cluster.requests.count("ApiVersions")
-    read(cluster, subscribe=topic)
-    opened = cluster.requests.count("ApiVersions")
-    assert opened > before
-    read(cluster, subscribe=topic)
-    assert cluster.requests.count("ApiVersions") == opened
-    client_loop().close_idle()
-    assert connections_end(cluster)
-
-
 def test_a_task_that_is_cancelled_leaves_no_connection(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic()
     fill(cluster, topic, numbered(10))

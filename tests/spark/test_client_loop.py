@@ -1,0 +1,91 @@
+"""The process's event loop, and the clients that live on it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from aiokafka_lead.spark.client_loop import IDLE_S, ClientLoop, client_loop
+
+
+class Recorder:
+    """A client that does nothing but say what was asked of it."""
+
+    def __init__(self) -> None:
+        self.starts = 0
+        self.stopped = threading.Event()
+
+    async def start(self) -> None:
+        self.starts += 1
+
+    async def stop(self, timeout_ms: float | None = None) -> None:
+        assert timeout_ms is not None
+        assert timeout_ms <= 2000
+        self.stopped.set()
+
+
+@pytest.fixture
+def loop() -> Iterator[ClientLoop]:
+    found = client_loop()
+    yield found
+    found.close_idle()
+
+
+def test_one_loop_for_a_process(loop: ClientLoop) -> None:
+    assert client_loop() is loop
+
+
+def test_running_returns_and_raises(loop: ClientLoop) -> None:
+    async def double(number: int) -> int:
+        await anyio.lowlevel.checkpoint()
+        return 2 * number
+
+    async def fail() -> None:
+        raise KeyError("why")
+
+    assert loop.run(double, 4) == 8
+    assert loop.start(double, 5).result(10) == 10
+    with pytest.raises(KeyError, match="why"):
+        loop.run(fail)
+
+
+def test_a_client_is_kept_for_the_next_borrower(loop: ClientLoop) -> None:
+    with loop.borrow(Recorder, "same") as first:
+        pass
+    with loop.borrow(Recorder, "same") as second, loop.borrow(Recorder, "same") as beside:
+        assert second is first
+        assert beside is not first
+    with loop.borrow(Recorder, "other") as other:
+        assert other is not first
+    assert first.starts == 1
+    loop.close_idle()
+    assert all(client.stopped.is_set() for client in (first, beside, other))
+
+
+def test_a_client_is_stopped_after_an_error(loop: ClientLoop) -> None:
+    kept: list[Recorder] = []
+    with pytest.raises(ZeroDivisionError), loop.borrow(Recorder, "failed") as client:
+        kept.append(client)
+        raise ZeroDivisionError
+    assert kept[0].stopped.wait(10)
+    with loop.borrow(Recorder, "failed") as another:
+        assert another is not kept[0]
+
+
+def test_a_client_that_nobody_borrows_is_stopped(loop: ClientLoop) -> None:
+    with loop.borrow(Recorder, "idle") as client:
+        pass
+    assert client.stopped.wait(IDLE_S + 20)
+
+
+def test_a_client_that_does_not_start_is_not_lent(loop: ClientLoop) -> None:
+    class Broken(Recorder):
+        async def start(self) -> None:
+            raise ConnectionError("no broker")
+
+    with pytest.raises(ConnectionError, match="no broker"), loop.borrow(Broken, "broken"):
+        pytest.fail("lent")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import anyio
@@ -96,11 +97,16 @@ async def test_rule_22_a_refused_partition_is_left_alone_until_it_has_moved(clus
         cluster.freeze_metadata(ALWAYS)
         cluster.move_leader("pair", 0, to=2)
         await until(lambda: consumer.metrics().fetch_errors)
-        known = len(asked(cluster, "Fetch", topic="pair", partition=0))
+        known = 0
+        errors: Mapping[int, int] = {}
         for number in range(2, 12):
             await producer.send_and_wait("pair", b"%d" % number, partition=1)
             assert await next_number(consumer) == number
-        assert sum(consumer.metrics().fetch_errors.values()) == 1
+            if number == 4:
+                # A request beside the session's may have been on its way when that one was refused.
+                known = len(asked(cluster, "Fetch", topic="pair", partition=0))
+                errors = consumer.metrics().fetch_errors
+        assert consumer.metrics().fetch_errors == errors
         assert len(asked(cluster, "Fetch", topic="pair", partition=0)) == known
 
 

@@ -68,9 +68,14 @@ def test_a_client_is_kept_for_the_next_borrower(loop: ClientLoop) -> None:
 
 def test_a_client_is_stopped_after_an_error(loop: ClientLoop) -> None:
     kept: list[Recorder] = []
-    with pytest.raises(ZeroDivisionError), loop.borrow(Recorder, "failed") as client:
-        kept.append(client)
-        raise ZeroDivisionError
+
+    def fail() -> None:
+        with loop.borrow(Recorder, "failed") as client:
+            kept.append(client)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert kept[0].stopped.wait(10)
     with loop.borrow(Recorder, "failed") as another:
         assert another is not kept[0]

@@ -10,6 +10,7 @@ from typing import Any
 from ..._records import ConsumerRecord
 from ...types import TopicPartition
 from ..consumer.partition_state import PartitionState, Position
+from ..consumer.positions import Positions
 from .options import Order, RunConfig
 from .order import Lanes, lanes_for
 from .progress import Progress
@@ -63,7 +64,7 @@ class Work:
     def __init__(
         self,
         config: RunConfig,
-        partition_count: Callable[[], int],
+        positions: Positions,
         on_room: Callable[[], None],
         on_calm: Callable[[], None],
     ) -> None:
@@ -71,7 +72,7 @@ class Work:
         self._limit = config.max_in_hand
         self._least_half = max(1, min(config.max_in_hand // 2, 2 * config.concurrency))
         self._unit_bytes = max(1, config.max_in_hand_bytes // config.max_in_hand)
-        self._partition_count = partition_count
+        self._positions = positions
         self._on_room = on_room
         """Called when more can be taken than before."""
         self._on_calm = on_calm
@@ -101,7 +102,7 @@ class Work:
         if partition is None:
             return True
         if partition.closed:
-            return False
+            return not self._positions.owns(partition.state)  # it has been assigned anew
         if self._has_share(partition):
             return True
         partition.resume_at = partition.progress.in_hand * 3 // 4
@@ -112,7 +113,7 @@ class Work:
         return progress.in_hand < half and progress.end.offset - progress.done_to().offset < half
 
     def _half_share(self) -> int:
-        return max(self._least_half, self._limit // max(1, 2 * self._partition_count()))
+        return max(self._least_half, self._limit // max(1, 2 * len(self._positions)))
 
     def room(self) -> int:
         """How many records may be taken now: half a partition's share at most, since all may be of one partition."""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HealthWatch"]
 
-WARN_AT_MOST_AFTER_S = 3.0
-"""A blocked event loop is worth a warning after this, or after the heartbeat interval if that is less."""
+WARN_AFTER_S = (1.0, 3.0)
+"""A blocked event loop is worth a warning after the heartbeat interval, within these bounds."""
 
 
 class HealthWatch:
@@ -31,9 +31,11 @@ class HealthWatch:
             fetch_s=(config.request_timeout_ms + config.fetch_max_wait_ms) / 1000,
             heartbeat_s=config.session_timeout_ms / 1000,
             handler_s=config.max_poll_interval_ms / 1000,
-            tick_s=TICK_S + WARN_AT_MOST_AFTER_S,
+            tick_s=TICK_S + WARN_AFTER_S[1],
         )
-        self._loop = LoopWatch(min(WARN_AT_MOST_AFTER_S, config.heartbeat_interval_ms / 1000), self._starved)
+        self._loop = LoopWatch(
+            min(max(WARN_AFTER_S[0], config.heartbeat_interval_ms / 1000), WARN_AFTER_S[1]), self._starved
+        )
 
     def start(self) -> None:
         """The consumer runs."""

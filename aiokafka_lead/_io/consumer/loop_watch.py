@@ -12,12 +12,12 @@ __all__ = ["LoopWatch"]
 
 log = logging.getLogger("aiokafka_lead.consumer")
 
-TICK_S = 1.0
+TICK_S = 0.25
 """How often the watch looks at the clock."""
 
 
 class LoopWatch:
-    """A task that sleeps for a second at a time: when it wakes late, the event loop did not run.
+    """A task that sleeps for `TICK_S` at a time: when it wakes late, the event loop did not run.
 
     ``starved`` says what else could not be done for so long.
     """

@@ -16,6 +16,7 @@ def local_session(name: str) -> SparkSession:
     builder = SparkSession.builder.master("local[2]").appName(name)
     for setting, value in {
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # jobs of seconds
         "spark.driver.host": "127.0.0.1",
         "spark.log.level": "ERROR",
         "spark.sql.session.timeZone": "UTC",

@@ -15,6 +15,7 @@ def main(bootstrap: str, topic: str) -> None:
     """Write ten rows, and copy them by a stream."""
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": "1",
         "spark.ui.enabled": "false",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from aiokafka_lead.testing.thread import ClusterThread
-from examples.pipeline.orders import DAY, NEXT_DAY, Order, orders, takings
+from examples.pipeline.orders import DAY, Order, takings
 
 from .conftest import SPARK_TIMEOUT_S
 
@@ -24,11 +24,6 @@ def test_what_the_report_must_say() -> None:
     sold = takings([Order("1", "tea", 100, at), Order("2", "jam", 1, at), Order("3", "tea", 10, at)])
     assert [(entry.product, entry.orders, entry.cents) for entry in sold] == [("jam", 1, 1), ("tea", 2, 110)]
     assert {entry.start for entry in sold} == {at}
-
-
-def test_a_day_ends() -> None:
-    *_, last = orders()
-    assert DAY.isoformat() < last.at < NEXT_DAY.isoformat()
 
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="no Java for Spark")

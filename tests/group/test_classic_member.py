@@ -21,7 +21,7 @@ from aiokafka_lead._core.group.offsets import Membership
 from aiokafka_lead._core.metadata.types import ClusterSnapshot, PartitionMetadata, TopicMetadata
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatResponse
 from aiokafka_lead._wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
-from aiokafka_lead._wire.messages.leave_group import LeaveGroupRequest
+from aiokafka_lead._wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from aiokafka_lead._wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from aiokafka_lead.config import ConsumerConfig
 from aiokafka_lead.errors import (
@@ -345,6 +345,19 @@ def test_leaving_ends_the_wait_for_a_join() -> None:
     world.ask(JoinGroupRequest)
     world.member.leave("enough", orderly=True, now=world.now)
     assert isinstance(world.member.step(world.now), Revoke)
+
+
+def test_who_leaves_before_it_has_an_id_waits_for_that() -> None:
+    """KIP-394: the group would wait for the owner of the id until a session's time has passed."""
+    world = World()
+    request = world.ask(JoinGroupRequest)
+    world.member.leave("enough", orderly=True, now=world.now)
+    assert world.ask(JoinGroupRequest) is request
+    world.answer(request, JoinGroupResponse(error_code=79, member_id="me"))
+    leave = world.ask(LeaveGroupRequest)
+    assert leave.members[0].member_id == "me"
+    world.answer(leave, LeaveGroupResponse())
+    assert world.member.out
 
 
 def test_topics_that_are_not_wanted_any_more_are_given_up_and_not_taken() -> None:

@@ -198,6 +198,14 @@ async def test_stop_ends_with_every_broker_gone(cluster: EmbeddedCluster) -> Non
             await consumer.stop(timeout_ms=1_000)
 
 
+async def test_who_is_stopped_at_once_holds_nobody_up(cluster: EmbeddedCluster) -> None:
+    for _ in range(3):
+        async with member(cluster, "events"):
+            pass
+    async with member(cluster, "events") as consumer, reading(consumer):
+        await until(lambda: consumer.assignment() == ALL, timeout_s=15)
+
+
 async def test_fifty_members_share_five_hundred_partitions(cluster: EmbeddedCluster) -> None:
     cluster.create_topic("many", partitions=500, replication_factor=1)
     options = {"heartbeat_interval_ms": 1_000, "metadata_max_age_ms": 300_000}

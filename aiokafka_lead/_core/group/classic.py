@@ -23,7 +23,7 @@ from typing import Any
 
 from ..._wire import Request, Response
 from ..._wire.messages.heartbeat import HeartbeatRequest
-from ..._wire.messages.join_group import JoinGroupResponse
+from ..._wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ..._wire.messages.sync_group import SyncGroupResponse
 from ...config import ConsumerConfig
 from ...errors import (
@@ -162,6 +162,15 @@ class ClassicMember:
     def _cooperative(self) -> bool:
         return self._assignor is not None and self._assignor.cooperative
 
+    @property
+    def _is_new(self) -> bool:
+        """Whether the coordinator is about to give this member its first id.
+
+        The group would wait for whoever goes without having learnt it, until a session's time has passed (KIP-394).
+        """
+        request = None if self._asked is None else self._asked.request
+        return isinstance(request, JoinGroupRequest) and not (request.member_id or request.group_instance_id)
+
     # --- events ------------------------------------------------------------------------------------------------------
 
     def subscribe(self, wanted: Wanted, now: float) -> None:
@@ -184,7 +193,9 @@ class ClassicMember:
             return
         self._phase = Phase.LEAVING
         self._leaving, self._orderly, self._come_back = reason, orderly, False
-        self._asked = self._rejoin = None
+        self._rejoin = None
+        if not self._is_new:
+            self._asked = None
 
     def join(self, now: float) -> None:
         """Get in again. A fenced member stays out: another one has its place."""
@@ -305,7 +316,10 @@ class ClassicMember:
             return
         self._asked = None
         if self._phase is Phase.LEAVING:
-            self._left()
+            if isinstance(response, JoinGroupResponse) and response.member_id:
+                self._member_id = response.member_id  # to leave with
+            else:
+                self._left()
         elif isinstance(response, JoinGroupResponse):
             error = _error_of(response, "join")
             if isinstance(error, MemberIdRequiredError):

@@ -6,7 +6,7 @@ import importlib
 import sys
 from pathlib import Path
 
-_HELPERS = {"__init__", "__main__", "embedded", "load", "prober", "stats", "traces"}
+_HELPERS = {"__init__", "__main__", "embedded", "follower", "load", "prober", "stats", "traces"}
 
 
 def main() -> None:

@@ -3,7 +3,8 @@
 ``python -m benchmarks leader_move [--real HOST:PORT,...] [--runs 3]``: on the embedded cluster (in a process of its
 own), first as it is, then with Metadata answers that take 100 ms, as the KIP saw them at brokers under load; and on a
 real cluster where one is named. Each client's load is a process of its own, turn by turn on the same cluster; beside
-each, a prober shows how long the brokers had no leader. Writes a table, JSON and an SVG.
+each, a prober shows how long the brokers had no leader. Writes a table, JSON and an SVG. With ``--traces HOST:PORT``
+records are consumed, too, and the times of each go to the topic ``traces`` there (see ``spark_traces``).
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import json
 import re
 import subprocess
 import sys
+import time
 import uuid
+from asyncio.subprocess import Process
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +27,7 @@ from aiokafka_lead.admin import NewTopic
 
 from .embedded import embedded_cluster
 from .stats import latency_picture, latency_row, table
+from .traces import Trace, write_traces
 
 CLIENTS = {
     "lead": "aiokafka_lead",
@@ -33,6 +38,7 @@ CLIENTS = {
 CHUNK = 10
 """Partitions moved at a time."""
 SLOW_METADATA_MS = 100.0
+TRACES = "traces"
 SETTLE_S = 2.0
 """Steady load before the first and after the last move."""
 
@@ -49,67 +55,97 @@ async def rotate(admin: AdminClient, topic: str, partitions: int, pause_s: float
         await asyncio.sleep(pause_s)
 
 
+def program(module: str, *arguments: object) -> Awaitable[Process]:
+    """A program of this package as a process of its own, its output to be read."""
+    command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
+    return asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+async def output_of(process: Process) -> Any:
+    """The JSON that a program has written, when it has ended."""
+    stdout, stderr = await process.communicate()
+    if process.returncode:
+        raise RuntimeError(stderr.decode()[-2000:])
+    return json.loads(stdout)
+
+
 async def measure(client: str, bootstrap: str, options: argparse.Namespace) -> dict[str, Any]:
     """One client's run, with the brokers' own gaps beside it."""
     topic = f"leader-move-{uuid.uuid4().hex[:8]}"
     async with AdminClient(bootstrap) as admin:
         await admin.create_topics([NewTopic(topic, options.partitions, 3)])
         every_broker = ",".join(f"{b.host}:{b.port}" for b in (await admin.describe_cluster()).brokers)
-        load = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "benchmarks.load", client, "--bootstrap", bootstrap, "--topic", topic,
-            "--partitions", str(options.partitions), "--rate", str(options.rate), "--seconds", str(options.seconds),
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        where: list[object] = ["--topic", topic, "--partitions", options.partitions]
+        follower = await program("follower", "--bootstrap", bootstrap, "--topic", topic) if options.traces else None
+        load = await program(
+            "load", client, "--bootstrap", bootstrap, *where, "--rate", options.rate, "--seconds", options.seconds
+        )
         assert load.stderr is not None
         while (line := await load.stderr.readline()) and line != b"ready\n":
             pass
-        prober = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "benchmarks.prober", "--bootstrap", every_broker, "--topic", topic,
-            "--partitions", str(options.partitions), "--seconds", str(options.seconds - 1), stdout=subprocess.PIPE,
-        )  # fmt: skip
-        output = asyncio.create_task(load.communicate())
+        prober = await program("prober", "--bootstrap", every_broker, *where, "--seconds", options.seconds - 1)
+        results = asyncio.gather(output_of(load), output_of(prober))
         pause_s = (options.seconds - 2 * SETTLE_S) / (2 * options.partitions / CHUNK) * 0.7
         await asyncio.sleep(SETTLE_S)
+        began = time.time()
         await rotate(admin, topic, options.partitions, pause_s)
         await rotate(admin, topic, options.partitions, pause_s)
-        stdout, stderr = await output
-        if load.returncode:
-            raise RuntimeError(f"{client} failed: {stderr.decode()[-2000:]}")
-        gaps, _ = await prober.communicate()
+        moved = began, time.time()
+        result, gaps = await results
+        consumed = []
+        if follower is not None:
+            await asyncio.sleep(SETTLE_S)
+            follower.terminate()
+            consumed = await output_of(follower)
         await admin.delete_topics([topic])
-    return {**json.loads(stdout), "leaderless": json.loads(gaps)}
+    return {**result, "leaderless": gaps, "moved": moved, "consumed": dict(consumed)}
+
+
+def traces(run: str, client: str, result: dict[str, Any]) -> Iterator[Trace]:
+    """What became of every record of a run."""
+    first, last = result["moved"]
+    for number, sent, ms in result["samples"]:
+        phase = "before" if sent < first else "leaders move" if sent < last else "after"
+        consumed = result["consumed"].get(number)
+        sent_us = int(sent * 1e6)
+        consumed_us = None if consumed is None else int(consumed * 1e6)
+        yield Trace(run, client, phase, number, sent_us, sent_us + int(ms * 1e3), consumed_us)
 
 
 async def compare(title: str, bootstrap: str, options: argparse.Namespace) -> None:
-    """Every client, turn by turn, as often as asked for; the results go to the screen and to files."""
+    """Every client, turn by turn, as often as asked for; the results go to the screen, to files and to a topic."""
     await measure("lead", bootstrap, argparse.Namespace(**{**vars(options), "seconds": 8}))  # warms the brokers up
     runs: dict[str, list[dict[str, Any]]] = {client: [] for client in CLIENTS}
-    for _ in range(options.runs):
+    for number in range(options.runs):
         for client, results in runs.items():
-            results.append(await measure(client, bootstrap, options))
+            result = await measure(client, bootstrap, options)
+            results.append(result)
+            if options.traces:
+                await write_traces(options.traces, TRACES, traces(f"{title}, run {number + 1}", client, result))
+    report(title, runs, options)
+
+
+def report(title: str, runs: dict[str, list[dict[str, Any]]], options: argparse.Namespace) -> None:
+    """A table on the screen; the same as JSON, and a picture of the last runs."""
     rows: list[list[object]] = []
+    series = {}
     for client, results in runs.items():
         for result in results:
             gaps = sorted(ms for _, ms in result["leaderless"])
             rows.append(
-                [CLIENTS[client], *latency_row([ms for _, ms in result["samples"]]),
+                [CLIENTS[client], *latency_row([ms for *_, ms in result["samples"]]),
                  result["failed"], gaps[-1] if gaps else 0.0, result["cpu_us_per_record"]]
             )  # fmt: skip
+        start = min(at for _, at, _ in results[-1]["samples"])
+        series[CLIENTS[client]] = [(at - start, ms) for _, at, ms in results[-1]["samples"]]
+    header = ["client", "p50", "p99", "p99.9", "max", "failed", "leaderless", "us/record"]
     print(f"\n{title}: send to acknowledgement in ms; the brokers' longest time without a leader; client CPU\n")
-    print(table(["client", "p50", "p99", "p99.9", "max", "failed", "leaderless", "us/record"], rows))
+    print(table(header, rows))
     options.out.mkdir(parents=True, exist_ok=True)
     name = options.out / "_".join(["leader_move", *re.findall(r"\w+", title.lower())])
-    series = {}
-    for client, results in runs.items():
-        start = min(at for at, _ in results[-1]["samples"])
-        series[CLIENTS[client]] = [(at - start, ms) for at, ms in results[-1]["samples"]]
+    name.with_suffix(".json").write_text(json.dumps([dict(zip(header, row, strict=True)) for row in rows], indent=1))
     name.with_suffix(".svg").write_text(
         latency_picture(f"{title}: every leader moves twice, {options.rate:g} records/s, acks=all", series)
-    )
-    name.with_suffix(".json").write_text(
-        json.dumps(
-            {client: [{k: v for k, v in r.items() if k != "samples"} for r in rs] for client, rs in runs.items()}
-        )
     )
 
 
@@ -138,5 +174,6 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--real-rate", type=float, default=300, help="two cores carry three JVMs, client and prober")
     parser.add_argument("--real-partitions", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--traces", help="a cluster that takes the times of every record")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))
     asyncio.run(run(parser.parse_args(arguments)))

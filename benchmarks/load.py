@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.load CLIENT --bootstrap HOST:PORT --topic T --partitions N ...``: CLIENT is ``lead``,
 ``lead-no-hints``, ``aiokafka`` or ``confluent``. A line ``ready`` is written to standard error when the load begins.
-Records go to the partitions in turn, each at its time whether earlier ones are acknowledged or not (an open loop).
+Records go to the partitions in turn, each at its time whether earlier ones are acknowledged or not (an open loop). A
+record's value begins with its number; those of the warm-up are negative.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ import argparse
 import asyncio
 import json
 import resource
+import struct
 import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+NUMBER = struct.Struct(">q")
 
 Send = Callable[[int, bytes, Callable[[bool], None]], Awaitable[None]]
 """Sends a value to a partition, and has the callback told whether it was acknowledged."""
@@ -123,10 +127,10 @@ CLIENTS: dict[str, Callable[[argparse.Namespace], AbstractAsyncContextManager[Se
 
 
 async def run(options: argparse.Namespace) -> dict[str, object]:
-    """Warm up, then send at the rate asked for; samples are [wall-clock second of the send, milliseconds]."""
-    samples: list[tuple[float, float]] = []
+    """Warm up, then send at the rate asked for; samples are [number, wall-clock second of the send, milliseconds]."""
+    samples: list[tuple[int, float, float]] = []
     failed = 0
-    value = b"x" * options.size
+    padding = b"x" * (options.size - NUMBER.size)
     async with CLIENTS[options.client](options) as send:
         # A fresh topic's, and a fresh JVM's, first batches are slow and hide everything else.
         warm = asyncio.Event()
@@ -140,7 +144,7 @@ async def run(options: argparse.Namespace) -> dict[str, object]:
                 loop.call_soon_threadsafe(warm.set)
 
         for index in range(options.partitions * 3):
-            await send(index % options.partitions, value, warmed)
+            await send(index % options.partitions, NUMBER.pack(-1) + padding, warmed)
         await warm.wait()
         print("ready", file=sys.stderr, flush=True)
         started = time.monotonic()
@@ -150,12 +154,12 @@ async def run(options: argparse.Namespace) -> dict[str, object]:
             while count < elapsed * options.rate:
                 wall, sent_at = time.time(), time.monotonic()
 
-                def acknowledged(ok: bool, wall: float = wall, sent_at: float = sent_at) -> None:
+                def acknowledged(ok: bool, number: int = count, wall: float = wall, sent_at: float = sent_at) -> None:
                     nonlocal failed
-                    samples.append((wall, (time.monotonic() - sent_at) * 1000))
+                    samples.append((number, wall, (time.monotonic() - sent_at) * 1000))
                     failed += not ok
 
-                await send(count % options.partitions, value, acknowledged)
+                await send(count % options.partitions, NUMBER.pack(count) + padding, acknowledged)
                 count += 1
             await asyncio.sleep(0.0005)
     used = resource.getrusage(resource.RUSAGE_SELF)

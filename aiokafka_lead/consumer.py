@@ -125,8 +125,8 @@ class Consumer(Generic[K, V]):
     ) -> None:
         """Read these topics, or those whose whole name matches, now or later; replaces what was read before.
 
-        Without a group, partitions that appear later are read from their beginning if ``auto_offset_reset`` is
-        "latest", so that none of their records is missed.
+        Partitions that appear later are read from their beginning if ``auto_offset_reset`` is "latest", so that none of
+        their records is missed; in a group, if the member was there before they were and none has committed yet.
 
         ``listener``, for members of a group, has any of these methods, plain or async, each of which is called with a
         frozenset of `TopicPartition`: ``on_partitions_revoked`` before they are given up (their positions can still be

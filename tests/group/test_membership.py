@@ -77,6 +77,17 @@ async def test_new_partitions_are_taken_up(cluster: EmbeddedCluster) -> None:
         await until(lambda: shared([one, two], more))
 
 
+async def test_latest_misses_nothing_of_partitions_that_are_new(cluster: EmbeddedCluster) -> None:
+    async with member(cluster, "events", auto_offset_reset="latest") as consumer, reading(consumer) as got:
+        await until(lambda: consumer.assignment() == ALL)
+        for tp in ALL:
+            await consumer.position(tp)
+        async with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            await admin.create_partitions({"events": NewPartitions(7)})
+        await fill(cluster, 3, partitions=7)
+        await until(lambda: len(got) == 21)
+
+
 async def test_a_pattern_picks_up_new_topics(cluster: EmbeddedCluster) -> None:
     consumer = member(cluster)
     consumer.subscribe(pattern="ev.*")

@@ -83,6 +83,7 @@ class PartitionState:
         "high_watermark",
         "home",
         "incarnation",
+        "is_late",
         "lagging_leader",
         "last_stable_offset",
         "log_start_offset",
@@ -117,6 +118,8 @@ class PartitionState:
         """By the group: it is being given up, or the listener has not heard of it yet."""
         self.still = False
         """For one of both reasons nothing of it is fetched or handed out."""
+        self.is_late = False
+        """Made while its topic was read already: "latest" then means all of it, so that no record is missed."""
         self.error: KafkaError | None = None
         """What keeps this partition from going on until the application moves it; raised from its reads."""
         self.reset_policy: ResetPolicy | None = None

@@ -16,7 +16,7 @@ from ..._core.consumer.offset_lookup import LookupAnswer, by_leader, epoch_end_r
 from ..._core.consumer.partition_state import Backoffs, FetchState, PartitionState
 from ..._core.consumer.positions import Positions
 from ..._core.consumer.prefetch import Prefetch
-from ..._core.consumer.reset_policy import LATEST, ResetPolicy
+from ..._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
 from ..._wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from ...errors import KafkaError, NoOffsetForPartitionError
 from ..group.offsets import GroupOffsets
@@ -111,7 +111,7 @@ class PositionKeeper:
 
     def _reset(self, state: PartitionState) -> None:
         if self._reset_policy is not None:
-            state.reset(self._reset_policy)
+            state.reset(EARLIEST if state.is_late and self._reset_policy is LATEST else self._reset_policy)
             return
         error = NoOffsetForPartitionError(f'{state.tp} has no position and auto_offset_reset is "none": seek to start')
         self._prefetch.fail(state, error)

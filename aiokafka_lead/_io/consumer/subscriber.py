@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Subscriber"]
 
+BEYOND_ANY_PARTITION = 2**31
+
 
 class Subscriber:
     """Without a group: every partition of the topics. With one, the group is told what is wanted, and assigns it.
@@ -47,12 +49,15 @@ class Subscriber:
         self._group = group
         if group is not None:
             group.on_interest = self._keep
+            group.tell_late(lambda tp: tp.partition >= self._first_counts.get(tp.topic, BEYOND_ANY_PARTITION))
         self._interest: frozenset[str] = frozenset()
         """Topics that the group's leader needs to know."""
         self._topics: frozenset[str] = frozenset()
         """The topics that metadata keeps for this consumer."""
         self._seen: set[str] = set()
         """Topics of the present subscription that an answer was about, whether it knew them or not."""
+        self._first_counts: dict[str, int] = {}
+        """With a group: how many partitions the topics had when they were first heard of."""
         self._assigning = False
         """Partitions are to be assigned as soon as the group has been left."""
 
@@ -65,6 +70,7 @@ class Subscriber:
         """The application has changed the subscription."""
         subscription = self._subscription
         self._seen.clear()
+        self._first_counts.clear()
         self._keep(self._interest)
         self._client.metadata.set_all_topics(subscription.kind is SubscriptionKind.PATTERN)
         by_group = self._group is not None and subscription.by_topics
@@ -125,6 +131,9 @@ class Subscriber:
             wanted = Wanted(subscription.topics)
         else:
             wanted = Wanted(frozenset(subscription.matched(snapshot)), subscription.pattern.pattern)
+        for topic in wanted.topics:
+            if topic in snapshot.topics:
+                self._first_counts.setdefault(topic, snapshot.partition_count(topic))
         group.subscribe(wanted, subscription.listener)
 
     def _assign(self, partitions: tuple[TopicPartition, ...]) -> list[PartitionState]:

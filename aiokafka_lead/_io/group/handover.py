@@ -63,6 +63,8 @@ class Handover:
         """The application's, as given to `subscribe`."""
         self.listen_within_s = 60.0
         """How long each of its callbacks may take."""
+        self.is_late: Callable[[TopicPartition], bool] = _never
+        """Whether a partition was made while its topic was read already."""
         self.hurry_until: float | None = None
         """The consumer is being stopped: what is in hand is not waited for, and all else only until then."""
         self.wake = Signal()
@@ -127,6 +129,8 @@ class Handover:
         added, removed = self._positions.assign(sorted(step.partitions))
         for state in removed:
             self._prefetch.drop(state)
+        for state in added:
+            state.is_late = self.is_late(state.tp)
         if self.listener is not None:
             for state in added:
                 self._prefetch.withhold(state)
@@ -167,3 +171,7 @@ class Handover:
 
 def _names(partitions: Partitions) -> str:
     return ", ".join(map(str, sorted(partitions)))
+
+
+def _never(tp: TopicPartition) -> bool:
+    return False

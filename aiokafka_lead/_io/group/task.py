@@ -128,6 +128,10 @@ class GroupTask:
         self._member.subscribe(wanted, time.monotonic())
         self._notify()
 
+    def tell_late(self, is_late: Callable[[TopicPartition], bool]) -> None:
+        """Ask this whether a partition was made while its topic was read already."""
+        self._handover.is_late = is_late
+
     def unsubscribe(self) -> None:
         """Give up the partitions and leave the group, in the background."""
         if self._wanted:

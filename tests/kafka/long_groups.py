@@ -59,6 +59,14 @@ def cluster(arguments: argparse.Namespace, topic: str) -> Iterator[str]:
         kafka.stop()
 
 
+_began = time.monotonic()
+
+
+def say(what: str) -> None:
+    """Tell how far the run is."""
+    print(f"+{time.monotonic() - _began:.1f} s: {what}", file=sys.stderr, flush=True)
+
+
 class Trouble:
     """What happens to the members."""
 
@@ -126,6 +134,7 @@ class Trouble:
         if actions:
             name = self._rng.choice(list(actions))
             self.counts[name] = self.counts.get(name, 0) + 1
+            say(f"{name}, of {[member.name for member in self._watch.awake()]}")
             actions[name]()
 
 
@@ -144,6 +153,7 @@ def run(arguments: argparse.Namespace) -> Findings:
         for _ in range(3):
             trouble.add()
         watch.wait_shared(_END_TIMEOUT_S)
+        say("the members share the partitions")
         ends_at = time.monotonic() + arguments.minutes * 60
         next_at = time.monotonic()
         while time.monotonic() < ends_at:
@@ -154,8 +164,10 @@ def run(arguments: argparse.Namespace) -> Findings:
                 next_at = now + rng.uniform(2, 2 * arguments.every_s)
             time.sleep(0.1)
         trouble.recover(float("inf"))
+        say("no more trouble")
         ends = feeder.stop()
         watch.wait_read(ends, _END_TIMEOUT_S)
+        say("everything is read")
         watch.wait_shared(_END_TIMEOUT_S, each=False)
         watch.finish()
         for member in list(watch.awake()):

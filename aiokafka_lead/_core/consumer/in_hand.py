@@ -31,6 +31,8 @@ class InHand:
         """Among ``_many``: nobody works on these any more, though they are not done."""
         self._stored: dict[TopicPartition, Position] = {}
         """What was committed last."""
+        self.counted_elsewhere = False
+        """Set while `Consumer.run` knows, and commits, what is done: then nothing is `done` here."""
         self.on_release: Callable[[], None] = _nothing
         """Called when less is in hand."""
 
@@ -97,6 +99,8 @@ class InHand:
     def done(self, states: Iterable[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Positions to commit: behind everything that is done, where that is news."""
         found: dict[TopicPartition, OffsetAndMetadata] = {}
+        if self.counted_elsewhere:
+            return found
         for state in states:
             position = self._done_to(state)
             if position is not None and self._stored.get(state.tp) != position:

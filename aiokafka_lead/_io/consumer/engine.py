@@ -129,6 +129,8 @@ class ConsumerEngine(Generic[K, V]):
         self.health = HealthWatch(self)
         self.started = False
         self._read_committed = read_committed
+        self._stopped: Waiter[None] | None = None
+        """Made by the first `stop`, done when that has ended."""
         self._settled: Waiter[None] = Waiter()
         """Done at the next event that may give a partition its position."""
 
@@ -174,6 +176,10 @@ class ConsumerEngine(Generic[K, V]):
         """End everything, within ``timeout_ms`` (10000)."""
         timeout_s = 10.0 if timeout_ms is None else timeout_ms / 1000
         deadline = time.monotonic() + timeout_s
+        if self._stopped is not None:
+            await self._wait_stopped(timeout_s)
+            return
+        self._stopped = Waiter()
         self.reader.stop()
         try:
             if self.started and self.client.fatal is None:
@@ -187,6 +193,15 @@ class ConsumerEngine(Generic[K, V]):
             with anyio.CancelScope(shield=True):
                 await self.client.stop(max(0.0, deadline - time.monotonic()) * 1000)
             self._notify()
+            self._stopped.set_result(None)
+
+    async def _wait_stopped(self, timeout_s: float) -> None:
+        """Another call stops the consumer: to close connections now would keep it from committing and leaving."""
+        assert self._stopped is not None
+        try:
+            await self._stopped.wait(timeout_s)
+        except TimeoutError:
+            return
 
     async def _depart(self, deadline: float) -> None:
         """Commit, leave the group, close fetch sessions. Who is cancelled does so, too, but in less time."""

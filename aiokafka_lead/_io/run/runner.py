@@ -99,10 +99,11 @@ class Runner:
 
     async def run(self) -> None:
         """Until the consumer is stopped; raises what makes it impossible to go on."""
-        reader, prefetch = self._engine.reader, self._engine.prefetch
-        prefetch.decode_with(Deserializers())
-        self._engine.progress.oldest_work = self.stuck_since
-        witness = reader.tell(None)  # automatic commits would take every record for done whose successor is taken
+        engine = self._engine
+        engine.prefetch.decode_with(Deserializers())
+        engine.progress.oldest_work = self.stuck_since
+        engine.in_hand.counted_elsewhere = True
+        witness = engine.reader.tell(None)
         try:
             async with self._tasks:
                 self._tasks.start_soon(self._commit_now_and_then)
@@ -118,10 +119,11 @@ class Runner:
             with anyio.CancelScope(shield=True):
                 await self._commit_last(LAST_COMMIT_WITHIN_S)
             self._rewind()
-            prefetch.decode_with(self._deserializers)
-            reader.tell(witness)
-            self._engine.progress.oldest_work = None
-            self._engine.progress.progressed(time.monotonic())
+            engine.reader.tell(witness)
+            engine.in_hand.counted_elsewhere = False
+            engine.progress.oldest_work = None
+            engine.progress.progressed(time.monotonic())
+            engine.prefetch.decode_with(self._deserializers)
             self._ended.set_result(None)
         if self._failure is not None:
             raise self._failure

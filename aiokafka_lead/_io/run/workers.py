@@ -67,9 +67,6 @@ class Workers:
         self._gave_way_at = 0.0
         self._all: set[Worker] = set()
 
-    def __iter__(self) -> Any:
-        return iter(self._all)
-
     @property
     def busy(self) -> list[Worker]:
         """Those that are handling a record."""
@@ -89,7 +86,7 @@ class Workers:
             self._tasks.start_soon(self._serve, worker, name="kafka handler")
 
     async def _serve(self, worker: Worker) -> None:
-        work = self._work
+        work, handle = self._work, self._handle
         worker.task_id = anyio.get_current_task().id
         self._relief = False
         try:
@@ -98,12 +95,32 @@ class Workers:
                     taken = work.take()
                     if taken is None:
                         await self._park(worker)
+                        continue
+                    partition, record = taken
+                    worker.partition, worker.record = partition, record
+                    if work.turns and not self._relief:
+                        self.rouse()
+                    now = worker.began_at = time.monotonic()
+                    if now > self._gave_way_at + FAIR_S:
+                        await anyio.lowlevel.checkpoint()
+                        self._gave_way_at = time.monotonic()
+                    try:
+                        await handle(record)
+                    except Exception as error:
+                        await self._failed(partition, record, error)
+                    except asyncio.CancelledError as error:
+                        if _is_cancelled():
+                            raise
+                        # Whatever the handler waited for was cancelled, and not the handler.
+                        await self._failed(partition, record, error)
                     else:
-                        if work.turns and not self._relief:
-                            self.rouse()
-                        await self._handle_one(worker, *taken)
+                        work.finished(partition, record)
+                    worker.partition = None
         finally:
             self._all.discard(worker)
+            if worker.partition is not None:
+                partition, worker.partition = worker.partition, None
+                work.given_up(partition)
 
     async def _park(self, worker: Worker) -> None:
         self._idle.append(worker)
@@ -117,31 +134,6 @@ class Workers:
             raise
         self._relief = False
         self._gave_way_at = time.monotonic()
-
-    async def _handle_one(self, worker: Worker, partition: PartitionWork, record: Record) -> None:
-        worker.partition, worker.record = partition, record
-        done = False
-        try:
-            now = worker.began_at = time.monotonic()
-            if now > self._gave_way_at + FAIR_S:
-                await anyio.lowlevel.checkpoint()
-                self._gave_way_at = time.monotonic()
-            try:
-                await self._handle(record)
-            except Exception as error:
-                await self._failed(partition, record, error)
-            except asyncio.CancelledError as error:
-                if _is_cancelled():
-                    raise
-                # Whatever the handler waited for was cancelled, and not the handler.
-                await self._failed(partition, record, error)
-            else:
-                self._work.finished(partition, record)
-            done = True
-        finally:
-            worker.partition = None
-            if not done:
-                self._work.given_up(partition)
 
 
 def _is_cancelled() -> bool:

@@ -276,6 +276,21 @@ async def test_rule_9_an_endpoint_that_answers_with_garbage(cluster: EmbeddedClu
     assert values(cluster) == [0, 1]
 
 
+async def test_rule_9_a_wrong_address_does_not_cut_the_client_off_from_its_only_broker() -> None:
+    """Nobody is left who could tell better, without a rebootstrap: the address that metadata told is taken again."""
+    async with (
+        EmbeddedCluster(brokers=1) as cluster,
+        producer_of(cluster, metadata_recovery_strategy="none", **BRIEF) as producer,
+    ):
+        cluster.create_topic("t")
+        await send(producer, 0)
+        cluster.faults.add("Produce", topic="t", error_code=NOT_LEADER, count=1)
+        cluster.faults.add("Produce", hint=Hint(leader_id=1, leader_epoch=100, endpoint=("127.0.0.1", 1)), count=1)
+        await send(producer, 1)
+        assert producer.metrics().metadata.hints_accepted == 1
+        assert values(cluster) == [0, 1]
+
+
 # --- rule 10 ---------------------------------------------------------------------------------------------------------
 
 

@@ -40,6 +40,10 @@ class Member:
         """What it has, as far as it has told."""
         self.is_awake = True
         """Neither frozen nor gone."""
+        self.has_left = False
+        """It has told that it is done."""
+        self.committed_at = 0.0
+        """When its last commit was acknowledged, by the machine's monotonic clock."""
 
 
 class GroupWatch:
@@ -49,6 +53,8 @@ class GroupWatch:
         self.partitions = partitions
         self.events: list[Event] = []
         """Everything that was told, in the order in which it came here."""
+        self.committed: dict[int, int] = {}
+        """The greatest committed offset of each partition."""
         self.members: dict[str, Member] = {}
         self._defaults = {
             "bootstrap": bootstrap,
@@ -130,11 +136,7 @@ class GroupWatch:
     def leave(self, member: Member) -> None:
         """Let a member leave the group, and wait for its end."""
         member.process.terminate()
-        self.wait_for(
-            lambda: any(event.member == member.name and event.kind == "left" for event in self.events),
-            f"{member.name} leaves",
-            _LEAVE_TIMEOUT_S,
-        )
+        self.wait_for(lambda: member.has_left, f"{member.name} leaves", _LEAVE_TIMEOUT_S)
         self._gone(member, "gone")
 
     def _gone(self, member: Member, kind: str) -> None:
@@ -166,8 +168,13 @@ class GroupWatch:
         with self._changed:
             self._note(member, "ended")
 
-    @staticmethod
-    def _take(member: Member, event: Event) -> None:
+    def _take(self, member: Member, event: Event) -> None:
+        if event.kind == "committed":
+            member.committed_at = event.at
+            for partition, offset in event.fields["offsets"].items():
+                self.committed[int(partition)] = max(self.committed.get(int(partition), 0), offset)
+        elif event.kind == "left":
+            member.has_left = True
         if not member.is_awake:
             return
         if event.kind == "assigned":
@@ -213,19 +220,9 @@ class GroupWatch:
 
     def wait_read(self, ends: dict[int, int], timeout_s: float = 45) -> None:
         """Wait until everything up to these offsets was read and committed by somebody."""
-        self.wait_for(lambda: committed_ends(self.events) >= ends.items(), f"commits up to {ends}", timeout_s)
+        self.wait_for(lambda: self.committed.items() >= ends.items(), f"commits up to {ends}", timeout_s)
 
     def events_since(self, moment: float, *kinds: str) -> list[Event]:
         """What happened after a moment of the monotonic clock."""
         with self._changed:
             return [event for event in self.events if event.at > moment and event.kind in kinds]
-
-
-def committed_ends(events: Sequence[Event]) -> Any:
-    """The greatest committed offset of each partition, as items of a dict."""
-    ends: dict[int, int] = {}
-    for event in events:
-        if event.kind == "committed":
-            for partition, offset in event.fields["offsets"].items():
-                ends[int(partition)] = max(ends.get(int(partition), 0), offset)
-    return ends.items()

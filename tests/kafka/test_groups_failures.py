@@ -22,8 +22,7 @@ def wait_all_commit(watch: GroupWatch, since: float, timeout_s: float) -> float:
     """Wait until each member has committed something after a moment; returns how long that took."""
 
     def committed() -> bool:
-        found = {event.member for event in watch.events if event.kind == "committed" and event.at > since}
-        return {member.name for member in watch.awake()} <= found
+        return all(member.committed_at > since for member in watch.awake())
 
     return watch.wait_for(committed, "every member commits", timeout_s)
 

@@ -104,6 +104,7 @@ class Group:
         self.answer(self.beat(), epoch, {EVENTS: list(partitions)})
         step = self.member.step(self.now)
         assert step == Assign(events(*partitions), events(*partitions))
+        assert isinstance(step, Assign)
         self.member.done(step, self.now)
         self.answer(self.beat(), epoch)
         assert self.member.stable

@@ -9,7 +9,7 @@ import pytest
 
 from aiokafka_lead._core.metadata.epochs import REWIND_AFTER_S, REWIND_ANSWERS
 from aiokafka_lead._core.metadata.merge import MISSING_ANSWERS, RETIRED_FOR_S
-from aiokafka_lead._core.metadata.state import MetadataState, RebootstrapCause
+from aiokafka_lead._core.metadata.state import Broker, MetadataState, RebootstrapCause
 from aiokafka_lead._wire.messages.metadata import MetadataResponsePartition
 from aiokafka_lead.errors import (
     ClusterIdMismatchError,
@@ -230,6 +230,14 @@ def test_rule_30_another_cluster_is_adopted(policy: str) -> None:
     assert leaders(state, "u") == [(-1, -1)]
     assert state.snapshot.cluster_id == "other"
     assert state.snapshot.topic_names == {ID_A: "t"}
+
+
+def test_rule_30_hints_of_the_former_cluster_mean_nothing_in_the_next() -> None:
+    state = knowing((1, 5), cluster_id_mismatch="adopt")
+    assert state.apply_hints([hint(9, 6, endpoint=Broker(9, "former", 1))]) == [True]
+    feed(state, answer(topic((1, 0)), cluster_id="another"))
+    assert 9 not in state.snapshot.brokers
+    assert leaders(state) == [(1, 0)]
 
 
 def test_rule_30_any_id_is_right_where_none_was_known() -> None:

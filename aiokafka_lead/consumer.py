@@ -437,8 +437,9 @@ class Consumer(Generic[K, V]):
 
         ``healthy`` is False, and ``problems`` say why, when it is not running or has failed, when no broker has
         answered a fetch for ``request_timeout_ms`` though records are wanted, when the group's coordinator has not
-        acknowledged a heartbeat for ``session_timeout_ms``, when the application has been at work on what it got for
-        ``max_poll_interval_ms``, or when the event loop is blocked right now (which a probe in another thread sees).
+        acknowledged a heartbeat for ``session_timeout_ms`` (in a rebalance for ``rebalance_timeout_ms`` more), when
+        the application has been at work on what it got for ``max_poll_interval_ms``, or when the event loop is blocked
+        right now (which a probe in another thread sees).
         """
         return self._engine.health.health()
 

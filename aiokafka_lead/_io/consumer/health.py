@@ -27,6 +27,7 @@ class HealthWatch:
         self._engine = engine
         config = engine.config
         self._started_at: float | None = None
+        self._rebalance_s = (config.rebalance_timeout_ms or config.max_poll_interval_ms) / 1000
         self._limits = Limits(
             fetch_s=(config.request_timeout_ms + config.fetch_max_wait_ms) / 1000,
             heartbeat_s=config.session_timeout_ms / 1000,
@@ -47,6 +48,10 @@ class HealthWatch:
         engine, loop, now = self._engine, self._loop, time.monotonic()
         group = engine.group
         grouped = group is not None and group.wanted
+        limits = self._limits
+        if group is not None and not group.stable:
+            # While a classic group rebalances its members wait, and send no heartbeats.
+            limits = limits._replace(heartbeat_s=limits.heartbeat_s + self._rebalance_s)
         return judge(
             Facts(
                 unusable=self._unusable(),
@@ -62,7 +67,7 @@ class HealthWatch:
                 blocked_s=loop.blocked_s,
                 since_blocked_s=_since(loop.blocked_until, now),
             ),
-            self._limits,
+            limits,
         )
 
     def lag(self) -> ConsumerLag:

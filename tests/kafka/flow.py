@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 from anyio.abc import TaskStatus
@@ -12,7 +13,10 @@ from anyio.abc import TaskStatus
 from aiokafka_lead import Consumer, Producer, RecordMetadata
 
 from .harness import KafkaCluster
-from .support import confluent_read, in_thread
+from .support import confluent_read, in_thread, make_consumer, make_producer, partitions_of
+
+FLOW_PARTITIONS = 6
+"""Of the topic that `while_records_flow` creates."""
 
 
 class Progress:
@@ -129,3 +133,27 @@ class Follower:
     async def caught_up(self, flow: Flow, timeout_s: float = 60) -> None:
         """Wait until everything that the flow sent has been read."""
         await self._progress.until(lambda: all(number >= flow.sent for number in self.next_number), timeout_s)
+
+
+async def while_records_flow(
+    kafka: KafkaCluster, topic: str, trouble: Callable[[Flow], Awaitable[None]], **options: Any
+) -> Flow:
+    """Run ``trouble`` while an idempotent producer writes and a consumer reads; check what is stored and was read."""
+    await in_thread(kafka.create_topic, topic, partitions=FLOW_PARTITIONS, config={"min.insync.replicas": "2"})
+    async with make_producer(kafka, linger_ms=2, **options) as producer, make_consumer(kafka) as consumer:
+        consumer.assign(partitions_of(topic, FLOW_PARTITIONS))
+        flow = Flow(producer, topic, FLOW_PARTITIONS)
+        follower = Follower(consumer, FLOW_PARTITIONS)
+        async with anyio.create_task_group() as reading:
+            reading.start_soon(follower.run)
+            async with anyio.create_task_group() as sending:
+                await sending.start(flow.run)
+                await flow.progress(500)
+                await trouble(flow)
+                await flow.progress(500)
+                flow.stop()
+            flow.assert_all_acknowledged()
+            await follower.caught_up(flow)
+            reading.cancel_scope.cancel()
+        await flow.assert_stored_once_in_order(kafka)
+    return flow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import anyio
 import pytest
@@ -10,39 +10,13 @@ import pytest
 from aiokafka_lead import TopicPartition
 from aiokafka_lead.errors import KafkaConnectionError, KafkaError
 
-from .flow import Flow, Follower
+from .flow import FLOW_PARTITIONS, Flow, while_records_flow
 from .harness import KafkaCluster
-from .support import in_thread, make_consumer, make_producer, partitions_of, read
+from .support import in_thread, make_consumer, make_producer, read
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 TopicName = Callable[[], str]
-
-_PARTITIONS = 6
-
-
-async def _while_records_flow(
-    kafka: KafkaCluster, topic: str, trouble: Callable[[Flow], Awaitable[None]], **options: object
-) -> Flow:
-    """Run ``trouble`` while an idempotent producer writes and a consumer reads; check what is stored and was read."""
-    await in_thread(kafka.create_topic, topic, partitions=_PARTITIONS, config={"min.insync.replicas": "2"})
-    async with make_producer(kafka, linger_ms=2, **options) as producer, make_consumer(kafka) as consumer:
-        consumer.assign(partitions_of(topic, _PARTITIONS))
-        flow = Flow(producer, topic, _PARTITIONS)
-        follower = Follower(consumer, _PARTITIONS)
-        async with anyio.create_task_group() as reading:
-            reading.start_soon(follower.run)
-            async with anyio.create_task_group() as sending:
-                await sending.start(flow.run)
-                await flow.progress(500)
-                await trouble(flow)
-                await flow.progress(500)
-                flow.stop()
-            flow.assert_all_acknowledged()
-            await follower.caught_up(flow)
-            reading.cancel_scope.cancel()
-        await flow.assert_stored_once_in_order(kafka)
-    return flow
 
 
 async def test_a_leader_is_killed_and_comes_back(kafka: KafkaCluster, topic_name: TopicName) -> None:
@@ -55,7 +29,7 @@ async def test_a_leader_is_killed_and_comes_back(kafka: KafkaCluster, topic_name
         await in_thread(kafka.start_broker, leader)
         await in_thread(kafka.wait_in_sync, topic)
 
-    await _while_records_flow(kafka, topic, trouble)
+    await while_records_flow(kafka, topic, trouble)
 
 
 async def test_a_leader_shuts_down_in_order(kafka: KafkaCluster, topic_name: TopicName) -> None:
@@ -68,7 +42,7 @@ async def test_a_leader_shuts_down_in_order(kafka: KafkaCluster, topic_name: Top
         await in_thread(kafka.start_broker, leader)
         await in_thread(kafka.wait_in_sync, topic)
 
-    await _while_records_flow(kafka, topic, trouble)
+    await while_records_flow(kafka, topic, trouble)
 
 
 async def test_a_leader_freezes_with_its_connections_open(kafka: KafkaCluster, topic_name: TopicName) -> None:
@@ -84,7 +58,7 @@ async def test_a_leader_freezes_with_its_connections_open(kafka: KafkaCluster, t
             kafka.resume(leader)
         await in_thread(kafka.wait_in_sync, topic)
 
-    await _while_records_flow(kafka, topic, trouble, request_timeout_ms=2000)
+    await while_records_flow(kafka, topic, trouble, request_timeout_ms=2000)
 
 
 async def test_leaders_move_by_election(kafka: KafkaCluster, topic_name: TopicName) -> None:
@@ -92,11 +66,11 @@ async def test_leaders_move_by_election(kafka: KafkaCluster, topic_name: TopicNa
 
     async def trouble(flow: Flow) -> None:
         for _ in range(2):
-            for partition in range(_PARTITIONS):
+            for partition in range(FLOW_PARTITIONS):
                 await in_thread(kafka.move_leader, topic, partition)
             await flow.progress(100)
 
-    flow = await _while_records_flow(kafka, topic, trouble)
+    flow = await while_records_flow(kafka, topic, trouble)
     assert flow.slowest_s < 10
 
 
@@ -104,11 +78,11 @@ async def test_leaders_move_on_a_release_without_hints(kafka_old: KafkaCluster, 
     topic = topic_name()
 
     async def trouble(flow: Flow) -> None:
-        for partition in range(_PARTITIONS):
+        for partition in range(FLOW_PARTITIONS):
             await in_thread(kafka_old.move_leader, topic, partition)
         await flow.progress(100)
 
-    await _while_records_flow(kafka_old, topic, trouble)
+    await while_records_flow(kafka_old, topic, trouble)
 
 
 async def test_a_topic_is_deleted_and_made_anew_under_both_clients(kafka: KafkaCluster, topic_name: TopicName) -> None:

@@ -148,6 +148,13 @@ class KafkaCluster:
         self._launch(self._nodes[broker_id])
         self.wait_for_brokers()
 
+    def start_missing(self) -> None:
+        """Start every broker that does not run; wait until all are registered."""
+        for broker_id in self.broker_ids:
+            if broker_id not in self._running:
+                self._launch(self._nodes[broker_id])
+        self.wait_for_brokers()
+
     def log(self, node_id: int, lines: int = 40) -> str:
         """The end of a node's log (warnings and errors)."""
         path = self._log_path(node_id)

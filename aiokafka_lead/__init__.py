@@ -20,6 +20,7 @@ from .types import (
 if TYPE_CHECKING:
     from ._accel import ACCELERATED
     from ._core.consumer.record_batch import RecordBatch
+    from ._core.group.assignors import GroupAssignor, MemberSubscription, TopicPartitions
     from ._core.producer.delivery import Delivery
     from ._records.record import ConsumerRecord
     from .admin import AdminClient
@@ -35,6 +36,8 @@ __all__ = [
     "ConsumerGroupMetadata",
     "ConsumerRecord",
     "Delivery",
+    "GroupAssignor",
+    "MemberSubscription",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "Producer",
@@ -42,6 +45,7 @@ __all__ = [
     "RecordMetadata",
     "TimestampType",
     "TopicPartition",
+    "TopicPartitions",
 ]
 
 _HOMES = {
@@ -50,8 +54,11 @@ _HOMES = {
     "Consumer": "consumer",
     "ConsumerRecord": "_records.record",
     "Delivery": "_core.producer.delivery",
+    "GroupAssignor": "_core.group.assignors",
+    "MemberSubscription": "_core.group.assignors",
     "Producer": "producer",
     "RecordBatch": "_core.consumer.record_batch",
+    "TopicPartitions": "_core.group.assignors",
 }
 
 

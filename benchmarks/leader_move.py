@@ -5,6 +5,10 @@ own), first as it is, then with Metadata answers that take 100 ms, as the KIP sa
 real cluster where one is named. Each client's load is a process of its own, turn by turn on the same cluster; beside
 each, a prober shows how long the brokers had no leader. Writes a table, JSON and an SVG. With ``--traces HOST:PORT``
 records are consumed, too, and the times of each go to the topic ``traces`` there (see ``spark_traces``).
+
+A real cluster should have quick followers (``replica.fetch.backoff.ms=20``, ``replica.fetch.wait.max.ms=20``). With
+Kafka's defaults, 1,000 and 500 ms, a follower that asks a leader a moment before its election waits that long until it
+asks again, and with it every acks=all acknowledgement, whatever the client does.
 """
 
 from __future__ import annotations

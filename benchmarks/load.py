@@ -132,7 +132,7 @@ async def run(options: argparse.Namespace) -> dict[str, object]:
     failed = 0
     padding = b"x" * (options.size - NUMBER.size)
     async with CLIENTS[options.client](options) as send:
-        # A fresh topic's, and a fresh JVM's, first batches are slow and hide everything else.
+        # A fresh topic's first batches are slow and hide everything else: for seconds at a real cluster.
         warm = asyncio.Event()
         loop = asyncio.get_running_loop()
         left = options.partitions * 3
@@ -146,18 +146,21 @@ async def run(options: argparse.Namespace) -> dict[str, object]:
         for index in range(options.partitions * 3):
             await send(index % options.partitions, NUMBER.pack(-1) + padding, warmed)
         await warm.wait()
-        print("ready", file=sys.stderr, flush=True)
-        started = time.monotonic()
+        started = time.monotonic() + options.warm_up_s
         cpu = resource.getrusage(resource.RUSAGE_SELF)
-        count = 0
+        count = -int(options.warm_up_s * options.rate)
         while (elapsed := time.monotonic() - started) < options.seconds:
             while count < elapsed * options.rate:
+                if count == 0:
+                    print("ready", file=sys.stderr, flush=True)
+                    cpu = resource.getrusage(resource.RUSAGE_SELF)
                 wall, sent_at = time.time(), time.monotonic()
 
                 def acknowledged(ok: bool, number: int = count, wall: float = wall, sent_at: float = sent_at) -> None:
                     nonlocal failed
-                    samples.append((number, wall, (time.monotonic() - sent_at) * 1000))
                     failed += not ok
+                    if number >= 0:
+                        samples.append((number, wall, (time.monotonic() - sent_at) * 1000))
 
                 await send(count % options.partitions, NUMBER.pack(count) + padding, acknowledged)
                 count += 1
@@ -182,6 +185,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=2000)
     parser.add_argument("--size", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--warm-up-s", type=float, default=4, help="of the same load, before what is measured")
     parser.add_argument("--retry-backoff-ms", type=int, default=100)
     json.dump(asyncio.run(run(parser.parse_args())), sys.stdout)
 

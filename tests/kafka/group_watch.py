@@ -207,13 +207,20 @@ class GroupWatch:
         """Members that live and are not frozen."""
         return [member for member in self.members.values() if member.is_awake]
 
-    def wait_shared(self, timeout_s: float = 45, *, each: bool = True) -> float:
-        """Wait until every partition is owned once by those awake, and by each of them, if ``each``."""
+    def wait_shared(self, timeout_s: float = 45, *, each: bool = True, evenly: bool = False) -> float:
+        """Wait until every partition is owned once by those awake; by each of them, if ``each``.
+
+        ``evenly``: no member has two more than another. On the way there everything may be owned for a moment by
+        members that have still something to give up.
+        """
 
         def shared() -> bool:
+            counts = [len(member.owned) for member in self.awake()]
             owned = [partition for member in self.awake() for partition in member.owned]
-            return sorted(owned) == list(range(self.partitions)) and (
-                not each or all(member.owned for member in self.awake())
+            return (
+                sorted(owned) == list(range(self.partitions))
+                and (not each or min(counts) > 0)
+                and (not evenly or max(counts) - min(counts) < 2)
             )
 
         return self.wait_for(shared, "all partitions are shared", timeout_s)

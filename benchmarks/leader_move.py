@@ -4,7 +4,8 @@
 own), first as it is, then with Metadata answers that take 100 ms, as the KIP saw them at brokers under load; and on a
 real cluster where one is named. Each client's load is a process of its own, turn by turn on the same cluster; beside
 each, a prober shows how long the brokers had no leader. Writes a table, JSON and an SVG. With ``--traces HOST:PORT``
-records are consumed, too, and the times of each go to the topic ``traces`` there (see ``spark_traces``).
+records are consumed, too, and the times of each go to the topic ``traces`` there (see ``spark_traces``). franz-go and
+the Java client take part where Go, or a JDK and Maven, are here to build their loads.
 
 A real cluster should have quick followers (``replica.fetch.backoff.ms=20``, ``replica.fetch.wait.max.ms=20``). With
 Kafka's defaults, 1,000 and 500 ms, a follower that asks a leader a moment before its election waits that long until it
@@ -30,6 +31,7 @@ from aiokafka_lead import AdminClient, TopicPartition
 from aiokafka_lead.admin import NewTopic
 
 from .embedded import embedded_cluster
+from .peers import FOREIGN, available, load_command
 from .stats import latency_picture, latency_row, table
 from .traces import Trace, write_traces
 
@@ -38,6 +40,8 @@ CLIENTS = {
     "lead-no-hints": "aiokafka_lead, hints off",
     "aiokafka": "aiokafka",
     "confluent": "confluent-kafka",
+    "franz-go": "franz-go",
+    "java": "the Java client",
 }
 CHUNK = 10
 """Partitions moved at a time."""
@@ -59,10 +63,16 @@ async def rotate(admin: AdminClient, topic: str, partitions: int, pause_s: float
         await asyncio.sleep(pause_s)
 
 
+def start(command: list[str], *arguments: object) -> Awaitable[Process]:
+    """A program as a process of its own, its output to be read."""
+    return asyncio.create_subprocess_exec(
+        *command, *map(str, arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
 def program(module: str, *arguments: object) -> Awaitable[Process]:
-    """A program of this package as a process of its own, its output to be read."""
-    command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
-    return asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    """A program of this package."""
+    return start([sys.executable, "-m", f"benchmarks.{module}"], *arguments)
 
 
 async def output_of(process: Process) -> Any:
@@ -81,8 +91,8 @@ async def measure(client: str, bootstrap: str, options: argparse.Namespace) -> d
         every_broker = ",".join(f"{b.host}:{b.port}" for b in (await admin.describe_cluster()).brokers)
         where: list[object] = ["--topic", topic, "--partitions", options.partitions]
         follower = await program("follower", "--bootstrap", bootstrap, "--topic", topic) if options.traces else None
-        load = await program(
-            "load", client, "--bootstrap", bootstrap, *where, "--rate", options.rate, "--seconds", options.seconds
+        load = await start(
+            load_command(client), "--bootstrap", bootstrap, *where, "--rate", options.rate, "--seconds", options.seconds
         )
         assert load.stderr is not None
         while (line := await load.stderr.readline()) and line != b"ready\n":
@@ -119,7 +129,7 @@ def traces(run: str, client: str, result: dict[str, Any]) -> Iterator[Trace]:
 async def compare(title: str, bootstrap: str, options: argparse.Namespace) -> None:
     """Every client, turn by turn, as often as asked for; the results go to the screen, to files and to a topic."""
     await measure("lead", bootstrap, argparse.Namespace(**{**vars(options), "seconds": 8}))  # warms the brokers up
-    runs: dict[str, list[dict[str, Any]]] = {client: [] for client in CLIENTS}
+    runs: dict[str, list[dict[str, Any]]] = {client: [] for client in options.clients}
     for number in range(options.runs):
         for client, results in runs.items():
             result = await measure(client, bootstrap, options)
@@ -173,6 +183,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--real", help="a real cluster's bootstrap servers")
     parser.add_argument("--only-real", action="store_true")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument(
+        "--clients",
+        nargs="+",
+        choices=list(CLIENTS),
+        default=[client for client in CLIENTS if client not in FOREIGN or client in available()],
+    )
     parser.add_argument("--rate", type=float, default=2000)
     parser.add_argument("--partitions", type=int, default=100)
     parser.add_argument("--real-rate", type=float, default=300, help="two cores carry three JVMs, client and prober")

@@ -30,7 +30,8 @@ async def run(options: argparse.Namespace) -> list[tuple[int, float]]:
                 now = time.time()
                 for value in batch.values:
                     (number,) = NUMBER.unpack_from(value or b"")
-                    seen.setdefault(number, now)
+                    if number >= 0:  # else one of the warm-up
+                        seen.setdefault(number, now)
 
     reading = asyncio.create_task(follow())
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, reading.cancel)

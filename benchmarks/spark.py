@@ -3,8 +3,8 @@
     python -m benchmarks spark --bootstrap localhost:9092 --jars DIRECTORY
 
 Reads a topic of 100-byte records (made at the first run), compares rows of awkward records one by one, goes through
-options that are to be taken or refused, and times micro-batches. Figures of one run are comparable, those of two are
-not. The jars are spark-sql-kafka-0-10, spark-token-provider-kafka-0-10, kafka-clients and commons-pool2.
+options that are to be taken or refused, and times micro-batches and writes. Figures of one run are comparable, those of
+two are not. The jars are spark-sql-kafka-0-10, spark-token-provider-kafka-0-10, kafka-clients and commons-pool2.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main(args: Sequence[str]) -> None:
     parser.add_argument("--records", type=int, default=3_000_000)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--batches", type=int, default=20, help="micro-batches to time")
-    parser.add_argument("--only", choices=["read", "rows", "options", "stream"], help="only this part")
+    parser.add_argument("--only", choices=["read", "rows", "options", "stream", "write"], help="only this part")
     given = parser.parse_args(args)
     spark = _session(given.jars)
     formats = [FORMAT, *([_CONNECTOR] if given.jars else [])]
@@ -55,6 +55,7 @@ def main(args: Sequence[str]) -> None:
         "rows": lambda: _rows(spark, formats, given.bootstrap),
         "options": lambda: _options(spark, formats, given.bootstrap),
         "stream": lambda: _stream(spark, formats, given.bootstrap, given.batches),
+        "write": lambda: _write(spark, formats, given.bootstrap, given.repeat),
     }
     try:
         for name, part in parts.items():
@@ -128,10 +129,14 @@ def _read(spark: SparkSession, formats: list[str], bootstrap: str, count: int, r
             assert found is not None
             assert tuple(found) == (count, count * _SIZE), found
     for name, seconds in times.items():
-        print(
-            f"  {name:28} best {count / min(seconds):>12,.0f} rows/s   median {count / median(seconds):>12,.0f} rows/s"
-            f"   Python CPU {median(used[name]):.2f} s"
-        )
+        print(_speed(name, count, seconds, used[name]))
+
+
+def _speed(name: str, count: int, seconds: list[float], used: list[float]) -> str:
+    return (
+        f"  {name:28} best {count / min(seconds):>12,.0f} rows/s   median {count / median(seconds):>12,.0f} rows/s"
+        f"   Python CPU {median(used):.2f} s"
+    )
 
 
 def _python_cpu_s() -> float:
@@ -328,3 +333,36 @@ async def _send(bootstrap: str, topic: str, count: int) -> None:
         for partition in range(_PARTITIONS):
             await producer.send_many(topic, [b"x" * _SIZE] * each, partition=partition)
         await producer.flush()
+
+
+# --- writes ----------------------------------------------------------------------------------------------------------
+
+_WRITTEN = 200_000
+
+
+def _write(spark: SparkSession, formats: list[str], bootstrap: str, repeat: int) -> None:
+    topic = f"benchmark-spark-write-{os.getpid()}"
+    asyncio.run(_topic(bootstrap, topic, _PARTITIONS, {}))
+    rows = spark.range(_WRITTEN).selectExpr(
+        "cast(id as string) as key", f"lpad(cast(id as string), {_SIZE}, '0') as value"
+    )
+    rows.write.format("noop").mode("append").save()
+    print(f"writes of {_WRITTEN:,} rows of {_SIZE} bytes")
+    for kind in formats:
+        for columns in (["value"], ["key", "value"]):
+            name = f"{kind}, {' and '.join(columns)}"
+            times, used = [], []
+            for _ in range(repeat + 1):
+                began_at, cpu = time.perf_counter(), _python_cpu_s()
+                (
+                    rows.select(*columns)
+                    .write.format(kind)
+                    .option("kafka.bootstrap.servers", bootstrap)
+                    .option("topic", topic)
+                    .mode("append")
+                    .save()
+                )
+                times.append(time.perf_counter() - began_at)
+                used.append(_python_cpu_s() - cpu)
+            first = f"   first {times[0]:.2f} s, {used[0]:.2f} s"
+            print(_speed(name, _WRITTEN, times[1:], used[1:]) + first)

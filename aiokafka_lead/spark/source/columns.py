@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from struct import Struct
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -20,16 +21,25 @@ Piece = tuple["RecordBatch[bytes | None, bytes | None]", int]
 Kind = tuple[TopicPartition, TimestampType]
 """What is the same for all records of a batch."""
 
+Run = tuple[Kind, int]
+"""Successive records of a kind, and how many they are."""
+
+_INT = Struct("=i")
+
 MAX_BYTES = 32 * 1024 * 1024
 """An Arrow batch is closed when it has become as large: the JVM holds it as a whole, and offsets have 32 bits."""
 
 
 class ArrowColumns:
-    """Turns record batches into Arrow batches of a schema that is made of Spark's columns."""
+    """Turns record batches into Arrow batches of a schema that is made of Spark's columns.
+
+    Neither `pyarrow.array` nor `pyarrow.scalar` is called for an ordinary record: the first call of either imports
+    pandas, which takes longer than reading a hundred thousand records.
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        self._empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+        self._empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
     def empty(self) -> pa.RecordBatch:
         """A batch without rows: says nothing to Spark, but lets it see that its task is alive."""
@@ -37,37 +47,35 @@ class ArrowColumns:
 
     def batches(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         """All records, in order, in as few batches as `MAX_BYTES` allows."""
-        runs: list[tuple[Kind, list[pa.RecordBatch]]] = []
+        arrows: list[pa.RecordBatch] = []
+        runs: list[Run] = []
         size = 0
         for batch, count in pieces:
             arrow = batch.to_arrow()
             size += arrow.get_total_buffer_size()
             kind = (batch.topic_partition, batch.timestamp_type)
-            if not runs or runs[-1][0] != kind:
-                runs.append((kind, []))
-            runs[-1][1].append(arrow if count == len(batch) else arrow.slice(0, count))
+            arrows.append(arrow if count == len(batch) else arrow.slice(0, count))
+            before = runs.pop()[1] if runs and runs[-1][0] == kind else 0
+            runs.append((kind, before + count))
             if size > MAX_BYTES:
-                yield self._joined(runs)
-                runs, size = [], 0
-        if runs:
-            yield self._joined(runs)
+                yield self._joined(arrows, runs)
+                arrows, runs, size = [], [], 0
+        if arrows:
+            yield self._joined(arrows, runs)
 
-    def _joined(self, runs: list[tuple[Kind, list[pa.RecordBatch]]]) -> pa.RecordBatch:
-        """Batches of one kind are joined before they get the columns that are the same in all their rows."""
-        parts = [[_column(field, kind, pa.concat_batches(arrows)) for field in self._schema] for kind, arrows in runs]
-        columns = parts[0] if len(parts) == 1 else [pa.concat_arrays(same) for same in zip(*parts, strict=True)]
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+    def _joined(self, arrows: list[pa.RecordBatch], runs: list[Run]) -> pa.RecordBatch:
+        arrow = pa.concat_batches(arrows)
+        return pa.RecordBatch.from_arrays([_column(field, arrow, runs) for field in self._schema], schema=self._schema)
 
 
-def _column(field: pa.Field, kind: Kind, arrow: pa.RecordBatch) -> pa.Array:
-    (topic, partition), timestamp_type = kind
+def _column(field: pa.Field, arrow: pa.RecordBatch, runs: list[Run]) -> pa.Array:
     match field.name:
         case "topic":
-            return pa.repeat(pa.scalar(topic, field.type), len(arrow))
+            return _repeated([(_text(tp.topic), count) for (tp, _), count in runs])
         case "partition":
-            return pa.repeat(pa.scalar(partition, field.type), len(arrow))
+            return _repeated([(_number(tp.partition), count) for (tp, _), count in runs])
         case "timestampType":
-            return pa.repeat(pa.scalar(int(timestamp_type), field.type), len(arrow))
+            return _repeated([(_number(timestamp_type), count) for (_, timestamp_type), count in runs])
         case "timestamp":
             return _microseconds(arrow.column("timestamp"), field.type)
         case "headers":
@@ -76,13 +84,26 @@ def _column(field: pa.Field, kind: Kind, arrow: pa.RecordBatch) -> pa.Array:
             return arrow.column(name)
 
 
-_NO_TIME = pa.scalar(-1, pa.timestamp("ms", tz="UTC"))
+def _repeated(runs: list[tuple[pa.Scalar, int]]) -> pa.Array:
+    """Each value as often as it says."""
+    parts = [pa.repeat(scalar, count) for scalar, count in runs]
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+
+def _text(text: str) -> pa.Scalar:
+    content = text.encode()
+    ends = _INT.pack(0) + _INT.pack(len(content))
+    return pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(ends), pa.py_buffer(content)])[0]
+
+
+def _number(number: int) -> pa.Scalar:
+    return pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(_INT.pack(number))])[0]
 
 
 def _microseconds(timestamps: pa.Array, kind: pa.DataType) -> pa.Array:
     """Spark's unit; -1 ms, which is what Kafka stores, where a record has no time, as in Spark's connector."""
     if timestamps.null_count:
-        timestamps = timestamps.fill_null(_NO_TIME)
+        timestamps = timestamps.fill_null(pa.scalar(-1, timestamps.type))
     return timestamps.cast(kind)
 
 

@@ -33,7 +33,7 @@ from aiokafka_lead.admin import NewTopic
 from .embedded import embedded_cluster
 from .peers import FOREIGN, available, load_command
 from .stats import latency_picture, latency_row, table
-from .traces import Trace, write_traces
+from .traces import Trace, prepare_topic, write_traces
 
 CLIENTS = {
     "lead": "aiokafka_lead",
@@ -128,6 +128,7 @@ def traces(run: str, client: str, result: dict[str, Any]) -> Iterator[Trace]:
 
 async def compare(title: str, bootstrap: str, options: argparse.Namespace) -> None:
     """Every client, turn by turn, as often as asked for; the results go to the screen, to files and to a topic."""
+    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())  # the topic may have runs of other times
     await measure("lead", bootstrap, argparse.Namespace(**{**vars(options), "seconds": 8}))  # warms the brokers up
     runs: dict[str, list[dict[str, Any]]] = {client: [] for client in options.clients}
     for number in range(options.runs):
@@ -135,7 +136,8 @@ async def compare(title: str, bootstrap: str, options: argparse.Namespace) -> No
             result = await measure(client, bootstrap, options)
             results.append(result)
             if options.traces:
-                await write_traces(options.traces, TRACES, traces(f"{title}, run {number + 1}", client, result))
+                name = f"{began} {title}, run {number + 1}"
+                await write_traces(options.traces, TRACES, traces(name, client, result))
     report(title, runs, options)
 
 
@@ -165,6 +167,8 @@ def report(title: str, runs: dict[str, list[dict[str, Any]]], options: argparse.
 
 async def run(options: argparse.Namespace) -> None:
     """The embedded cluster, and the real one where it is named."""
+    if options.traces:
+        await prepare_topic(options.traces, TRACES)
     if not options.only_real:
         async with embedded_cluster() as bootstrap:
             await compare("Embedded cluster", bootstrap, options)

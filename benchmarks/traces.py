@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
-from aiokafka_lead import Producer
+from aiokafka_lead import AdminClient, Producer
+from aiokafka_lead.admin import NewTopic
 
 SCHEMA = "run string, client string, phase string, record bigint, sent_us bigint, acked_us bigint, consumed_us bigint"
 """A trace's fields as Spark's SQL has them; the topic's values are JSON objects of them."""
 _AT_ONCE = 5_000
+_PARTITIONS = 6
 
 
 class Trace(NamedTuple):
@@ -26,6 +28,13 @@ class Trace(NamedTuple):
     sent_us: int
     acked_us: int | None = None
     consumed_us: int | None = None
+
+
+async def prepare_topic(bootstrap: str, topic: str) -> None:
+    """Make the topic if it isn't there: better now than after all has been measured."""
+    async with AdminClient(bootstrap) as admin:
+        if topic not in await admin.list_topics():
+            await admin.create_topics([NewTopic(topic, _PARTITIONS)])
 
 
 async def write_traces(bootstrap: str, topic: str, traces: Iterable[Trace]) -> int:

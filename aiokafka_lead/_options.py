@@ -7,7 +7,6 @@ both messages begin with the option's name.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -16,10 +15,47 @@ from typing import Any, TypeVar
 from .errors import ConfigError, ConfigTypeError
 
 Check = Callable[[str, Any], Any]
-_C = TypeVar("_C")
+_C = TypeVar("_C", bound="Checked")
 
 DEFAULT_PORT = 9092
 INT32_MAX = 2**31 - 1
+
+
+class Checked:
+    """Frozen options of keyword arguments, for a dataclass that only declares them.
+
+    Written once here: what ``dataclass`` generates for each class is compiled at every import.
+    """
+
+    def __init__(self, **given: Any) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = given.pop(field.name, field.default)
+            if value is dataclasses.MISSING:
+                raise TypeError(f"{field.name} is missing")
+            object.__setattr__(self, field.name, value)
+        if given:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(given)}")
+        self._check()
+
+    def _check(self) -> None:
+        """Check what several options say together."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return vars(self) == vars(other) if type(self) is type(other) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
+
+    def __repr__(self) -> str:
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        shown = (f"{field.name}={getattr(self, field.name)!r}" for field in fields if field.repr)
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 def option(default: Any, check: Check, *, secret: bool = False) -> Any:
@@ -32,6 +68,8 @@ def build(cls: type[_C], given: Mapping[str, Any]) -> _C:
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for name in given:
         if name not in fields:
+            import difflib
+
             near = difflib.get_close_matches(name, fields, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ConfigTypeError(f"{name} is not an option of this client{hint}")

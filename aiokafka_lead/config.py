@@ -14,6 +14,7 @@ from typing import Any, Literal, Self, TypedDict
 
 from ._options import (
     INT32_MAX,
+    Checked,
     boolean,
     build,
     function,
@@ -223,8 +224,8 @@ def _bytes(low: int = 0) -> Callable[[str, Any], Any]:
     return integer(low, INT32_MAX)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClientConfig:
+@dataclass(init=False, repr=False, eq=False)
+class ClientConfig(Checked):
     """The options of `ClientOptions`, checked; see there for each one's meaning."""
 
     bootstrap_servers: tuple[tuple[str, int], ...] = dataclasses.field(metadata={"check": server_list})
@@ -282,7 +283,7 @@ class ClientConfig:
         names = {field.name for field in dataclasses.fields(ClientConfig)} - {"bootstrap_servers"}
         return servers, {name: getattr(self, name) for name in names}
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         """Check what two options say together."""
         self._first_at_most_longest("retry_backoff_ms", "retry_backoff_max_ms")
         self._first_at_most_longest("reconnect_backoff_ms", "reconnect_backoff_max_ms")
@@ -304,7 +305,7 @@ class ClientConfig:
             raise ConfigError(f"{first} must not be more than {longest} ({getattr(self, longest)})")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(init=False, repr=False, eq=False)
 class ProducerConfig(ClientConfig):
     """The options of `ProducerOptions`, checked. ``acks`` is -1 for "all"."""
 
@@ -342,8 +343,8 @@ class ProducerConfig(ClientConfig):
             given["delivery_timeout_ms"] = max(cls.__dataclass_fields__["delivery_timeout_ms"].default, sum(parts))
         return given
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
+        super()._check()
         if self.enable_idempotence:
             if self.acks != -1:
                 raise ConfigError('acks must be "all" with enable_idempotence')
@@ -355,7 +356,7 @@ class ProducerConfig(ClientConfig):
             raise ConfigError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(init=False, repr=False, eq=False)
 class ConsumerConfig(ClientConfig):
     """The options of `ConsumerOptions`, checked."""
 
@@ -386,8 +387,8 @@ class ConsumerConfig(ClientConfig):
     key_deserializer: Deserializer | None = option(None, optional(function))
     value_deserializer: Deserializer | None = option(None, optional(function))
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
+        super()._check()
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError("heartbeat_interval_ms must be less than session_timeout_ms")
         if self.group_instance_id is not None and self.group_id is None:
@@ -396,7 +397,7 @@ class ConsumerConfig(ClientConfig):
             raise ConfigError("fetch_max_wait_ms must be less than request_timeout_ms")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(init=False, repr=False, eq=False)
 class AdminConfig(ClientConfig):
     """The options of `AdminOptions`, checked."""
 

@@ -14,7 +14,9 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from aiokafka_lead._io.connection.transport import AnyioTransport, AsyncioTransport, Transport, open_transport
+from aiokafka_lead._io.connection.transport import Transport, open_transport
+from aiokafka_lead._io.connection.transport.anyio_transport import AnyioTransport
+from aiokafka_lead._io.connection.transport.asyncio_transport import AsyncioTransport
 from aiokafka_lead._io.connection.transport.base import JOINED_BYTES, coalesce
 from aiokafka_lead._io.connection.transport.dial import race
 from aiokafka_lead._io.loop import Waiter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from ..._options import build, integer, milliseconds, one_of, option, optional, text
+from ..._options import Checked, build, integer, milliseconds, one_of, option, optional, text
 from ...errors import ConfigError
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def _any(name: str, value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunConfig:
+@dataclass(init=False, repr=False, eq=False)
+class RunConfig(Checked):
     """The options of `RunOptions`, checked."""
 
     concurrency: int = option(64, integer(1))
@@ -66,7 +66,7 @@ class RunConfig:
         """Check the options; raises `ConfigError` or `ConfigTypeError`."""
         return build(cls, options)
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         """Check what two options say together."""
         if self.dead_letter_producer is not None and self.dead_letter_topic is None:
             raise ConfigError("dead_letter_producer needs a dead_letter_topic")

@@ -15,10 +15,10 @@ from ..._core.consumer.partition_state import Position
 from ..._core.consumer.positions import Positions
 from ...errors import KafkaError
 from ...types import OffsetAndMetadata, TopicPartition
-from ..group.offsets import GroupOffsets
 
 if TYPE_CHECKING:
     from ...client import Client
+    from ..group.offsets import GroupOffsets
 
 __all__ = ["AutoCommit"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import anyio
 
@@ -15,9 +15,11 @@ from ..._core.consumer.prefetch import Prefetch
 from ..._core.consumer.record_batch import RecordBatch
 from ...errors import CommitFailedError
 from ...types import OffsetAndMetadata
-from ..group.offsets import GroupOffsets
 from ..loop import in_task, in_trio
 from .reader import Reader
+
+if TYPE_CHECKING:
+    from ..group.offsets import GroupOffsets
 
 __all__ = ["Batches", "Leases"]
 

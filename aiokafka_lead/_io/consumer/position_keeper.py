@@ -19,11 +19,11 @@ from ..._core.consumer.prefetch import Prefetch
 from ..._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
 from ..._wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from ...errors import KafkaError, NoOffsetForPartitionError
-from ..group.offsets import GroupOffsets
 from .offset_queries import list_offsets
 
 if TYPE_CHECKING:
     from ...client import Client
+    from ..group.offsets import GroupOffsets
 
 __all__ = ["PositionKeeper"]
 

@@ -12,11 +12,11 @@ from ..._core.consumer.subscription import Subscription, SubscriptionKind
 from ..._core.group.member import Wanted
 from ..._core.metadata.types import ClusterSnapshot
 from ...types import TopicPartition
-from ..group.task import GroupTask
 from .auto_commit import AutoCommit
 
 if TYPE_CHECKING:
     from ...client import Client
+    from ..group.task import GroupTask
 
 __all__ = ["Subscriber"]
 

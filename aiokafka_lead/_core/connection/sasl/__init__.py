@@ -10,15 +10,29 @@ from collections.abc import Callable
 
 from ....errors import ConfigError
 from .mechanism import Credentials, SaslMechanism
-from .plain import Plain
-from .scram import Scram
 
 __all__ = ["MECHANISMS", "Credentials", "SaslMechanism", "new_mechanism"]
 
+
+def _plain(credentials: Credentials) -> SaslMechanism:
+    from .plain import Plain
+
+    return Plain(credentials)
+
+
+def _scram(hash_name: str) -> Callable[[Credentials], SaslMechanism]:
+    def make(credentials: Credentials) -> SaslMechanism:
+        from .scram import Scram
+
+        return Scram(credentials, hash_name)
+
+    return make
+
+
 MECHANISMS: dict[str, Callable[[Credentials], SaslMechanism]] = {
-    "PLAIN": Plain,
-    "SCRAM-SHA-256": lambda credentials: Scram(credentials, "sha256"),
-    "SCRAM-SHA-512": lambda credentials: Scram(credentials, "sha512"),
+    "PLAIN": _plain,
+    "SCRAM-SHA-256": _scram("sha256"),
+    "SCRAM-SHA-512": _scram("sha512"),
 }
 """Kafka's name of a mechanism, and what makes one authentication with it."""
 

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import ssl
+from typing import TYPE_CHECKING
 
 from ...loop import in_trio
-from .anyio_transport import AnyioTransport
-from .asyncio_transport import AsyncioTransport
 from .base import OnStage, Transport, TransportHandler
 
-__all__ = ["AnyioTransport", "AsyncioTransport", "Transport", "TransportHandler", "open_transport"]
+if TYPE_CHECKING:
+    from .anyio_transport import AnyioTransport
+    from .asyncio_transport import AsyncioTransport
+
+__all__ = ["Transport", "TransportHandler", "open_transport"]
+
+
+def _kind() -> type[AnyioTransport | AsyncioTransport]:
+    """The implementation for the running event loop; only that one is imported."""
+    if in_trio():
+        from .anyio_transport import AnyioTransport
+
+        return AnyioTransport
+    from .asyncio_transport import AsyncioTransport
+
+    return AsyncioTransport
 
 
 async def open_transport(
@@ -26,8 +40,7 @@ async def open_transport(
     The name is resolved anew and its addresses compete. Raises `KafkaConnectionError`, `NotKafkaError` or
     `SslAuthenticationError`; has no timeout of its own.
     """
-    kind = AnyioTransport if in_trio() else AsyncioTransport
-    return await kind.open(
+    return await _kind().open(
         host,
         port,
         ssl_context=ssl_context,

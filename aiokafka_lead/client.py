@@ -6,11 +6,10 @@ import copy
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
-from anyio.abc import TaskGroup
 
 from ._io.connection.brokers import Brokers
 from ._io.connection.connection import Connection, Lane
@@ -29,6 +28,9 @@ from .errors import (
     WrongEventLoopError,
 )
 
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
 __all__ = ["Client", "Lane"]
 
 _log = logging.getLogger(__name__)
@@ -46,9 +48,9 @@ class Client:
     be called from different tasks. The first error that escapes a task is fatal: `check` raises it from then on.
     """
 
-    def __init__(self, config: ClientConfig) -> None:
+    def __init__(self, config: ClientConfig, hot: Sequence[type[Request[Any]]] = ()) -> None:
         self.config = config
-        self.brokers = Brokers(config, _Tasks(self))
+        self.brokers = Brokers(config, _Tasks(self), hot)
         self.metadata = MetadataActor(config, self.brokers)
         self.fatal: KafkaError | None = None
         """What ended a background task, once one has failed for good."""

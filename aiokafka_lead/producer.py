@@ -16,7 +16,7 @@ from ._core.producer.record import check_headers, check_partition, check_timesta
 from ._io.loop import Waiter, loop_probe
 from ._io.producer.fast_path import FastPath
 from ._io.producer.record_intake import PreparedRecord, RecordIntake
-from ._io.producer.sender import Sender
+from ._io.producer.sender import HOT_REQUESTS, Sender
 from .client import Client
 from .config import ProducerConfig, ProducerOptions, Serializer
 from .errors import (
@@ -65,7 +65,7 @@ class Producer(Generic[K, V]):
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ProducerOptions]) -> None:
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
         self._config = ProducerConfig.from_options(bootstrap_servers, options)
-        self._client = Client(self._config)
+        self._client = Client(self._config, HOT_REQUESTS)
         client = self._client
         self._sender = Sender(self._config, client.brokers, client.metadata, client.request_any, client.spawn)
         self._accumulator = self._sender.accumulator

@@ -163,7 +163,7 @@ def first_use(key: int) -> None:
     imported = perf_counter()
     make_encoder(request, request.MAX_VERSION)
     encoder = perf_counter()
-    make_decoder(request.RESPONSE, request.MAX_VERSION)
+    make_decoder(request.RESPONSE, request.MAX_VERSION, request.is_flexible(request.MAX_VERSION))
     decoder = perf_counter()
     times = (imported - start, encoder - imported, decoder - encoder)
     print(*(f"{seconds * 1e3:.2f}" for seconds in times))

@@ -11,15 +11,27 @@ import asyncio
 import contextvars
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 import anyio
+import anyio.lowlevel
 
 if TYPE_CHECKING:
     import trio
 
-__all__ = ["Host", "Signal", "Waiter", "in_task", "in_trio", "loop_probe", "loop_token", "sleep_until", "spawn_host"]
+__all__ = [
+    "Host",
+    "Signal",
+    "Waiter",
+    "in_slices",
+    "in_task",
+    "in_trio",
+    "loop_probe",
+    "loop_token",
+    "sleep_until",
+    "spawn_host",
+]
 
 T = TypeVar("T")
 
@@ -213,6 +225,23 @@ def loop_probe() -> tuple[Callable[[], object], object]:
 async def sleep_until(deadline: float) -> None:
     """Sleeps until ``time.monotonic()`` reaches the deadline."""
     await anyio.sleep(max(0.0, deadline - time.monotonic()))
+
+
+SLICE_S = 0.004
+"""How long work that can be cut up holds up the event loop at a time."""
+
+
+async def in_slices(work: Generator[None, None, T]) -> T:
+    """What the generator returns, run as quickly as possible, but so that others run between its steps."""
+    until = time.perf_counter() + SLICE_S
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return cast(T, end.value)
+        if time.perf_counter() >= until:
+            await anyio.lowlevel.checkpoint()
+            until = time.perf_counter() + SLICE_S
 
 
 class Host:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .codec import decode, encode
-from .framing import decode_response, encode_request, peek_correlation_id
+from .codec import decode, element_decoder, encode, make_codecs
+from .framing import decode_response, decode_response_in_steps, encode_request, peek_correlation_id
 from .message import ZERO_UUID, Buffer, Message, Records, Request, Response, Struct
 from .versions import ApiVersions
 
@@ -42,9 +42,12 @@ __all__ = [
     "decode_request",
     "decode_request_header",
     "decode_response",
+    "decode_response_in_steps",
+    "element_decoder",
     "encode",
     "encode_request",
     "encode_response",
+    "make_codecs",
     "peek_correlation_id",
     "request_class",
 ]

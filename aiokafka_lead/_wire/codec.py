@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 import struct
-from typing import TypeVar, cast
+from collections.abc import Generator, Iterable
+from typing import Any, TypeVar, cast
 
 from ..errors import EncodeError, MalformedMessageError, UnsupportedVersionError
-from .compiler import Decoder, Encoder, make_decoder, make_encoder
-from .message import Buffer, Message
+from .compiler import Decoder, Elements, Encoder, StepwiseDecoder, make_decoder, make_encoder, make_stepwise_decoder
+from .message import Buffer, Message, Request, Struct
 
 M = TypeVar("M", bound=Message)
 
@@ -20,6 +21,8 @@ _GC_PAUSE_BYTES = 1 << 16
 
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
+_element_decoders: dict[tuple[type[Struct], int], Decoder] = {}
+_stepwise_decoders: dict[tuple[type[Message], int, str], StepwiseDecoder] = {}
 
 
 def encode(message: Message, version: int) -> bytes:
@@ -36,10 +39,7 @@ def encode_into(message: Message, version: int, chunks: list[Buffer], out: bytea
     `EncodeError` where a value does not fit its type.
     """
     kind = type(message)
-    encoder = _encoders.get((kind, version))
-    if encoder is None:
-        _check_version(kind, version)
-        encoder = _encoders[kind, version] = make_encoder(kind, version)
+    encoder = encoder_of(kind, version)
     try:
         return encoder(message, chunks, out)
     except (struct.error, AttributeError, TypeError, ValueError, OverflowError) as error:
@@ -57,25 +57,79 @@ def decode(message: type[M], version: int, buffer: Buffer) -> M:
 
 def decode_from(message: type[M], version: int, view: memoryview, position: int) -> tuple[M, int]:
     """The message at ``position``, and the position after it. Errors as in `decode`."""
-    decoder = _decoders.get((message, version))
-    if decoder is None:
-        _check_version(message, version)
-        decoder = _decoders[message, version] = make_decoder(message, version)
+    decoder = decoder_of(message, version)
     pause = len(view) >= _GC_PAUSE_BYTES and gc.isenabled()
     if pause:
         gc.disable()
     try:
         decoded, position = decoder(_plain(view), position, len(view), view)
-    except IndexError:
-        raise MalformedMessageError(f"{message.__name__} version {version}: ends before its last field") from None
-    except (struct.error, ValueError, OverflowError) as error:
-        raise MalformedMessageError(f"{message.__name__} version {version}: {error}") from error
-    except MalformedMessageError as error:
-        raise MalformedMessageError(f"{message.__name__} version {version}: {error.message}") from None
+    except _MALFORMED as error:
+        raise _malformed(message, version, error) from error
     finally:
         if pause:
             gc.enable()
     return cast(M, decoded), position
+
+
+def decode_in_steps(
+    message: type[M], version: int, view: memoryview, position: int, array: str, elements: Elements
+) -> Generator[None, None, M]:
+    """Like `decode_from`, but a generator reads the field ``array``, so that others may run meanwhile."""
+    key = (message, version, array)
+    decoder = _stepwise_decoders.get(key)
+    if decoder is None:
+        _check_version(message, version)
+        decoder = _stepwise_decoders[key] = make_stepwise_decoder(message, version, array)
+    try:
+        decoded, _ = yield from decoder(_plain(view), position, len(view), view, elements)
+    except _MALFORMED as error:
+        raise _malformed(message, version, error) from error
+    return cast(M, decoded)
+
+
+def element_decoder(message: type[Message], element: type[Struct], version: int) -> Decoder:
+    """The decoder of a struct within a message; its errors are for `decode_in_steps` to translate."""
+    decoder = _element_decoders.get((element, version))
+    if decoder is None:
+        decoder = _element_decoders[element, version] = make_decoder(element, version, message.is_flexible(version))
+    return decoder
+
+
+def decoder_of(message: type[Message], version: int) -> Decoder:
+    """The decoder, which is made at its first use. Raises `UnsupportedVersionError`."""
+    decoder = _decoders.get((message, version))
+    if decoder is None:
+        _check_version(message, version)
+        decoder = _decoders[message, version] = make_decoder(message, version, message.is_flexible(version))
+    return decoder
+
+
+def encoder_of(message: type[Message], version: int) -> Encoder:
+    """The encoder, which is made at its first use. Raises `UnsupportedVersionError`."""
+    encoder = _encoders.get((message, version))
+    if encoder is None:
+        _check_version(message, version)
+        encoder = _encoders[message, version] = make_encoder(message, version)
+    return encoder
+
+
+def make_codecs(requests: Iterable[tuple[type[Request[Any]], int]]) -> Generator[None, None, None]:
+    """Makes in steps, for requests in these versions, what their first use would otherwise make at once."""
+    for request, version in requests:
+        encoder_of(request, version)
+        yield
+        decoder_of(request.RESPONSE, version)
+        yield
+
+
+_MALFORMED = (IndexError, struct.error, ValueError, OverflowError, MalformedMessageError)
+
+
+def _malformed(message: type[Message], version: int, error: Exception) -> MalformedMessageError:
+    what = f"{message.__name__} version {version}"
+    if isinstance(error, IndexError):
+        return MalformedMessageError(f"{what}: ends before its last field")
+    return MalformedMessageError(f"{what}: {error.message if isinstance(error, MalformedMessageError) else error}")
 
 
 def _plain(view: memoryview) -> Buffer:

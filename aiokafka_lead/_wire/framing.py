@@ -8,11 +8,13 @@ client must be able to read it before it knows anything about the broker.
 from __future__ import annotations
 
 import struct
+from collections.abc import Generator
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from ..errors import EncodeError, MalformedMessageError
-from .codec import decode_from, encode_into
+from .codec import decode_from, decode_in_steps, encode_into
+from .compiler import Elements
 from .message import Buffer, Message, Request, Response
 from .primitives import MAX_STRING_BYTES, skip_tags
 
@@ -85,6 +87,14 @@ def decode_response(response: type[R], version: int, frame: Buffer) -> tuple[int
     elif response.is_flexible(version):
         position = skip_header_tags(view, position)
     return correlation_id, decode_from(response, version, view, position)[0]
+
+
+def decode_response_in_steps(
+    response: type[R], version: int, frame: memoryview, array: str, elements: Elements
+) -> Generator[None, None, R]:
+    """The response in a frame, as in `decode_response`; ``elements`` reads the field ``array`` in steps of its own."""
+    position = skip_header_tags(frame, 4) if response.is_flexible(version) else 4
+    return (yield from decode_in_steps(response, version, frame, position, array, elements))
 
 
 def skip_header_tags(view: memoryview, position: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
+from aiokafka_lead._core.metadata.answer import told
 from aiokafka_lead._core.metadata.state import Broker, LeaderHint, MetadataState
 from aiokafka_lead._wire.messages.metadata import (
     MetadataResponse,
@@ -75,7 +76,7 @@ def hint(
 
 def feed(state: MetadataState, *answers: MetadataResponse, version: int = VERSION, now: float = 0.0) -> None:
     for response in answers:
-        state.apply_response(response, version, now, None)
+        state.apply(told(response, version), now, None)
 
 
 def knowing(*leaders: tuple[int, int], **options: str) -> MetadataState:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiokafka_lead._core.metadata.answer import told
 from aiokafka_lead._core.metadata.state import Broker, ClusterSnapshot, LeaderHint, MetadataState, RebootstrapCause
 
 from .cluster_answers import ID_A, ID_B, answer, broker, hint, topic
@@ -59,7 +60,7 @@ def step(state: MetadataState, move: object, now: float) -> None:
         state.rebootstrap(move)
     elif isinstance(move, tuple):
         topics, known, version = move
-        state.apply_response(answer(*topics, brokers=sorted(known)), version, now, NAMES)
+        state.apply(told(answer(*topics, brokers=sorted(known)), version), now, NAMES)
     elif isinstance(move, list):
         state.apply_hints(move)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from aiokafka_lead._core.backoff import Backoff
+from aiokafka_lead._core.metadata.answer import told
 from aiokafka_lead._core.metadata.reachability import NodeState
 from aiokafka_lead._core.metadata.rebootstrap import RebootstrapPolicy
 from aiokafka_lead._core.metadata.refresh import RefreshSchedule
@@ -147,7 +148,7 @@ class SimClient:
         """Whether the answer was of use."""
         now = self.timeline.now
         try:
-            applied = self.state.apply_response(answer, METADATA_VERSION, now, {TOPIC})
+            applied = self.state.apply(told(answer, METADATA_VERSION), now, {TOPIC})
         except RebootstrapRequiredError:
             self._failed()
             if self._policy.enabled:

@@ -32,6 +32,8 @@ class InFlight:
     deadline: float
     """Monotonic seconds: without an answer by then the connection is given up."""
     on_done: OnDone
+    raw: bool = False
+    """The answer is handed over as the frame that it came in."""
 
 
 class InFlightLedger:
@@ -50,9 +52,9 @@ class InFlightLedger:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, request_class: Any, version: int, deadline: float, on_done: OnDone) -> None:
+    def add(self, request_class: Any, version: int, deadline: float, on_done: OnDone, raw: bool = False) -> None:
         """A request was sent with ``next_id``, and expects an answer."""
-        self._entries.append(InFlight(self.next_id, request_class, version, deadline, on_done))
+        self._entries.append(InFlight(self.next_id, request_class, version, deadline, on_done, raw))
         self.skip()
 
     def skip(self) -> None:

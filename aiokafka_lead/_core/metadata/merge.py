@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from operator import attrgetter
+from typing import TypeAlias
 from uuid import UUID
 
+from .answer import LEADER_NOT_AVAILABLE, missing_partition
 from .epochs import LeaderEpochs
 from .types import NO_EPOCH, NO_TOPIC_ID, PartitionMetadata, TopicMetadata
 
-if TYPE_CHECKING:
-    from ..._wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
-
 UNKNOWN_TOPIC_OR_PARTITION = 3
-LEADER_NOT_AVAILABLE = 5
 
 MISSING_ANSWERS = 3
 """So many answers in a row must know nothing of a topic before a topic that was there counts as deleted."""
@@ -22,19 +18,11 @@ MISSING_ANSWERS = 3
 RETIRED_FOR_S = 60.0
 """Brokers that lag may answer about a topic's former incarnation for this long after its successor was seen."""
 
-RELIABLE_EPOCHS_FROM = 9
-"""Metadata versions below this may come from brokers that answer outdated epochs (KAFKA-9212)."""
 
+MergedTopic: TypeAlias = tuple[TopicMetadata, bool]
+"""A merged topic, and whether asking again would tell no more."""
 
-_make_partition: Callable[[tuple[object, ...]], PartitionMetadata] = partial(tuple.__new__, PartitionMetadata)
-"""`PartitionMetadata._make` without its checks, at a third of its cost."""
-
-
-class MergedTopic(NamedTuple):
-    """A merged topic, and whether asking again would tell no more."""
-
-    topic: TopicMetadata
-    settled: bool
+_leader_id = attrgetter("leader_id")
 
 
 class TopicMerger:
@@ -67,118 +55,109 @@ class TopicMerger:
         if answers < MISSING_ANSWERS:
             return _with_error(known, UNKNOWN_TOPIC_OR_PARTITION, settled=False)
         self.forget(known.name)
-        return MergedTopic(TopicMetadata(known.name, error_code=UNKNOWN_TOPIC_OR_PARTITION), True)
+        return TopicMetadata(known.name, error_code=UNKNOWN_TOPIC_OR_PARTITION), True
 
     def merge(
-        self,
-        known: TopicMetadata | None,
-        answer: MetadataResponseTopic,
-        *,
-        version: int,
-        nodes: Container[int],
-        now: float,
+        self, known: TopicMetadata | None, told: TopicMetadata, *, nodes: frozenset[int], now: float
     ) -> MergedTopic:
-        """What is known of a topic after an answer about it at Metadata ``version``.
+        """What is known of a topic after an answer about it.
 
         ``nodes`` are the brokers whose addresses are known; a leader elsewhere is not settled.
         """
-        name = answer.name
-        assert name is not None  # topics are asked for by name, and answers without one were left out
+        name = told.name
+        if (
+            (known is told or (known is None and name not in self._retired))
+            and not told.error_code
+            and not self._epochs.watched(name)
+        ):
+            # By far the most frequent, where thousands of topics are known: all new, or nothing.
+            return told, _all_led(told.partitions, nodes)
         known = known or TopicMetadata(name)
-        if answer.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+        if told.error_code == UNKNOWN_TOPIC_OR_PARTITION:
             return self.missing(known)
-        if answer.error_code:
-            return _with_error(known, answer.error_code, settled=answer.error_code != LEADER_NOT_AVAILABLE)
+        if told.error_code:
+            return _with_error(known, told.error_code, settled=told.error_code != LEADER_NOT_AVAILABLE)
         self._missing.pop(name, None)
-        topic_id = answer.topic_id
-        partitions = known.partitions
-        if topic_id == NO_TOPIC_ID:
+        topic_id = told.topic_id
+        before = known.partitions
+        # Identity first: ids compare slowly, and there are thousands.
+        if topic_id is NO_TOPIC_ID:
             topic_id = known.topic_id
-        elif topic_id != known.topic_id:
+        elif topic_id is not known.topic_id and topic_id != known.topic_id:
             retired_id, until = self._retired.get(name, (NO_TOPIC_ID, now))
             if topic_id == retired_id and now < until:
-                return MergedTopic(known, False)
-            if known.topic_id != NO_TOPIC_ID:
+                return known, False
+            if known.topic_id is not NO_TOPIC_ID:
                 # Another topic under the same name: its epochs begin anew.
                 self._retired[name] = (known.topic_id, now + RETIRED_FOR_S)
                 self._epochs.forget(name)
-                partitions = ()
-        merged, settled = self._merge_partitions(
-            name, partitions, answer.partitions, version >= RELIABLE_EPOCHS_FROM, nodes, now
-        )
+                before = ()
+        partitions, settled = self._merge_partitions(name, before, told.partitions, nodes, now)
         if (
-            merged is known.partitions
-            and topic_id == known.topic_id
-            and answer.is_internal == known.is_internal
+            partitions is known.partitions
+            and (topic_id is known.topic_id or topic_id == known.topic_id)
+            and told.is_internal == known.is_internal
             and not known.error_code
         ):
-            return MergedTopic(known, settled)
-        return MergedTopic(TopicMetadata(name, topic_id, answer.is_internal, merged), settled)
+            return known, settled
+        if partitions is told.partitions and topic_id is told.topic_id:
+            return told, settled
+        return TopicMetadata(name, topic_id, told.is_internal, partitions), settled
 
     def _merge_partitions(
         self,
         name: str,
-        known: tuple[PartitionMetadata, ...],
-        answers: list[MetadataResponsePartition],
-        reliable: bool,
-        nodes: Container[int],
+        before: tuple[PartitionMetadata, ...],
+        told: tuple[PartitionMetadata, ...],
+        nodes: frozenset[int],
         now: float,
     ) -> tuple[tuple[PartitionMetadata, ...], bool]:
-        """The merged partitions (``known`` itself where nothing changed), and whether all have a leader to reach.
+        """The merged partitions, and whether all have a leader to reach.
 
-        Runs for every partition of every answer, thousands at a time: hence one tuple per partition and nothing else
-        where nothing changed. An answer with fewer partitions than known is old, as their number never shrinks.
+        They are ``before`` itself where nothing changed, and ``told`` itself where it is all new. An answer with fewer
+        partitions than before is old, as their number never shrinks.
         """
-        slots: list[PartitionMetadata | None] = [*known, *[None] * (len(answers) - len(known))]
-        size = len(slots)
-        choose = self._epochs.choose
         watched = self._epochs.watched(name)
-        settled = len(answers) == size
-        changed = False
-        for entry in answers:
-            index = entry.partition_index
-            if not 0 <= index < size:
-                settled = False
-                continue
-            old = slots[index]
-            epoch = entry.leader_epoch if reliable else NO_EPOCH
-            new = (
-                name,
-                index,
-                entry.leader_id,
-                epoch,
-                tuple(entry.replica_nodes),
-                tuple(entry.isr_nodes),
-                tuple(entry.offline_replicas),
-                entry.error_code,
-            )
-            if old is not None and old == new:
-                chosen = old
-                if index in watched:
-                    choose(old, old, now)  # confirms a hint, or ends a suspicion
-            else:
-                chosen = _make_partition(new)
-                if old is not None and (epoch < old.leader_epoch or index in watched):
-                    chosen = choose(old, chosen, now)
-                if old is not None and chosen is old:
-                    settled = settled and epoch == NO_EPOCH and entry.leader_id == old.leader_id
+        if not watched and (not before or told == before):
+            return before or told, _all_led(told, nodes)
+        choose = self._epochs.choose
+        size = len(before)
+        settled = len(told) >= size
+        changed, overruled = len(told) > size, not settled
+        merged = []
+        for index, new in enumerate(told):
+            chosen = new
+            if index < size:
+                old = before[index]
+                if new == old:
+                    chosen = old
+                    if index in watched:
+                        choose(old, old, now)  # confirms a hint, or ends a suspicion
+                elif new.leader_epoch == NO_EPOCH and new == missing_partition(name, index):
+                    chosen = old
+                    settled = False
+                elif new.leader_epoch < old.leader_epoch or index in watched:
+                    chosen = choose(old, new, now)
+                    if chosen is old:
+                        settled = settled and new.leader_epoch == NO_EPOCH and new.leader_id == old.leader_id
+                if chosen is old:
+                    overruled = True
                 else:
-                    slots[index] = chosen
                     changed = True
+            merged.append(chosen)
             if chosen.leader_id not in nodes:
                 settled = False
         if not changed:
-            return known, settled
-        merged = tuple(
-            PartitionMetadata(name, index, error_code=LEADER_NOT_AVAILABLE) if slot is None else slot
-            for index, slot in enumerate(slots)
-        )
-        return merged, settled and None not in slots
+            return before, settled
+        return (tuple(merged) + before[len(told) :] if overruled else told), settled
+
+
+def _all_led(partitions: tuple[PartitionMetadata, ...], nodes: frozenset[int]) -> bool:
+    """Whether each has a leader whose address is known."""
+    return nodes.issuperset(map(_leader_id, partitions))
 
 
 def _with_error(known: TopicMetadata, error_code: int, *, settled: bool) -> MergedTopic:
     if known.error_code == error_code:
-        return MergedTopic(known, settled)
-    return MergedTopic(
-        TopicMetadata(known.name, known.topic_id, known.is_internal, known.partitions, error_code), settled
-    )
+        return known, settled
+    return TopicMetadata(known.name, known.topic_id, known.is_internal, known.partitions, error_code), settled

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from uuid import UUID
 
 from ...errors import ClusterIdMismatchError, KafkaConnectionError, raise_for_code
+from .answer import ClusterAnswer
 from .epochs import LeaderEpochs
 from .merge import TopicMerger
 from .metrics import HintOutcome, MetadataCounters, MetadataMetrics, RebootstrapCause
@@ -26,9 +27,6 @@ from .types import (
     PartitionMetadata,
     TopicMetadata,
 )
-
-if TYPE_CHECKING:
-    from ..._wire.messages.metadata import MetadataResponse
 
 __all__ = [
     "NO_EPOCH",
@@ -96,46 +94,42 @@ class MetadataState:
 
     # --- metadata answers --------------------------------------------------------------------------------------------
 
-    def apply_response(
-        self, response: MetadataResponse, version: int, now: float, wanted: Container[str] | None
-    ) -> Applied:
-        """Merge an answer to Metadata at ``version``.
+    def apply(self, answer: ClusterAnswer, now: float, wanted: Container[str] | None) -> Applied:
+        """Merge an answer to Metadata.
 
         ``wanted`` are the topics in use, or None if every topic was asked for; others in the answer are left out.
         Raises the answer's own error, `KafkaConnectionError` for an answer without brokers, and
         `ClusterIdMismatchError`; nothing has changed then.
         """
-        raise_for_code(response.error_code)
-        if not response.brokers:
+        raise_for_code(answer.error_code)
+        if not answer.brokers:
             raise KafkaConnectionError("the cluster's metadata names no broker yet")
-        former = self._check_cluster(response.cluster_id)
-        brokers = {
-            entry.node_id: Broker(entry.node_id, entry.host, entry.port, entry.rack) for entry in response.brokers
-        }
+        former = self._check_cluster(answer.cluster_id)
+        brokers = answer.brokers
         topics = self.snapshot.topics.copy()
         changed = new_ids = former is not None
         settled = former is None
-        nodes = brokers.keys() | {broker.node_id for broker in self._epochs.pinned_brokers()}
+        nodes = frozenset(brokers).union(broker.node_id for broker in self._epochs.pinned_brokers())
         answered = set()
-        for answer in response.topics:
-            name = answer.name
-            if name is None or (wanted is not None and name not in wanted):
+        for told in answer.topics:
+            name = told.name
+            if wanted is not None and name not in wanted:
                 continue
             answered.add(name)
             known = topics.get(name)
-            merged = self._merger.merge(known, answer, version=version, nodes=nodes, now=now)
-            settled = settled and merged.settled
-            if merged.topic is not known:
-                topics[name] = merged.topic
+            topic, topic_settled = self._merger.merge(known, told, nodes=nodes, now=now)
+            settled = settled and topic_settled
+            if topic is not known:
+                topics[name] = topic
                 changed = True
-                new_ids = new_ids or known is None or known.topic_id != merged.topic.topic_id
+                new_ids = new_ids or known is None or known.topic_id is not topic.topic_id
         if wanted is None:
             for name in topics.keys() - answered:
                 changed = new_ids = True
-                missing = self._merger.missing(topics[name])
-                settled = settled and missing.settled
-                if missing.topic.partitions:
-                    topics[name] = missing.topic
+                left, topic_settled = self._merger.missing(topics[name])
+                settled = settled and topic_settled
+                if left.partitions:
+                    topics[name] = left
                 else:
                     del topics[name]
         self._answered = brokers
@@ -144,8 +138,8 @@ class MetadataState:
         self._publish(
             topics if changed else self.snapshot.topics,
             self._with_pinned(brokers),
-            cluster_id=response.cluster_id,
-            controller_id=response.controller_id,
+            cluster_id=answer.cluster_id,
+            controller_id=answer.controller_id,
             new_ids=new_ids,
         )
         return Applied(changed or self.snapshot.brokers is not known_brokers, settled, former)
@@ -280,4 +274,4 @@ def _usable(endpoint: Broker, leader_id: int) -> bool:
 
 
 def _names_by_id(topics: Mapping[str, TopicMetadata]) -> dict[UUID, str]:
-    return {topic.topic_id: name for name, topic in topics.items() if topic.topic_id != NO_TOPIC_ID}
+    return {topic.topic_id: name for name, topic in topics.items() if topic.topic_id is not NO_TOPIC_ID}

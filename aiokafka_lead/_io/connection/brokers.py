@@ -6,10 +6,12 @@ import copy
 import math
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
 from ..._core.metadata.types import Broker
+from ..._wire import Request
 from ...config import ClientConfig, ConsumerConfig
 from ...errors import KafkaConnectionError, KafkaError
 from .connection import Connection, ConnectionSettings, Lane
@@ -40,7 +42,8 @@ class Brokers:
     Bootstrap servers are nodes -1, -2, ... as in Java. Not thread-safe; every method without ``async`` is synchronous.
     """
 
-    def __init__(self, config: ClientConfig, tasks: Spawner) -> None:
+    def __init__(self, config: ClientConfig, tasks: Spawner, hot: Sequence[type[Request[Any]]] = ()) -> None:
+        """``hot``: requests whose codecs are made before a connection is ready, and not while records wait for them."""
         self._request_timeout_s = config.request_timeout_ms / 1000
         self._reachability = Reachability(
             reconnect_backoff_ms=config.reconnect_backoff_ms,
@@ -59,6 +62,7 @@ class Brokers:
         self._context = LinkContext(
             settings=settings,
             security=Security.from_config(config),
+            hot=hot,
             reachability=self._reachability,
             tasks=tasks,
             notify=self._notify,

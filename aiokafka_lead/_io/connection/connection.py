@@ -8,7 +8,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from ..._core.connection.in_flight import InFlight, InFlightLedger, OnDone
 from ..._core.metadata.reachability import Endpoint
@@ -148,13 +148,16 @@ class Connection:
         timeout_ms: float | None = None,
         version: int | None = None,
         expect_response: bool = True,
+        raw: bool = False,
     ) -> int:
         """Sends a request now and returns its version; ``on_done`` is called once, on the event loop, later.
 
         The bound of requests in flight is the caller's to keep, with `can_send`. ``version`` is the highest that both
         sides know, unless given. A request without a response (``acks=0``) is done when the operating system has taken
-        it, which may be before this returns. ``timeout_ms`` is ``request_timeout_ms`` unless given; when it passes the
-        connection is closed, since the answers behind could not come either (as in Java).
+        it, which may be before this returns. A ``raw`` one is answered with the response's frame, for those who read
+        it in their own time, and who `mute` the connection if it says so. ``timeout_ms`` is ``request_timeout_ms``
+        unless given; when it passes the connection is closed, since the answers behind could not come either (as in
+        Java).
 
         Raises `KafkaConnectionError` when the connection is not ready, `UnsupportedVersionError` when the broker does
         not offer the API or the version lacks a field; then nothing was sent.
@@ -167,11 +170,25 @@ class Connection:
             if version is None:
                 version = self._versions[request_class] = self.versions.version_for(request_class)
         timeout_s = self._settings.request_timeout_s if timeout_ms is None else timeout_ms / 1000
-        self._send(request, version, timeout_s, on_done, expect_response)
+        self._send(request, version, timeout_s, on_done, expect_response, raw)
         return version
 
     async def request(self, request: Request[R], *, timeout_ms: float | None = None, version: int | None = None) -> R:
         """Sends a request as soon as there is room, and returns the response.
+
+        Waiting and errors: see `answer`.
+        """
+        return cast(R, await self.answer(request, timeout_ms=timeout_ms, version=version))
+
+    async def answer(
+        self,
+        request: Request[Any],
+        *,
+        timeout_ms: float | None = None,
+        version: int | None = None,
+        raw: bool = False,
+    ) -> Any:
+        """Sends a request as soon as there is room, and returns the response, or its frame where it is to be ``raw``.
 
         ``timeout_ms`` (``request_timeout_ms``) covers both waits. Somebody in a hurry does not end the connection for
         others: it is closed when no answer has come within the longer of the two.
@@ -186,9 +203,10 @@ class Connection:
         try:
             if self._room or not self.can_send():
                 await self._stand_in_line(deadline)
-            answer: _Answer[R] = _Answer()
+            answer: _Answer = _Answer()
             try:
-                self.submit(request, answer.on_done, timeout_ms=max(patience_ms, settings_ms), version=version)
+                at_least_ms = max(patience_ms, settings_ms)
+                self.submit(request, answer.on_done, timeout_ms=at_least_ms, version=version, raw=raw)
             finally:
                 self._room.admit()
             # The connection keeps its own deadline, so that only a shorter one needs a timer here.
@@ -206,9 +224,9 @@ class Connection:
         """A request while the connection is being set up, before it is ready."""
         if self.closed_by is not None:
             raise self._not_ready()
-        answer: _Answer[R] = _Answer()
+        answer: _Answer = _Answer()
         self._send(request, version, self._settings.request_timeout_s, answer.on_done, True)
-        return await answer.wait()
+        return cast(R, await answer.wait())
 
     # --- its life, in the hands of the task that owns it ---
 
@@ -283,7 +301,9 @@ class Connection:
         """An answer: hands it to whoever asked."""
         try:
             entry = self._ledger.match(peek_correlation_id(frame))
-            _, response = decode_response(entry.request_class.RESPONSE, entry.version, frame)
+            response: Any = frame
+            if not entry.raw:
+                _, response = decode_response(entry.request_class.RESPONSE, entry.version, frame)
         except KafkaError as error:
             self.close(_with_broker(error, self.label))
             return
@@ -291,7 +311,7 @@ class Connection:
         self._welcome = True
         throttle_time_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_time_ms > 0:
-            self._mute(throttle_time_ms / 1000)
+            self.mute(throttle_time_ms / 1000)
         self._finish(entry.on_done, response, None)
         if self._refused:
             self._tell_room()
@@ -324,7 +344,13 @@ class Connection:
     # --- inside ---
 
     def _send(
-        self, request: Request[Any], version: int, timeout_s: float, on_done: OnDone, expect_response: bool
+        self,
+        request: Request[Any],
+        version: int,
+        timeout_s: float,
+        on_done: OnDone,
+        expect_response: bool,
+        raw: bool = False,
     ) -> None:
         assert self._transport is not None
         ledger = self._ledger
@@ -332,7 +358,7 @@ class Connection:
         self._used_at = now = time.monotonic()
         if expect_response:
             deadline = now + timeout_s
-            ledger.add(type(request), version, deadline, on_done)
+            ledger.add(type(request), version, deadline, on_done, raw)
             self._transport.write(chunks)
         else:
             ledger.skip()
@@ -366,7 +392,8 @@ class Connection:
             return KafkaConnectionError("the connection is not ready", broker=self.label)
         return copy.copy(self.closed_by)
 
-    def _mute(self, seconds: float) -> None:
+    def mute(self, seconds: float) -> None:
+        """Sends nothing for so long: the broker wants it (KIP-219)."""
         self._muted = True
         self._muted_until = max(self._muted_until, time.monotonic() + seconds)
         if self._muted_until < self._wake_at:
@@ -409,12 +436,12 @@ class Connection:
             self._room.admit()
 
 
-class _Answer(Waiter[R]):
+class _Answer(Waiter[Any]):
     """The response, for a task that waits for it."""
 
     __slots__ = ()
 
-    def on_done(self, response: R, error: KafkaError | None) -> None:
+    def on_done(self, response: Any, error: KafkaError | None) -> None:
         if error is None:
             self.set_result(response)
         else:

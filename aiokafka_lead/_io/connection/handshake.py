@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from ssl import SSLContext
+from typing import Any
 
 from ... import __version__
 from ..._core.connection.sasl import Credentials, new_mechanism
-from ..._wire import ApiVersions
+from ..._wire import ApiVersions, Request, make_codecs
 from ..._wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..._wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ..._wire.messages.sasl_handshake import SaslHandshakeRequest
@@ -23,6 +25,7 @@ from ...errors import (
     UnsupportedVersionError,
     raise_for_code,
 )
+from ..loop import in_slices
 from .connection import Connection
 
 __all__ = ["Security", "shake_hands"]
@@ -57,14 +60,16 @@ class Security:
         )
 
 
-async def shake_hands(connection: Connection, security: Security) -> None:
-    """Makes an open connection ready, or raises `KafkaError`."""
+async def shake_hands(connection: Connection, security: Security, hot: Iterable[type[Request[Any]]] = ()) -> None:
+    """Makes an open connection ready, and codecs of ``hot`` requests, or raises `KafkaError`."""
     connection.stage = "ApiVersions"
     versions = await _negotiate(connection, security)
     retire_at = math.inf
     if security.mechanism is not None and security.credentials is not None:
         connection.stage = f"SASL {security.mechanism}"
         retire_at = await _authenticate(connection, versions, security.mechanism, security.credentials)
+    offered = (request for request in hot if versions.supports(request))
+    await in_slices(make_codecs((request, versions.version_for(request)) for request in offered))
     connection.become_ready(versions, authenticated=security.mechanism is not None, retire_at=retire_at)
 
 

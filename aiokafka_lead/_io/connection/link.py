@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ import anyio
 
 from ..._core.connection.foreign import HANDSHAKE_MAX_BYTES
 from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
+from ..._wire import Request
 from ...errors import KafkaConnectionError, KafkaError
 from ..loop import Waiter, sleep_until
 from .connection import Connection, ConnectionSettings, Lane
@@ -36,6 +37,8 @@ class LinkContext:
 
     settings: ConnectionSettings
     security: Security
+    hot: Sequence[type[Request[Any]]]
+    """Requests whose codecs are made before a connection is ready."""
     reachability: Reachability
     tasks: Spawner
     notify: Callable[[int], None]
@@ -238,7 +241,7 @@ class Link:
         )
         group.start_soon(transport.run)
         connection.opened(transport)
-        await shake_hands(connection, self._context.security)
+        await shake_hands(connection, self._context.security, self._context.hot)
 
     def _became_ready(self, connection: Connection) -> bool:
         if self._closed:

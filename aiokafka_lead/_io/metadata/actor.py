@@ -15,6 +15,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..._core.backoff import Backoff
+from ..._core.metadata.answer import MetadataReader
 from ..._core.metadata.reachability import NodeState
 from ..._core.metadata.rebootstrap import RebootstrapPolicy
 from ..._core.metadata.refresh import FIRST_SPACING_MS, RefreshSchedule
@@ -69,6 +70,7 @@ class MetadataActor:
         self._create_topics = config.allow_auto_create_topics
         self._cluster_change_level = logging.WARNING if config.cluster_id_mismatch == "warn" else logging.INFO
         self._brokers = brokers
+        self._reader = MetadataReader()
         self._state = MetadataState(
             config.bootstrap_servers,
             leader_hint_policy=config.leader_hint_policy,
@@ -201,7 +203,7 @@ class MetadataActor:
             self._schedule.started(now)
             servers = list(self.snapshot.brokers)
             nodes = candidates(self._brokers, servers, None) or servers
-            outcome = await ask(self._brokers, nodes, self._request(plan), deadline - now)
+            outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), deadline - now)
             if outcome.answer is None:
                 raise self._bootstrap_failed(outcome.errors)
             error = self._apply(plan, outcome.answer)
@@ -253,7 +255,7 @@ class MetadataActor:
         errors: dict[int, KafkaError] = {}
         while nodes := self._candidates(errors):
             # Whoever was in backoff may be out of it by the time that the others have failed.
-            outcome = await ask(self._brokers, nodes, self._request(plan), timeout_s)
+            outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), timeout_s)
             if outcome.answer is not None:
                 if self._apply(plan, outcome.answer) is None:
                     return
@@ -288,7 +290,7 @@ class MetadataActor:
         now = time.monotonic()
         wanted = self._topics if plan.topics is not None else None
         try:
-            applied = self._state.apply_response(answer.response, answer.version, now, wanted)
+            applied = self._state.apply(answer.told, now, wanted)
         except RebootstrapRequiredError as error:
             self._failed({answer.node_id: error})
             if self._policy.enabled:
@@ -308,7 +310,7 @@ class MetadataActor:
             _log.log(
                 self._cluster_change_level,
                 "now at cluster %s, formerly at %s",
-                answer.response.cluster_id,
+                answer.told.cluster_id,
                 applied.other_cluster,
             )
         self._errors = {}

@@ -9,13 +9,14 @@ from random import random
 
 import anyio
 
+from ..._core.metadata.answer import ClusterAnswer, MetadataReader
 from ..._core.metadata.reachability import NodeState
 from ..._core.metadata.state import Broker
-from ..._wire.messages.metadata import MetadataRequest, MetadataResponse
-from ...errors import KafkaError, RequestTimedOutError
+from ..._wire.messages.metadata import MetadataRequest
+from ...errors import KafkaConnectionError, KafkaError, MalformedMessageError, RequestTimedOutError
 from ..connection.brokers import Brokers
 from ..connection.connection import Lane
-from ..loop import Signal
+from ..loop import Signal, in_slices
 
 HEDGE_AFTER_S = 0.5
 """A broker that has not answered by then is not waited for alone: the next one is asked as well."""
@@ -25,11 +26,10 @@ _PREFERENCE = {NodeState.READY: 0, NodeState.CONNECTING: 1, NodeState.CONNECTABL
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The first answer, who gave it and in which version."""
+    """The first answer, and who gave it."""
 
     node_id: int
-    version: int
-    response: MetadataResponse
+    told: ClusterAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,9 @@ def candidates(brokers: Brokers, nodes: Sequence[int], avoid: int | None) -> lis
     )
 
 
-async def ask(brokers: Brokers, nodes: Sequence[int], request: MetadataRequest, timeout_s: float) -> Outcome:
+async def ask(
+    brokers: Brokers, reader: MetadataReader, nodes: Sequence[int], request: MetadataRequest, timeout_s: float
+) -> Outcome:
     """The first answer of any of these nodes, asked in this order: the next as soon as one has failed or is slow."""
     deadline = time.monotonic() + timeout_s
     answers: list[Answer] = []
@@ -68,8 +70,15 @@ async def ask(brokers: Brokers, nodes: Sequence[int], request: MetadataRequest, 
             connection = await brokers.get(node_id, Lane.CONTROL, timeout_ms=left_ms)
             version = connection.versions.version_for(MetadataRequest)
             left_ms = (deadline - time.monotonic()) * 1000
-            response = await connection.request(request, timeout_ms=left_ms, version=version)
-            answers.append(Answer(node_id, version, response))
+            frame = await connection.answer(request, timeout_ms=left_ms, version=version, raw=True)
+            try:
+                told = await in_slices(reader.read(frame, version))
+            except MalformedMessageError as error:
+                connection.close(error)
+                raise KafkaConnectionError(error.message, broker=connection.label) from error
+            if told.throttle_time_ms > 0:
+                connection.mute(told.throttle_time_ms / 1000)
+            answers.append(Answer(node_id, told))
         except KafkaError as error:
             errors[node_id] = error
         progress.set()

@@ -27,7 +27,7 @@ from ..._core.producer.metrics import ProducerMetrics
 from ..._core.producer.produce import SentBatches, produce_request, produce_version, read_answers, read_hints
 from ..._core.producer.resolver import BatchResolver
 from ..._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ..._wire.messages.produce import ProduceResponse
+from ..._wire.messages.produce import ProduceRequest, ProduceResponse
 from ...config import ProducerConfig
 from ...errors import (
     BufferFull,
@@ -40,9 +40,12 @@ from ..connection.brokers import Brokers, Connection, Lane, NodeState
 from ..loop import Signal, Waiter, loop_token
 from ..metadata.actor import MetadataActor
 
-__all__ = ["Sender"]
+__all__ = ["HOT_REQUESTS", "Sender"]
 
 _log = logging.getLogger("aiokafka_lead.producer")
+
+HOT_REQUESTS = (InitProducerIdRequest, ProduceRequest)
+"""What records wait for."""
 
 _INT32_MAX = 2**31 - 1
 _REQUESTS_AT_A_TIME = 16

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from .decoder import Decoder, make_decoder
+from .decoder import Decoder, Elements, StepwiseDecoder, make_decoder, make_stepwise_decoder
 from .encoder import Encoder, make_encoder
 
-__all__ = ["Decoder", "Encoder", "make_decoder", "make_encoder"]
+__all__ = [
+    "Decoder",
+    "Elements",
+    "Encoder",
+    "StepwiseDecoder",
+    "make_decoder",
+    "make_encoder",
+    "make_stepwise_decoder",
+]

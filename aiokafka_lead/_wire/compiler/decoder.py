@@ -7,7 +7,7 @@ which also checks their bounds. Lengths are checked against the bytes that remai
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, TypeAlias
 
 from .. import primitives
@@ -15,9 +15,15 @@ from ..message import ZERO_UUID, Buffer, Message, Struct
 from ..schema import FIXED_FORMATS, Field
 from .source import LazyFunction, Source, fields_of, identifier, layout, minimum_size, struct_class
 
-Decoder: TypeAlias = "Callable[[Buffer, int, int, memoryview], tuple[Message, int]]"
+Decoder: TypeAlias = "Callable[[Buffer, int, int, memoryview], tuple[Any, int]]"
+Elements: TypeAlias = "Callable[[Any, int, int, int, memoryview], Generator[None, None, tuple[list[Any], int]]]"
+"""``elements(buffer, position, count, end, view)``, in steps: the elements of an array and the position after them."""
+StepwiseDecoder: TypeAlias = (
+    "Callable[[Buffer, int, int, memoryview, Elements], Generator[None, None, tuple[Any, int]]]"
+)
 
 _HEADER = "def f(buf, pos, end, view):"
+_STEPWISE_HEADER = "def f(buf, pos, end, view, elements):"
 _COMMON = {
     "ZERO_UUID": ZERO_UUID,
     "malformed": primitives.malformed,
@@ -48,12 +54,22 @@ _ARRAYS = {
 }
 
 
-def make_decoder(message: type[Message], version: int) -> Decoder:
-    """A decoder of ``message``'s body in ``version``."""
-    writer = _DecoderWriter(version, message.is_flexible(version))
+def make_decoder(struct: type[Struct], version: int, flexible: bool) -> Decoder:
+    """A decoder of a message's body, or of a struct within it, in ``version``."""
+    writer = _DecoderWriter(version, flexible)
+    writer.struct(struct, "m")
+    writer.line("return m, pos")
+    decoder: Decoder = writer.function(_HEADER, f"decoder of {struct.__name__} version {version}")
+    return decoder
+
+
+def make_stepwise_decoder(message: type[Message], version: int, array: str) -> StepwiseDecoder:
+    """A decoder of ``message``'s body whose field ``array`` is left to a generator, the decoder's last argument."""
+    writer = _DecoderWriter(version, message.is_flexible(version), array)
     writer.struct(message, "m")
     writer.line("return m, pos")
-    decoder: Decoder = writer.function(_HEADER, f"decoder of {message.__name__} version {version}")
+    what = f"decoder of {message.__name__} version {version} but its {array}"
+    decoder: StepwiseDecoder = writer.function(_STEPWISE_HEADER, what)
     return decoder
 
 
@@ -68,8 +84,10 @@ def _make_field_decoder(owner: type[Struct], field: Field, version: int) -> Call
 
 
 class _DecoderWriter(Source):
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, stepwise: str | None = None) -> None:
         super().__init__(version, flexible, _FLEXIBLE if flexible else _LEGACY)
+        self._stepwise = None if stepwise is None else f"m.{stepwise}"
+        """The array of the message that is left to another decoder."""
         self._formats = ""
         """The run at hand: format characters of fields that have not been read yet, ..."""
         self._targets: list[str] = []
@@ -227,6 +245,9 @@ class _DecoderWriter(Source):
         least = minimum_size(owner, field, self.version, self.flexible)
         items, item = self.local("a"), self.local("m")
         self.line(f"{size}, pos = count(buf, pos, {size}, end, {least})")
+        if target == self._stepwise:
+            self.line(f"{target}, pos = yield from elements(buf, pos, {size}, end, view)")
+            return
         self.line(f"{target} = {items} = []")
         self.line(f"for _ in range({size}):")
         self.indent()

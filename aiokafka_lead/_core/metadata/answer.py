@@ -1,0 +1,139 @@
+"""What a broker told about the cluster, as the values that are kept of it, read in small steps.
+
+An answer about thousands of topics takes longer to read than an event loop may be held up. And nearly all of it is what
+the last answer said, byte for byte: such topics are not read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from ..._wire import Buffer, decode_response_in_steps, element_decoder
+from ..._wire.messages.metadata import MetadataResponse, MetadataResponseTopic
+from .types import NO_EPOCH, NO_TOPIC_ID, Broker, PartitionMetadata, TopicMetadata
+
+LEADER_NOT_AVAILABLE = 5
+
+RELIABLE_EPOCHS_FROM = 9
+"""Metadata versions below this may come from brokers that answer outdated epochs (KAFKA-9212)."""
+
+UNCHANGED_A_STEP = 64
+"""So many topics of which nothing new is said are one step."""
+
+_make_partition: Callable[[tuple[object, ...]], PartitionMetadata] = partial(tuple.__new__, PartitionMetadata)
+"""`PartitionMetadata._make` without its checks, at a third of its cost."""
+_make_topic: Callable[[tuple[object, ...]], TopicMetadata] = partial(tuple.__new__, TopicMetadata)
+
+
+class ClusterAnswer(NamedTuple):
+    """One broker's view of the cluster, not yet merged into the client's."""
+
+    error_code: int
+    cluster_id: str | None
+    controller_id: int
+    brokers: Mapping[int, Broker]
+    topics: Sequence[TopicMetadata]
+    throttle_time_ms: int = 0
+
+
+def told(response: MetadataResponse, version: int) -> ClusterAnswer:
+    """What an answer to Metadata at ``version`` says."""
+    topics = [topic_told(topic, version) for topic in response.topics if topic.name is not None]
+    return _cluster_told(response, topics)
+
+
+def topic_told(answer: MetadataResponseTopic, version: int) -> TopicMetadata:
+    """What is said about a topic; partitions that are missing from its answer have no leader.
+
+    Runs for every partition of every answer, thousands at a time: hence one tuple per partition and little else.
+    """
+    name, entries = answer.name, answer.partitions
+    assert name is not None  # topics are asked for by name
+    if answer.error_code:
+        return TopicMetadata(name, answer.topic_id, error_code=answer.error_code)
+    reliable = version >= RELIABLE_EPOCHS_FROM
+    size = len(entries)
+    slots: list[PartitionMetadata | None] = [None] * size
+    for entry in entries:
+        index = entry.partition_index
+        if 0 <= index < size:
+            slots[index] = _make_partition(
+                (
+                    name,
+                    index,
+                    entry.leader_id,
+                    entry.leader_epoch if reliable else NO_EPOCH,
+                    tuple(entry.replica_nodes),
+                    tuple(entry.isr_nodes),
+                    tuple(entry.offline_replicas),
+                    entry.error_code,
+                )
+            )
+    if None in slots:
+        partitions = tuple(missing_partition(name, i) if slot is None else slot for i, slot in enumerate(slots))
+    else:
+        partitions = tuple(slots)  # type: ignore[arg-type]
+    topic_id = answer.topic_id if answer.topic_id.int else NO_TOPIC_ID
+    return _make_topic((name, topic_id, answer.is_internal, partitions, 0))
+
+
+def missing_partition(name: str, index: int) -> PartitionMetadata:
+    """A partition that must be there, since others are, but of which nothing was said."""
+    return PartitionMetadata(name, index, error_code=LEADER_NOT_AVAILABLE)
+
+
+def _cluster_told(response: MetadataResponse, topics: Sequence[TopicMetadata]) -> ClusterAnswer:
+    return ClusterAnswer(
+        response.error_code,
+        response.cluster_id,
+        response.controller_id,
+        {entry.node_id: Broker(entry.node_id, entry.host, entry.port, entry.rack) for entry in response.brokers},
+        topics,
+        response.throttle_time_ms,
+    )
+
+
+class MetadataReader:
+    """Reads answer after answer. A topic of which the same is said as in the last one is the same object again."""
+
+    def __init__(self) -> None:
+        self._version = -1
+        """Of the last answer."""
+        self._last: list[tuple[bytes, TopicMetadata]] = []
+        """What it said about each topic, in its order, and in which bytes."""
+
+    def read(self, frame: Buffer, version: int) -> Generator[None, None, ClusterAnswer]:
+        """Reads a response's frame; no step takes more than a topic. Raises `MalformedMessageError`."""
+        topics: list[tuple[bytes, TopicMetadata]] = []
+        last = self._last if version == self._version else []
+        places = {topic.name: place for place, (_, topic) in enumerate(last)}
+        read_one = element_decoder(MetadataResponse, MetadataResponseTopic, version)
+
+        def elements(
+            buffer: bytes, position: int, count: int, end: int, view: memoryview
+        ) -> Generator[None, None, tuple[list[MetadataResponseTopic], int]]:
+            """Brokers keep an order of topics, so that the topic to come is likely the one that came next before."""
+            place = 0
+            for number in range(count):
+                if place < len(last) and buffer.startswith(last[place][0], position):
+                    topics.append(last[place])
+                    position += len(last[place][0])
+                    place += 1
+                    if number % UNCHANGED_A_STEP == 0:
+                        yield
+                    continue
+                answer, after = read_one(buffer, position, end, view)
+                yield
+                if answer.name is not None:
+                    topics.append((buffer[position:after], topic_told(answer, version)))
+                    place = places.get(answer.name, place) + 1
+                position = after
+                yield
+            return [], position
+
+        whole = memoryview(bytes(frame))
+        response = yield from decode_response_in_steps(MetadataResponse, version, whole, "topics", elements)
+        self._version, self._last = version, topics
+        return _cluster_told(response, [topic for _, topic in topics])

@@ -13,7 +13,7 @@ import anyio
 
 from ._io.connection.brokers import Brokers
 from ._io.connection.connection import Connection, Lane
-from ._io.loop import Host, Signal, Waiter, in_task, loop_token, spawn_host
+from ._io.loop import Host, Signal, Waiter, import_anyio, in_task, loop_token, spawn_host
 from ._io.metadata.actor import MetadataActor
 from ._wire import Request, Response
 from .config import ClientConfig
@@ -78,11 +78,14 @@ class Client:
         """
         if self._closed:
             raise ClientClosedError
-        if self._host is not None:
+        if self._loop is not None:
             raise IllegalStateError("start() was called before")
         self._loop = loop_token()
-        self._host = spawn_host(self._run, name=f"kafka client {self.config.client_id}")
         try:
+            await import_anyio()
+            if self._closed:
+                raise ClientClosedError
+            self._host = spawn_host(self._run, name=f"kafka client {self.config.client_id}")
             await self._started.wait()
         except BaseException:
             with anyio.CancelScope(shield=True):

@@ -24,6 +24,7 @@ __all__ = [
     "Host",
     "Signal",
     "Waiter",
+    "import_anyio",
     "in_slices",
     "in_task",
     "in_trio",
@@ -242,6 +243,25 @@ async def in_slices(work: Generator[None, None, T]) -> T:
         if time.perf_counter() >= until:
             await anyio.lowlevel.checkpoint()
             until = time.perf_counter() + SLICE_S
+
+
+_ANYIO_PARTS = ("CancelScope", "Event", "TypedAttributeSet", "create_memory_object_stream", "connect_tcp")
+
+
+async def import_anyio() -> None:
+    """Imports anyio's parts one by one, with others running in between.
+
+    anyio does it when they are first named, and all together would hold up the event loop for 25 ms.
+    """
+    for part in _ANYIO_PARTS:
+        getattr(anyio, part)
+        if in_trio():
+            import trio
+
+            await trio.lowlevel.checkpoint()
+        else:
+            await asyncio.sleep(0)
+    anyio.get_cancelled_exc_class()  # its backend for this event loop
 
 
 class Host:

@@ -166,9 +166,13 @@ class Consumer(Generic[K, V]):
         self._engine.subscriber.changed(started=self._engine.started)
 
     def unsubscribe(self) -> None:
-        """Read nothing. A member gives its partitions up and leaves the group, in the background."""
+        """Read nothing. A member gives its partitions up and leaves the group, in the background.
+
+        `run` ends as if the consumer were stopped; another read that waits raises `IllegalStateError`.
+        """
         self._engine.subscription.clear()
         self._engine.subscriber.changed(started=self._engine.started)
+        self._engine.unsubscribed()
 
     def subscription(self) -> frozenset[str]:
         """The topics that are subscribed to, as far as they are known; empty after `assign`."""
@@ -350,10 +354,11 @@ class Consumer(Generic[K, V]):
         only what ``order`` puts behind its record waits. Records are deserialized as their turn comes.
 
         When the consumer is stopped (`stop` may be called from a handler, too) this waits for the handlers at work, for
-        half of the stop's time, commits and returns. When it is cancelled, so are the handlers, and theirs and all
-        other records that are not done come again, also to whoever reads on with this consumer. Raises `HandlerError`
-        for a record whose ``retries`` are used up, if there is no ``dead_letter_topic`` or its dead letter was refused;
-        and what else keeps a consumer from reading.
+        half of the stop's time, commits and returns. So it does after `unsubscribe`, but waits for them as long as a
+        rebalance does, or without a group as long as they take. When it is cancelled, so are the handlers, and theirs
+        and all other records that are not done come again, also to whoever reads on with this consumer. Raises
+        `HandlerError` for a record whose ``retries`` are used up, if there is no ``dead_letter_topic`` or its dead
+        letter was refused; and what else keeps a consumer from reading.
         """
         self._client.check()
         if not callable(handler):
@@ -439,7 +444,9 @@ class Consumer(Generic[K, V]):
         answered a fetch for ``request_timeout_ms`` though records are wanted, when the group's coordinator has not
         acknowledged a heartbeat for ``session_timeout_ms`` (in a rebalance for ``rebalance_timeout_ms`` more), when
         the application has been at work on what it got for ``max_poll_interval_ms``, or when the event loop is blocked
-        right now (which a probe in another thread sees).
+        right now (which a probe in another thread sees). Under ``group_protocol="consumer"`` a session is as long as
+        the brokers say, and they do not tell members (KIP-848): nine of their heartbeat intervals count instead, or
+        ``session_timeout_ms`` if that is longer.
         """
         return self._engine.health.health()
 

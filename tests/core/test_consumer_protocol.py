@@ -503,3 +503,14 @@ def test_a_broker_says_how_often_it_wants_heartbeats() -> None:
     group.answer(group.beat(), 1, {}, interval_s=11)
     assert group.member.heartbeat_at() == group.now + 11
     assert group.member.heartbeat_timeout_s() == 22
+
+
+def test_a_session_is_guessed_from_the_interval_that_brokers_want() -> None:
+    """Nine intervals, as the brokers' defaults have it; no less than ``session_timeout_ms``."""
+    group = Group(session_timeout_ms=20_000)
+    assert group.member.session_s == 27
+    group.answer(group.beat(), 1, {}, interval_s=15)
+    assert group.member.session_s == 135
+    group.now += 15
+    group.answer(group.beat(), 1, interval_s=0.5)
+    assert group.member.session_s == 20

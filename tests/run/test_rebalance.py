@@ -11,6 +11,7 @@ import pytest
 
 from aiokafka_lead import ConsumerRecord
 from aiokafka_lead.consumer import Consumer
+from aiokafka_lead.errors import IllegalStateError
 from aiokafka_lead.testing import EmbeddedCluster, GroupOptions
 
 from .support import E0, EVENTS, Gate, committed, fill, until, until_committed
@@ -215,3 +216,68 @@ async def test_commit_within_a_run_stores_what_is_done(cluster: EmbeddedCluster,
             assert await committed(cluster, E0) == 6
             gate.open()
             done()
+
+
+async def test_what_went_to_others_takes_no_room(cluster: EmbeddedCluster, protocol: str) -> None:
+    """Handlers of the first member are stuck, and all its room is taken, when two others come and take over."""
+    for tp in EVENTS:
+        await fill(cluster, 20, partition=tp.partition)
+    handled: set[tuple[int, int]] = set()
+    begun, unstuck, over = anyio.Event(), Gate(), anyio.Event()
+    options = {"rebalance_timeout_ms": 400}
+
+    async def handle(record: Record) -> None:
+        begun.set()
+        await unstuck.wait()
+        handled.add((record.partition, record.offset))
+        if len(handled) == 60:
+            over.set()
+
+    async def serve() -> None:
+        async with member(cluster, protocol, **options) as consumer:
+            consumers.append(consumer)
+            await consumer.run(handle, concurrency=1, max_in_hand=4)
+
+    consumers: list[Consumer[Any, Any]] = []
+    with anyio.fail_after(WITHIN_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(serve)
+            await begun.wait()
+            tasks.start_soon(serve)
+            tasks.start_soon(serve)
+            while len(consumers) < 3 or any(len(each.assignment()) != 1 for each in consumers):  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+            unstuck.open()
+            await over.wait()
+            tasks.cancel_scope.cancel()
+
+
+async def test_unsubscribe_ends_a_run_and_leaves_the_group(cluster: EmbeddedCluster, protocol: str) -> None:
+    await fill(cluster, 10)
+    gate, tenth = Gate(), anyio.Event()
+    handled: list[int] = []
+
+    async def handle(record: Record) -> None:
+        if record.offset == 9:
+            tenth.set()
+            await gate.wait()
+        handled.append(record.offset)
+
+    async def unsubscribe() -> None:
+        await tenth.wait()
+        consumer.unsubscribe()
+        await anyio.lowlevel.checkpoint()
+        assert len(handled) == 9
+        gate.open()
+
+    with anyio.fail_after(WITHIN_S):
+        async with member(cluster, protocol) as consumer, anyio.create_task_group() as tasks:
+            tasks.start_soon(unsubscribe)
+            await consumer.run(handle, order="partition")
+            assert handled == list(range(10))
+            with pytest.raises(IllegalStateError, match="nothing to read"):
+                await consumer.run(handle)
+            await until_committed(cluster, E0, 10)
+            consumer.subscribe(["events"])
+            await fill(cluster, 1)
+            assert (await consumer.getone()).offset == 10

@@ -338,3 +338,48 @@ async def test_a_function_that_is_not_async_is_told(cluster: EmbeddedCluster) ->
         with pytest.raises(HandlerError, match="await"):
             await consumer.run(handle, retries=0)  # type: ignore[arg-type]
     assert not await committed(cluster, E0)
+
+
+async def test_unsubscribe_ends_a_run_that_waits_for_records(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 1)
+    async with runner_of(cluster, group_id=None) as consumer:
+
+        async def handle(record: Record) -> None:
+            consumer.unsubscribe()
+            await anyio.lowlevel.checkpoint()
+
+        with anyio.fail_after(20):
+            await consumer.run(handle)
+            consumer.assign([E0])
+            assert (await consumer.getone()).offset == 0
+
+
+async def test_stop_bounds_the_end_of_a_run_that_was_unsubscribed(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 1)
+    async with runner_of(cluster, group_id=None) as consumer, anyio.create_task_group() as tasks:
+
+        async def handle(record: Record) -> None:
+            consumer.unsubscribe()
+            tasks.start_soon(consumer.stop, 500)
+            await anyio.sleep_forever()
+
+        with anyio.fail_after(20):
+            await consumer.run(handle)
+
+
+@pytest.mark.parametrize("bounds", [{"max_in_hand": 1}, {"max_in_hand": 10, "max_in_hand_bytes": 20}])
+async def test_bounds_that_are_less_than_a_record_let_one_through(
+    cluster: EmbeddedCluster, bounds: dict[str, int]
+) -> None:
+    await fill(cluster, 5, size=100)
+    handled: list[int] = []
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+
+        async def handle(record: Record) -> None:
+            handled.append(record.offset)
+            if record.offset == 4:
+                done()
+
+        with anyio.fail_after(20):
+            await consumer.run(handle, **bounds)  # type: ignore[arg-type]
+    assert handled == [0, 1, 2, 3, 4]

@@ -154,6 +154,11 @@ class ClassicMember:
         return False
 
     @property
+    def session_s(self) -> float:
+        """What it has told the coordinator."""
+        return self._config.session_timeout_ms / 1000
+
+    @property
     def interest(self) -> frozenset[str]:
         """The topics of the group that this member leads."""
         return NOTHING_NAMED if self._leader is None else self._leader.topics

@@ -59,6 +59,11 @@ REVOKE_WITHIN = 0.8
 FIRST_INTERVAL_S = 3.0
 """Between heartbeats until a broker says how often it wants them (its default is 5 s)."""
 
+SESSION_INTERVALS = 9
+"""Only brokers know how long a session is. As many heartbeat intervals, which they do tell, stand in for it as their
+defaults have (``group.consumer.session.timeout.ms`` 45 s to 5 s), or ``session_timeout_ms`` if that is longer: who
+judges a member by this calls no member dead that is not."""
+
 ANSWER_WITHIN_S = 10.0
 """A heartbeat without an answer is sent again after this, or after ``request_timeout_ms`` if that is less. A group's
 shortest session is much longer."""
@@ -160,6 +165,11 @@ class ConsumerProtocolMember:
     def out(self) -> bool:
         """No member, and with nothing to do about it."""
         return self._phase is Phase.OUT and not self._lost and not self._owned
+
+    @property
+    def session_s(self) -> float:
+        """No broker tells: see `SESSION_INTERVALS`."""
+        return max(SESSION_INTERVALS * self._interval_s, self._config.session_timeout_ms / 1000)
 
     @property
     def interest(self) -> frozenset[str]:

@@ -99,6 +99,11 @@ class GroupMember(Protocol):
         ...
 
     @property
+    def session_s(self) -> float:
+        """How long the coordinator keeps a member from which it hears nothing, as far as the member knows."""
+        ...
+
+    @property
     def interest(self) -> frozenset[str]:
         """Topics that it needs metadata of, beyond those that it wants for itself."""
         ...

@@ -116,8 +116,12 @@ class Work:
         return max(self._least_half, self._limit // max(1, 2 * len(self._positions)))
 
     def room(self) -> int:
-        """How many records may be taken now: half a partition's share at most, since all may be of one partition."""
-        return min(TAKE_AT_ONCE, self._half_share(), int((self._limit - self.in_hand) / self._mean_weight))
+        """How many records may be taken now: half a partition's share at most, since all may be of one partition.
+
+        At least one while nothing is in hand, whatever it weighs: else nobody would ever make room.
+        """
+        room = min(TAKE_AT_ONCE, self._half_share(), int((self._limit - self.in_hand) / self._mean_weight))
+        return room if self.in_hand else max(1, room)
 
     def wait_for_room(self) -> None:
         """Have ``on_room`` called once a good part of what is in hand is finished."""

@@ -120,7 +120,7 @@ class ConsumerEngine(Generic[K, V]):
         )
         self.reader: Reader[K, V] = Reader(
             self.prefetch,
-            check=self._check_reading,
+            check=self.check_reading,
             watch=self.subscriber.watch,
             demand=self.fetcher.demand,
             poll=self.progress,
@@ -220,7 +220,14 @@ class ConsumerEngine(Generic[K, V]):
         settled, self._settled = self._settled, Waiter()
         settled.set_result(None)
 
-    def _check_reading(self) -> None:
+    def unsubscribed(self) -> None:
+        """Nothing is to be read any more: whoever waits for records has to know."""
+        self.reader.wake.set()
+        if self.runner is not None:
+            self.runner.unsubscribed()
+
+    def check_reading(self) -> None:
+        """Raise what makes reading impossible."""
         self.client.check()
         if self.subscription.kind is SubscriptionKind.NONE:
             raise IllegalStateError("nothing to read: subscribe to topics, or assign partitions, first")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ class HealthWatch:
         self._rebalance_s = (config.rebalance_timeout_ms or config.max_poll_interval_ms) / 1000
         self._limits = Limits(
             fetch_s=(config.request_timeout_ms + config.fetch_max_wait_ms) / 1000,
-            heartbeat_s=config.session_timeout_ms / 1000,
+            heartbeat_s=math.inf,
             handler_s=config.max_poll_interval_ms / 1000,
             tick_s=TICK_S + WARN_AFTER_S[1],
         )
@@ -49,9 +50,9 @@ class HealthWatch:
         group = engine.group
         grouped = group is not None and group.wanted
         limits = self._limits
-        if group is not None and not group.stable:
+        if group is not None:
             # While a classic group rebalances its members wait, and send no heartbeats.
-            limits = limits._replace(heartbeat_s=limits.heartbeat_s + self._rebalance_s)
+            limits = limits._replace(heartbeat_s=group.session_s + (0.0 if group.stable else self._rebalance_s))
         return judge(
             Facts(
                 unusable=self._unusable(),
@@ -109,10 +110,7 @@ class HealthWatch:
         what = [] if answered_at is None else [f"no fetch was answered for {now - answered_at:.1f} s"]
         if group is not None and group.joined and group.last_heartbeat_at is not None:
             late_s = now - group.last_heartbeat_at
-            what.append(
-                f"no heartbeat was acknowledged for {late_s:.1f} s of the session's "
-                f"{engine.config.session_timeout_ms / 1000:g} s"
-            )
+            what.append(f"no heartbeat was acknowledged for {late_s:.1f} s of the session's {group.session_s:g} s")
         return " and ".join(what) or "nothing was fetched"
 
 

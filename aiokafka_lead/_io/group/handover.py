@@ -37,6 +37,9 @@ class ParallelWork(Protocol):
     async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
         """Let go of these partitions: wait for their handlers until the deadline, and commit what is done."""
 
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """They have been given up, or lost."""
+
 
 class Handover:
     """Carries out what the member decides about partitions, one step at a time.
@@ -94,6 +97,8 @@ class Handover:
             await self._auto_commit.commit_last(self._left(COMMIT_WITHIN_S), step.partitions)
         await self._tell(("on_partitions_revoked",), step.partitions)
         self._drop(step.partitions)
+        if work is not None:
+            work.forget(step.partitions)
         log.info("gave up %s", _names(step.partitions))
         return True
 
@@ -119,6 +124,7 @@ class Handover:
         work = self._parallel_work()
         if work is not None:
             await work.release(step.partitions, time.monotonic())
+            work.forget(step.partitions)
         # As in Java, who does not know of losses hears of a revocation.
         await self._tell(("on_partitions_lost", "on_partitions_revoked"), step.partitions)
 

@@ -104,6 +104,11 @@ class GroupTask:
         return self._handover.assigned
 
     @property
+    def session_s(self) -> float:
+        """How long the coordinator keeps a member from which it hears nothing, as far as the member knows."""
+        return self._member.session_s
+
+    @property
     def coordinator(self) -> int | None:
         """The coordinator's node id, if it is known."""
         return self._coordinator.node_id

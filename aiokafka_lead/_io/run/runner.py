@@ -12,11 +12,12 @@ import anyio
 from ..._core.backoff import Backoff
 from ..._core.consumer.fetched import Deserializers
 from ..._core.consumer.partition_state import PartitionState, Position
+from ..._core.consumer.subscription import SubscriptionKind
 from ..._core.run.options import RunConfig
 from ..._core.run.retries import Retries
 from ..._core.run.work import PartitionWork, Work
 from ..._records import ConsumerRecord
-from ...errors import ClientClosedError, HandlerError, IllegalStateError, KafkaError, RecordDeserializationError
+from ...errors import HandlerError, IllegalStateError, KafkaError, RecordDeserializationError
 from ...types import OffsetAndMetadata, TopicPartition
 from ..loop import Signal, Waiter
 from .dead_letters import DeadLetterProducer, DeadLetters
@@ -50,6 +51,7 @@ async def run(
     """Run the handler until the consumer is stopped; ``producer`` is for dead letters."""
     if engine.runner is not None:
         raise IllegalStateError("run() is under way already")
+    engine.check_reading()
     dead_letters: DeadLetters | None = None
     if producer is not None and config.dead_letter_topic is not None:
         dead_letters = DeadLetters(producer, config.dead_letter_topic, engine.config.group_id)
@@ -129,20 +131,20 @@ class Runner:
             raise self._failure
 
     async def _feed(self) -> None:
-        """Take records as long as there is room; returns when the consumer is being stopped."""
+        """Take records as long as there is room; returns when the consumer is being stopped, or reads nothing more."""
         engine, work = self._engine, self._work
         while True:
             room = work.room()
             if room < 1:
                 work.wait_for_room()
                 await self._room.wait()
-                if engine.reader.stopped:
+                if self._over:
                     return
                 continue
             try:
                 taken = await engine.reader.getmany(work, IDLE_MS, room)
-            except ClientClosedError:
-                if engine.reader.stopped:
+            except IllegalStateError:
+                if self._over:
                     return
                 raise
             for tp, records in taken.items():
@@ -151,6 +153,16 @@ class Runner:
                 assert position is not None  # records were taken from it just now
                 work.add(state, records, position)
             self._workers.rouse()
+
+    @property
+    def _over(self) -> bool:
+        """There is nothing more to take, because the application wants it so."""
+        engine = self._engine
+        return engine.reader.stopped or engine.subscription.kind is SubscriptionKind.NONE
+
+    def unsubscribed(self) -> None:
+        """The consumer may have nothing to read any more: then this ends."""
+        self._room.set()
 
     def _on_room(self) -> None:
         self._room.set()
@@ -278,23 +290,34 @@ class Runner:
         await self._commit_last(LAST_COMMIT_WITHIN_S)
         self._engine.reader.wake.set()  # to notice what it has to be told of the group, or to join it again
 
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """They are not this consumer's any more: what was not done of them takes no room."""
+        for tp in partitions:
+            found = self._work.get(tp)
+            if found is not None:
+                self._work.drop(found)
+        self._room.set()
+
     async def finish(self, timeout_s: float) -> None:
         """The consumer is being stopped: end the run, within this time."""
         self._stop_at = time.monotonic() + timeout_s
         self._stopped_by = anyio.get_current_task().id
         self._room.set()
+        self._on_calm()
         try:
             await self._ended.wait(timeout_s + LAST_COMMIT_WITHIN_S)
         except TimeoutError:
             log.warning("a handler does not end, though it was cancelled")
 
     async def _wind_up(self) -> None:
-        """The consumer is being stopped: wait for handlers, commit."""
+        """Nothing more is taken: wait for handlers, commit."""
         partitions = list(self._work)
         for partition in partitions:
             self._work.close(partition)
-        assert self._stop_at is not None
-        await self._wait_for_handlers(partitions, self._stop_at)
+        while self._stop_at is None and self._handling(partitions):
+            await self._calm.wait()  # not stopped, but unsubscribed: a rebalance cancels those that take too long
+        if self._stop_at is not None:
+            await self._wait_for_handlers(partitions, self._stop_at)
         await self._commit_last(LAST_COMMIT_WITHIN_S)
 
     async def _wait_for_handlers(self, partitions: Collection[PartitionWork], deadline: float) -> None:

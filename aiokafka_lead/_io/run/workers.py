@@ -121,6 +121,8 @@ class Workers:
             if worker.partition is not None:
                 partition, worker.partition = worker.partition, None
                 work.given_up(partition)
+        # Its handler alone was cancelled, and what else is ready needs another worker.
+        self.rouse()
 
     async def _park(self, worker: Worker) -> None:
         self._idle.append(worker)

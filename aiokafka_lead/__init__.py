@@ -19,11 +19,18 @@ from .types import (
 
 if TYPE_CHECKING:
     from ._accel import ACCELERATED
+    from ._core.consumer.health import ConsumerHealth, ConsumerLag
+    from ._core.consumer.metrics import ConsumerMetrics, PartitionMetrics
     from ._core.consumer.record_batch import RecordBatch
     from ._core.group.assignors import GroupAssignor, MemberSubscription, TopicPartitions
-    from ._core.producer.delivery import Delivery
+    from ._core.metadata.metrics import MetadataMetrics
+    from ._core.producer.delivery import Delivery, DeliveryBatch
+    from ._core.producer.metrics import ProducerMetrics
+    from ._core.run.dead_letter import DEAD_LETTER_HEADERS
+    from ._core.run.options import RunOptions
     from ._records.record import ConsumerRecord
     from .admin import AdminClient
+    from .config import AdminOptions, ConsumerOptions, ProducerOptions
     from .consumer import Consumer
     from .producer import Producer
 
@@ -31,18 +38,30 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ACCELERATED",
+    "DEAD_LETTER_HEADERS",
     "AdminClient",
+    "AdminOptions",
     "Consumer",
     "ConsumerGroupMetadata",
+    "ConsumerHealth",
+    "ConsumerLag",
+    "ConsumerMetrics",
+    "ConsumerOptions",
     "ConsumerRecord",
     "Delivery",
+    "DeliveryBatch",
     "GroupAssignor",
     "MemberSubscription",
+    "MetadataMetrics",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "PartitionMetrics",
     "Producer",
+    "ProducerMetrics",
+    "ProducerOptions",
     "RecordBatch",
     "RecordMetadata",
+    "RunOptions",
     "TimestampType",
     "TopicPartition",
     "TopicPartitions",
@@ -50,14 +69,26 @@ __all__ = [
 
 _HOMES = {
     "ACCELERATED": "_accel",
+    "DEAD_LETTER_HEADERS": "_core.run.dead_letter",
     "AdminClient": "admin",
+    "AdminOptions": "config",
     "Consumer": "consumer",
+    "ConsumerHealth": "_core.consumer.health",
+    "ConsumerLag": "_core.consumer.health",
+    "ConsumerMetrics": "_core.consumer.metrics",
+    "ConsumerOptions": "config",
     "ConsumerRecord": "_records.record",
     "Delivery": "_core.producer.delivery",
+    "DeliveryBatch": "_core.producer.delivery",
     "GroupAssignor": "_core.group.assignors",
     "MemberSubscription": "_core.group.assignors",
+    "MetadataMetrics": "_core.metadata.metrics",
+    "PartitionMetrics": "_core.consumer.metrics",
     "Producer": "producer",
+    "ProducerMetrics": "_core.producer.metrics",
+    "ProducerOptions": "config",
     "RecordBatch": "_core.consumer.record_batch",
+    "RunOptions": "_core.run.options",
     "TopicPartitions": "_core.group.assignors",
 }
 

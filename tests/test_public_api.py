@@ -1,0 +1,87 @@
+"""The package's root: what users import, and that it is enough to name whatever the clients take and give."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import aiokafka_lead
+from aiokafka_lead import (
+    AdminClient,
+    Consumer,
+    ConsumerHealth,
+    ConsumerLag,
+    ConsumerMetrics,
+    ConsumerOptions,
+    Producer,
+    ProducerMetrics,
+    RunOptions,
+    TopicPartition,
+)
+
+PUBLIC_MODULES = ("admin", "config", "errors", "types")
+"""Where else public names may be."""
+
+
+def as_typed(consumer: Consumer, producer: Producer) -> tuple[ConsumerHealth, ConsumerLag, ConsumerMetrics, int | None]:
+    """Never called: the type checkers read it."""
+    written: ProducerMetrics = producer.metrics()
+    assert written is not None
+    lag: ConsumerLag = consumer.lag()
+    behind: int | None = lag.partitions[TopicPartition("events", 0)]
+    return consumer.health(), lag, consumer.metrics(), behind
+
+
+def typed_options() -> tuple[RunOptions, ConsumerOptions]:
+    """Options that an application keeps in one place."""
+    return {"concurrency": 8, "order": "key"}, {"group_id": "g"}
+
+
+@pytest.mark.parametrize("name", aiokafka_lead.__all__)
+def test_what_is_listed_is_there(name: str) -> None:
+    assert getattr(aiokafka_lead, name) is not None
+    assert name in dir(aiokafka_lead)
+
+
+def test_what_is_not_there_is_told() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Cosumer'"):
+        aiokafka_lead.Cosumer  # noqa: B018
+
+
+def test_the_root_alone_imports_no_client() -> None:
+    """Who only produces does not pay for the others."""
+    code = "import sys, aiokafka_lead; print([m for m in sys.modules if m.endswith(('producer', 'consumer', 'admin'))])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def named(function: Any) -> Iterator[str]:
+    """The identifiers in a function's annotations."""
+    for annotation in inspect.get_annotations(function).values():
+        yield from re.findall(r"\w+", str(annotation))
+
+
+@pytest.mark.parametrize("client", [Producer, Consumer, AdminClient])
+def test_types_of_public_methods_are_public(client: type[Any]) -> None:
+    public = {getattr(aiokafka_lead, name) for name in aiokafka_lead.__all__ if name != "DEAD_LETTER_HEADERS"}
+    for name in PUBLIC_MODULES:
+        module = importlib.import_module(f"aiokafka_lead.{name}")
+        names = [each for each in vars(module) if not each.startswith("_")]
+        public |= {found for each in names if isinstance(found := getattr(module, each), type)}
+    here = vars(importlib.import_module(client.__module__))
+    methods = [
+        method
+        for name, method in vars(client).items()
+        if inspect.isfunction(method) and (name == "__init__" or not name.startswith("_"))
+    ]
+    used = {here[name] for method in methods for name in named(method) if isinstance(here.get(name), type)}
+    ours = {kind for kind in used if kind.__module__.startswith("aiokafka_lead")}
+    assert ours - public == set()
+    assert len(methods) > 5

@@ -37,7 +37,7 @@ class Member:
         self.options = options
         self.process = process
         self.owned: set[int] = set()
-        """What it has, as far as it has told."""
+        """What it has, as far as it has told: one that comes back within its session has it still."""
         self.is_awake = True
         """Neither frozen nor gone."""
         self.has_left = False
@@ -142,7 +142,6 @@ class GroupWatch:
     def _gone(self, member: Member, kind: str) -> None:
         with self._changed:
             member.is_awake = False
-            member.owned.clear()
             self._note(member, kind)
 
     def log_of(self, member: Member) -> str:
@@ -175,14 +174,11 @@ class GroupWatch:
                 self.committed[int(partition)] = max(self.committed.get(int(partition), 0), offset)
         elif event.kind == "left":
             member.has_left = True
-        if not member.is_awake:
-            return
-        if event.kind == "assigned":
+            member.owned.clear()
+        elif event.kind == "assigned":
             member.owned |= set(event.fields["partitions"])
         elif event.kind in ("revoked", "lost"):
             member.owned -= set(event.fields["partitions"])
-        elif event.kind == "left":
-            member.owned.clear()
 
     def _note(self, member: Member, kind: str) -> None:
         self.events.append(Event(time.monotonic(), member.name, kind, {}))

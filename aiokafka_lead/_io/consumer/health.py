@@ -36,8 +36,13 @@ class HealthWatch:
             tick_s=TICK_S + WARN_AFTER_S[1],
         )
         self._loop = LoopWatch(
-            min(max(WARN_AFTER_S[0], config.heartbeat_interval_ms / 1000), WARN_AFTER_S[1]), self._starved
+            min(max(WARN_AFTER_S[0], config.heartbeat_interval_ms / 1000), WARN_AFTER_S[1]),
+            self._remember,
+            self._starved,
         )
+        self._fetched_at: float | None = None
+        self._heartbeat_at: float | None = None
+        """When the last fetch and heartbeat were answered, as of the last look at it."""
 
     def start(self) -> None:
         """The consumer runs."""
@@ -104,14 +109,19 @@ class HealthWatch:
         expires_at = engine.progress.expires_at()
         return None if expires_at is None else now - (expires_at - engine.progress.interval_s)
 
-    def _starved(self, now: float) -> str:
+    def _remember(self) -> None:
         engine = self._engine
-        group, answered_at = engine.group, engine.counters.answered_at
-        what = [] if answered_at is None else [f"no fetch was answered for {now - answered_at:.1f} s"]
-        if group is not None and group.joined and group.last_heartbeat_at is not None:
-            late_s = now - group.last_heartbeat_at
-            what.append(f"no heartbeat was acknowledged for {late_s:.1f} s of the session's {group.session_s:g} s")
-        return " and ".join(what) or "nothing was fetched"
+        self._fetched_at = engine.counters.answered_at
+        self._heartbeat_at = None if engine.group is None else engine.group.last_heartbeat_at
+
+    def _starved(self, late_s: float, now: float) -> str:
+        fetched_s, heartbeat_s = _since(self._fetched_at, now), _since(self._heartbeat_at, now)
+        what = f"no fetch was answered for {late_s if fetched_s is None else fetched_s:.1f} s"
+        group = self._engine.group
+        if group is not None and group.wanted:
+            acknowledged = f"no heartbeat was acknowledged for {late_s if heartbeat_s is None else heartbeat_s:.1f} s"
+            what += f" and {acknowledged} of the session's {group.session_s:g} s"
+        return what
 
 
 def _since(at: float | None, now: float) -> float | None:

@@ -19,11 +19,15 @@ TICK_S = 0.25
 class LoopWatch:
     """A task that sleeps for `TICK_S` at a time: when it wakes late, the event loop did not run.
 
-    ``starved`` says what else could not be done for so long.
+    ``remember`` is called while it runs, and ``starved``, given how long it did not and the time, says what else could
+    not be done meanwhile. It must not go by what other tasks did after that: these may have had their turn before.
     """
 
-    def __init__(self, warn_after_s: float, starved: Callable[[float], str]) -> None:
+    def __init__(
+        self, warn_after_s: float, remember: Callable[[], None], starved: Callable[[float, float], str]
+    ) -> None:
         self.warn_after_s = warn_after_s
+        self._remember = remember
         self._starved = starved
         self.ticked_at = time.monotonic()
         """When the event loop last was seen to run."""
@@ -35,6 +39,7 @@ class LoopWatch:
         """Watch until cancelled."""
         self.ticked_at = time.monotonic()
         while True:
+            self._remember()
             await anyio.sleep(TICK_S)
             now = time.monotonic()
             late_s = now - self.ticked_at - TICK_S
@@ -45,5 +50,5 @@ class LoopWatch:
                     "the event loop was blocked for %.1f s; %s. Something ran for so long without awaiting anything: "
                     "do that in a thread",
                     late_s,
-                    self._starved(now),
+                    self._starved(late_s, now),
                 )

@@ -13,14 +13,11 @@ from ._core.consumer.partition_state import PartitionState
 from ._core.consumer.record_batch import RecordBatch
 from ._core.consumer.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, ResetPolicy
 from ._core.consumer.subscription import SubscriptionKind
-from ._core.group.offsets import NOT_A_MEMBER
 from ._core.run.dead_letter import DEAD_LETTER_HEADERS
 from ._core.run.options import RunConfig, RunOptions
-from ._io.consumer.engine import ConsumerEngine
+from ._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
 from ._io.consumer.leases import Batches
-from ._io.group.offsets import GroupOffsets
 from ._io.loop import in_trio
-from ._io.run.runner import run
 from ._options import INT32_MAX
 from ._records import ConsumerRecord
 from .client import Client
@@ -30,6 +27,8 @@ from .types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp,
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
+
+    from ._io.group.offsets import GroupOffsets
 
     K = TypeVar("K", default=bytes | None)
     V = TypeVar("V", default=bytes | None)
@@ -81,7 +80,7 @@ class Consumer(Generic[K, V]):
     ) -> None:
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
         self._config = ConsumerConfig.from_options(bootstrap_servers, options)
-        self._client = Client(self._config)
+        self._client = Client(self._config, HOT_REQUESTS)
         self._engine: ConsumerEngine[K, V] = ConsumerEngine(self._client, self._config)
         if topics:
             self.subscribe(topics)
@@ -363,6 +362,8 @@ class Consumer(Generic[K, V]):
         self._client.check()
         if not callable(handler):
             raise ConfigTypeError(f"handler must be an async function, not {type(handler).__name__}")
+        from ._io.run.runner import run
+
         config = RunConfig.from_options(options)
         if config.dead_letter_topic is None or config.dead_letter_producer is not None:
             await run(self._engine, config, handler, config.dead_letter_producer)
@@ -416,6 +417,8 @@ class Consumer(Generic[K, V]):
         group, group_id = self._engine.group, self._config.group_id
         if group is None or group_id is None:
             raise IllegalStateError("a membership needs a group: set group_id")
+        from ._core.group.offsets import NOT_A_MEMBER
+
         member = group.membership or NOT_A_MEMBER._replace(group_instance_id=self._config.group_instance_id)
         return ConsumerGroupMetadata(group_id, member.generation_or_epoch, member.member_id, member.group_instance_id)
 

@@ -7,13 +7,15 @@ at once. Whoever calls one wakes both tasks, so that a member calls nobody.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..._wire import Request, Response
 from ...errors import KafkaError
 from ...types import TopicPartition
 from ..metadata.types import ClusterSnapshot
-from .offsets import Membership
+
+if TYPE_CHECKING:
+    from .offsets import Membership
 
 __all__ = ["Ask", "Assign", "GroupMember", "Lose", "Revoke", "Step", "Wait", "Wanted"]
 

@@ -20,16 +20,12 @@ from ..._core.consumer.prefetch import Prefetch
 from ..._core.consumer.reset_policy import parse_reset_policy
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
 from ..._core.group.poll_interval import PollInterval
+from ..._wire.messages.fetch import FetchRequest
+from ..._wire.messages.list_offsets import ListOffsetsRequest
 from ..._wire.messages.metadata import MetadataRequest
 from ...config import ConsumerConfig
 from ...errors import IllegalStateError, RequestTimedOutError
-from ..group.asking import GroupCoordinator
-from ..group.assembly import group_task
-from ..group.coordinators import Coordinators
-from ..group.offsets import GroupOffsets
-from ..group.task import GroupTask
 from ..loop import Waiter
-from ..run.runner import Runner
 from .auto_commit import AutoCommit
 from .fetcher import Fetcher
 from .health import HealthWatch
@@ -41,8 +37,14 @@ from .subscriber import Subscriber
 
 if TYPE_CHECKING:
     from ...client import Client
+    from ..group.offsets import GroupOffsets
+    from ..group.task import GroupTask
+    from ..run.runner import Runner
 
-__all__ = ["ConsumerEngine"]
+__all__ = ["HOT_REQUESTS", "ConsumerEngine"]
+
+HOT_REQUESTS = (ListOffsetsRequest, FetchRequest)
+"""What the first records wait for."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -136,6 +138,12 @@ class ConsumerEngine(Generic[K, V]):
 
     def _with_group(self, group_id: str) -> Witness:
         """The parts that a group needs; returns who has to know of what goes out."""
+        # Only here: whoever has no group does not pay for their import.
+        from ..group.asking import GroupCoordinator
+        from ..group.assembly import group_task
+        from ..group.coordinators import Coordinators
+        from ..group.offsets import GroupOffsets
+
         config = self.config
         timeout_ms = config.default_api_timeout_ms
         coordinators = Coordinators(self.client)

@@ -16,7 +16,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo pipeline test lint ruff format-check mypy pyright imports generated fmt fuzz bench build clean
+.PHONY: help demo pipeline test lint ruff format-check mypy pyright imports generated fmt fuzz bench build dist clean
 
 help:
 	@echo "make demo    events flow through an embedded cluster while leaders move and a broker dies"
@@ -25,6 +25,7 @@ help:
 	@echo "make lint    the checks alone       make fmt    format and sort imports"
 	@echo "make fuzz    fuzz the decoders      make bench  ARGS=NAME, one of the benchmarks"
 	@echo "make build   compile the hot modules in place"
+	@echo "make dist    sdist and wheel for this Python, and a trial of both with and without a compiler"
 	@echo "make clean   remove what was built, and the caches"
 
 demo: $(BUILT)
@@ -69,6 +70,17 @@ bench: $(DEV) $(BUILT)
 	@$(PY) -m benchmarks $(ARGS)
 
 build: $(BUILT)
+
+# The wheel is made from the sdist, as pip does. Wheels of every Python are made by `cibuildwheel` (see pyproject.toml).
+dist: $(DEV)
+	@rm -rf dist build/tried
+	$(PY) -c 'from setuptools import build_meta; build_meta.build_sdist("dist")' >/dev/null
+	$(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist dist/*.tar.gz
+	$(PIP) --no-deps --target build/tried/compiled dist/*.whl
+	CC=/bin/false $(PIP) --no-deps --no-build-isolation --no-cache-dir --target build/tried/pure dist/*.tar.gz
+	cd build/tried/compiled && ../../../$(PY) -c 'import aiokafka_lead as lead; lead.Producer, lead.Consumer; assert lead.ACCELERATED'
+	cd build/tried/pure && ../../../$(PY) -c 'import aiokafka_lead as lead; lead.Producer, lead.Consumer; assert not lead.ACCELERATED'
+	@ls dist
 
 clean:
 	rm -rf build dist .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache *.egg-info $(VENV)

@@ -22,7 +22,7 @@ from ._options import INT32_MAX
 from ._records import ConsumerRecord
 from .client import Client
 from .config import ConsumerConfig, ConsumerOptions
-from .errors import ConfigError, ConfigTypeError, IllegalStateError
+from .errors import CommitFailedError, ConfigError, ConfigTypeError, IllegalStateError
 from .types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -333,7 +333,9 @@ class Consumer(Generic[K, V]):
 
         The position moves behind a batch when it is handed out. With ``group_id`` a batch is a lease: a rebalance that
         takes its partition waits until `RecordBatch.commit`, until the next batch is asked for, or for
-        ``rebalance_timeout_ms``. A batch during which the task is cancelled is not committed, and comes again.
+        ``rebalance_timeout_ms``. A batch during which the task is cancelled is not committed, and comes again. (A time
+        limit inside the task, like `asyncio.timeout`, can be told from an ordinary end only if nothing holds on to the
+        iterator: write ``async for batch in consumer.batches()``.)
         """
         self._client.check()
         return Batches(self._engine.reader, self._engine.leases)
@@ -383,8 +385,9 @@ class Consumer(Generic[K, V]):
 
         An offset is that of the next record to read. What they cover counts as done: no rebalance waits for it. Returns
         when they are stored, if need be after a rebalance; raises `CommitFailedError` if the consumer is not the member
-        that owns the partitions any more, the error of a partition that was refused, or `RequestTimedOutError` after
-        ``timeout_ms`` (``default_api_timeout_ms``).
+        that owns the partitions any more, or, without offsets, when those that it still owns are stored, if others were
+        taken away since records of them were handed out; raises the error of a partition that was refused, or
+        `RequestTimedOutError` after ``timeout_ms`` (``default_api_timeout_ms``).
         """
         self._client.check()
         group_offsets = self._group_offsets()
@@ -400,6 +403,10 @@ class Consumer(Generic[K, V]):
             found = {_partition(tp): _offset(tp, offset) for tp, offset in offsets.items()}
         await group_offsets.commit(found, self._timeout_ms(timeout_ms))
         self._engine.in_hand.committed(found, self._engine.positions)
+        lost = self._engine.in_hand.lost
+        if offsets is None and lost:
+            names = ", ".join(map(str, sorted(lost)))
+            raise CommitFailedError(f"{names} were taken away while records of them were in hand: they come again")
 
     async def committed(
         self, partition: TopicPartition, *, timeout_ms: float | None = None

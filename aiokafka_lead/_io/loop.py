@@ -24,6 +24,7 @@ __all__ = [
     "Host",
     "Signal",
     "Waiter",
+    "cancellation_of_task",
     "import_anyio",
     "in_slices",
     "in_task",
@@ -199,6 +200,31 @@ class Signal:
 def in_task() -> bool:
     """Whether a task runs this code, and not a callback of asyncio's event loop."""
     return in_trio() or asyncio.current_task() is not None
+
+
+def cancellation_of_task() -> Callable[[], bool]:
+    """Tells, later, whether the task that calls this now has been cancelled since.
+
+    On trio as far as others can see: it has ended, and its nursery's scope was cancelled.
+    """
+    if in_trio():
+        import trio
+
+        trio_task = trio.lowlevel.current_task()
+        nursery = trio_task.parent_nursery
+        if nursery is None:
+            return _no
+        return lambda: nursery.cancel_scope.cancel_called and trio_task not in nursery.child_tasks
+    task = asyncio.current_task()
+    if task is None:
+        return _no
+    # Who swallows a cancellation, and goes on, is counted as cancelled for ever after.
+    before = task.cancelling()
+    return lambda: task.cancelling() > before
+
+
+def _no() -> bool:
+    return False
 
 
 def loop_token() -> object:

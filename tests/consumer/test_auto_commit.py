@@ -50,6 +50,21 @@ async def test_an_error_in_the_block_leaves_out_what_was_in_hand(cluster: Embedd
     assert await stored(cluster) == 3
 
 
+async def test_a_loop_that_reads_otherwise_too_keeps_its_record_in_hand(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, values(10))
+
+    async def handle() -> None:
+        async with member(cluster) as consumer:
+            async for record in consumer:
+                if record.offset == 1:
+                    assert not await consumer.getmany(E1, timeout_ms=0)
+                _ = 1 // (3 - int(record.value))
+
+    with pytest.raises(ZeroDivisionError):
+        await handle()
+    assert await stored(cluster) == 3
+
+
 async def test_a_cancelled_handler_does_not_commit(cluster: EmbeddedCluster) -> None:
     await fill(cluster, values(10))
     with anyio.CancelScope() as scope:

@@ -73,6 +73,59 @@ async def test_a_batch_whose_handler_is_cancelled_comes_again(cluster: EmbeddedC
         assert seen[0] in again
 
 
+async def test_a_cancelled_batch_comes_again_to_who_reads_on_with_the_same_iterator(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 5)
+    async with member(cluster, "events") as consumer:
+        batches = consumer.batches()
+        seen: list[tuple[int, int]] = []
+        has_it = anyio.Event()
+
+        async def work() -> None:
+            async for batch in batches:
+                seen.append((batch.partition, batch.base_offset))
+                has_it.set()
+                await anyio.sleep_forever()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(work)
+            await has_it.wait()
+            tasks.cancel_scope.cancel()
+        again = []
+        for _ in range(6):
+            batch = await next_batch(consumer, batches)
+            again.append((batch.partition, batch.base_offset))
+        assert seen[0] in again
+
+
+async def test_who_swallows_a_cancellation_goes_on_nevertheless(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 5)
+    async with member(cluster, "events") as consumer:
+        batches = consumer.batches()
+        first = await next_batch(consumer, batches)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+        rest = [await next_batch(consumer, batches) for _ in range(5)]
+        assert len({batch.partition for batch in (first, *rest)}) == 6
+
+
+async def test_a_commit_tells_what_was_taken_away_meanwhile(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 5)
+    options = {"rebalance_timeout_ms": 500, "enable_auto_commit": False}
+    async with member(cluster, "events", **options) as one:
+        await until(lambda: one.lag().total == 30)  # what tells of it is buffered, too
+        assert set(await one.getmany()) == ALL
+        async with member(cluster, "events", **options) as two, reading(two):
+            await until(lambda: shared([one, two]))
+            kept = one.assignment()
+            with pytest.raises(CommitFailedError) as caught:
+                await one.commit()
+            assert all(str(tp) in str(caught.value) for tp in ALL - kept)
+            assert (await committed(cluster)) == {tp.partition: 5 for tp in kept}
+            await one.getmany(timeout_ms=0)
+            await one.commit()
+
+
 async def test_what_is_done_is_committed_before_it_is_given_up(cluster: EmbeddedCluster) -> None:
     await fill(cluster, 5)
     async with member(cluster, "events", auto_commit_interval_ms=60_000) as one:

@@ -200,6 +200,24 @@ async def test_stop_ends_with_a_handler_that_does_not(cluster: EmbeddedCluster) 
     assert await committed(cluster, E0) == 3
 
 
+async def test_stop_keeps_its_time_with_no_broker_left(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 10)
+    async with runner_of(cluster) as consumer:
+        busy = anyio.Event()
+
+        async def handle(record: Record) -> None:
+            busy.set()
+            await anyio.sleep(0.01)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(consumer.run, handle)
+            await busy.wait()
+            await cluster.kill_broker(1)
+            with anyio.fail_after(4):  # without a bound the last commit alone takes five seconds
+                await consumer.stop(timeout_ms=1000)
+            tasks.cancel_scope.cancel()
+
+
 async def test_a_handler_may_stop_the_consumer(cluster: EmbeddedCluster) -> None:
     await fill(cluster, 10)
     async with runner_of(cluster) as consumer:

@@ -29,12 +29,16 @@ class InHand:
         """The application has committed up to this offset while it iterates over ``_one_by_one``."""
         self._abandoned: set[TopicPartition] = set()
         """Among ``_many``: nobody works on these any more, though they are not done."""
+        self._lost: set[TopicPartition] = set()
+        """Taken away while the application had records of them in hand."""
         self._stored: dict[TopicPartition, Position] = {}
         """What was committed last."""
         self.counted_elsewhere = False
         """Set while `Consumer.run` knows, and commits, what is done: then nothing is `done` here."""
         self.on_release: Callable[[], None] = _nothing
         """Called when less is in hand."""
+        self.on_return: Callable[[], None] = _nothing
+        """Called when the application wants more, before what it had counts as done."""
 
     # --- what goes out and comes back --------------------------------------------------------------------------------
 
@@ -50,7 +54,8 @@ class InHand:
 
     def returned(self, now: float) -> None:
         """The application wants more: it is done with what it got."""
-        if self._many or self._one_by_one is not None:
+        if self._many or self._one_by_one is not None or self._lost:
+            self.on_return()
             self.release()
 
     def watch(self, now: float) -> float | None:
@@ -61,7 +66,14 @@ class InHand:
         """The application is done with everything."""
         self._many.clear()
         self._abandoned.clear()
-        self._one_by_one = None
+        self._lost.clear()
+        if self._one_by_one is not None:
+            chunk = self._one_by_one[1]
+            if chunk.left():
+                # A loop may go on with it after another call has read: the records to come are in hand again.
+                self._covered = chunk.position().offset
+            else:
+                self._one_by_one = None
         self.on_release()
 
     def abandon(self, tp: TopicPartition) -> None:
@@ -79,12 +91,34 @@ class InHand:
             if self._one_by_one is not None and self._one_by_one[0] == tp:
                 self._one_by_one = None
 
+    def taken_away(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+        """Forget these partitions; returns those of which the application had something in hand."""
+        held = {tp for tp in self._many if tp in partitions}
+        if self._one_by_one is not None and self._iterates(partitions):
+            held.add(self._one_by_one[0])
+        self.forget(partitions)
+        return frozenset(held)
+
+    def note_lost(self, partitions: Iterable[TopicPartition]) -> None:
+        """What the application has in hand of these partitions it cannot commit, until it comes back for more."""
+        self._lost.update(partitions)
+
+    @property
+    def lost(self) -> frozenset[TopicPartition]:
+        """Partitions that were taken away with records in hand, since the application last came back for more."""
+        return frozenset(self._lost)
+
     # --- what follows ------------------------------------------------------------------------------------------------
+
+    def has(self, tp: TopicPartition) -> bool:
+        """Whether records of this partition are out, whether somebody works on them or not."""
+        return tp in self._many
 
     def holds(self, partitions: Collection[TopicPartition]) -> bool:
         """Whether the application may be working on any of these partitions."""
-        if any(tp in partitions and tp not in self._abandoned for tp in self._many):
-            return True
+        return any(tp in partitions and tp not in self._abandoned for tp in self._many) or self._iterates(partitions)
+
+    def _iterates(self, partitions: Collection[TopicPartition]) -> bool:
         return self._one_by_one is not None and self._one_by_one[0] in partitions and self.last_taken() is not None
 
     def last_taken(self) -> Position | None:

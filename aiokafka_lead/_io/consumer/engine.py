@@ -194,7 +194,7 @@ class ConsumerEngine(Generic[K, V]):
                 self.started = False
                 try:
                     if self.runner is not None:
-                        await self.runner.finish(timeout_s / 2)
+                        await self.runner.finish(deadline - timeout_s / 2, deadline - timeout_s / 4)
                 finally:
                     await self._depart(deadline)
         finally:

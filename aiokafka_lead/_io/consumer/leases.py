@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -15,7 +14,7 @@ from ..._core.consumer.prefetch import Prefetch
 from ..._core.consumer.record_batch import RecordBatch
 from ...errors import CommitFailedError
 from ...types import OffsetAndMetadata
-from ..loop import in_task, in_trio
+from ..loop import cancellation_of_task, in_task
 from .reader import Reader
 
 if TYPE_CHECKING:
@@ -38,10 +37,21 @@ class Leases:
         self._in_hand = in_hand
         self._group_offsets = group_offsets
         self._timeout_ms = timeout_ms
+        self._last: _Lease | None = None
+        """What was lent last, until the application comes back."""
+        in_hand.on_return = self._returned
 
-    def lend(self, batch: RecordBatch[Any, Any]) -> None:
+    def lend(self, batch: RecordBatch[Any, Any]) -> _Lease:
         """The batch has just been handed out."""
-        batch.lease = _Lease(self, batch, self._positions.require(batch.topic_partition))
+        lease = batch.lease = _Lease(self, batch, self._positions.require(batch.topic_partition))
+        self._last = lease
+        return lease
+
+    def _returned(self) -> None:
+        """Another task may read on after the one with the batch was cancelled, by the same iterator or otherwise."""
+        lease, self._last = self._last, None
+        if lease is not None and lease.is_cancelled():
+            lease.end()
 
     async def commit(self, batch: RecordBatch[Any, Any], state: PartitionState) -> bool:
         """Commit it if its partition still is what it was when the batch was handed out."""
@@ -55,16 +65,16 @@ class Leases:
         self._in_hand.committed(offsets, [state])
         return True
 
-    def take_back(self, batch: RecordBatch[Any, Any], state: PartitionState) -> None:
+    def take_back(self, batch: RecordBatch[Any, Any], state: PartitionState, *, cancelled: bool) -> None:
         """Nobody works on the batch any more.
 
         One whose handler was cancelled comes again. With others that is not known: nothing waits for them, and they
         are not done before the application reads on.
         """
-        if not self._positions.owns(state) or not self._in_hand.holds((state.tp,)):
+        if not self._positions.owns(state) or not self._in_hand.has(state.tp):
             return
         position = state.position
-        if _is_cancelled() and position is not None and position.offset == batch.next_offset:
+        if cancelled and position is not None and position.offset == batch.next_offset:
             self._prefetch.drop(state)
             state.move(batch.base_offset)
             self._in_hand.forget((state.tp,))
@@ -75,18 +85,23 @@ class Leases:
 class _Lease:
     """One batch's; of the assignment in which it was handed out."""
 
-    __slots__ = ("_batch", "_leases", "_state")
+    __slots__ = ("_batch", "_is_cancelled", "_leases", "_state")
 
     def __init__(self, leases: Leases, batch: RecordBatch[Any, Any], state: PartitionState) -> None:
         self._leases = leases
         self._batch = batch
         self._state = state
+        self._is_cancelled = cancellation_of_task()
 
     async def commit(self) -> bool:
         return await self._leases.commit(self._batch, self._state)
 
+    def is_cancelled(self) -> bool:
+        """Whether the task that got the batch was cancelled, or is being cancelled."""
+        return self._is_cancelled() or _unwinds()
+
     def end(self) -> None:
-        self._leases.take_back(self._batch, self._state)
+        self._leases.take_back(self._batch, self._state, cancelled=self.is_cancelled())
 
 
 class Batches(Generic[K, V]):
@@ -107,9 +122,7 @@ class Batches(Generic[K, V]):
         if batch is None:
             raise StopAsyncIteration
         if self._leases is not None:
-            self._leases.lend(batch)
-            assert isinstance(batch.lease, _Lease)
-            self._lease = batch.lease
+            self._lease = self._leases.lend(batch)
         return batch
 
     def __del__(self) -> None:
@@ -118,14 +131,9 @@ class Batches(Generic[K, V]):
             self._lease.end()
 
 
-def _is_cancelled() -> bool:
-    """Whether the task that runs this is being cancelled."""
+def _unwinds() -> bool:
+    """Whether the task that runs this is being cancelled by a scope of anyio or trio."""
     try:
-        if not in_task():
-            return False
+        return in_task() and anyio.current_effective_deadline() == -math.inf
     except RuntimeError:  # no event loop runs here any more
         return False
-    if anyio.current_effective_deadline() == -math.inf:
-        return True
-    task = None if in_trio() else asyncio.current_task()
-    return task is not None and task.cancelling() > 0

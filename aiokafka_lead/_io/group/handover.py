@@ -96,7 +96,7 @@ class Handover:
         if self._auto_commit is not None and work is None:
             await self._auto_commit.commit_last(self._left(COMMIT_WITHIN_S), step.partitions)
         await self._tell(("on_partitions_revoked",), step.partitions)
-        self._drop(step.partitions)
+        self._in_hand.note_lost(self._drop(step.partitions))
         if work is not None:
             work.forget(step.partitions)
         log.info("gave up %s", _names(step.partitions))
@@ -120,13 +120,15 @@ class Handover:
     async def lose(self, step: Lose) -> None:
         """Forget partitions that may be others' already."""
         log.warning("lost %s: %s", _names(step.partitions), step.reason)
-        self._drop(step.partitions)
+        held = self._drop(step.partitions)
         work = self._parallel_work()
         if work is not None:
             await work.release(step.partitions, time.monotonic())
             work.forget(step.partitions)
         # As in Java, who does not know of losses hears of a revocation.
         await self._tell(("on_partitions_lost", "on_partitions_revoked"), step.partitions)
+        # Not before: a listener that commits what is left of the assignment does nothing wrong.
+        self._in_hand.note_lost(held)
 
     async def assign(self, step: Assign) -> None:
         """Begin to read partitions; those that stay are not touched."""
@@ -144,10 +146,12 @@ class Handover:
             for state in added:
                 self._prefetch.release(state)
 
-    def _drop(self, partitions: Partitions) -> None:
-        self._in_hand.forget(partitions)
+    def _drop(self, partitions: Partitions) -> Partitions:
+        """No longer read these; returns those of which the application has something in hand."""
+        held = self._in_hand.taken_away(partitions)
         for state in self._positions.assign(self._positions.assigned - partitions)[1]:
             self._prefetch.drop(state)
+        return held
 
     def _left(self, within_s: float) -> float:
         if self.hurry_until is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
@@ -93,6 +94,8 @@ class Runner:
         """What ends the run."""
         self._stop_at: float | None = None
         """By when handlers have to be ready, once the consumer is being stopped."""
+        self._end_by = math.inf
+        """By when all else has to be done then."""
         self._stopped_by = 0
         """The task that stops the consumer."""
         self._ended: Waiter[None] = Waiter()
@@ -119,7 +122,7 @@ class Runner:
                 self._tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
-                await self._commit_last(LAST_COMMIT_WITHIN_S)
+                await self._commit_last()
             self._rewind()
             engine.reader.tell(witness)
             engine.in_hand.counted_elsewhere = False
@@ -261,7 +264,8 @@ class Runner:
             for partition, position in news:
                 partition.committed = position
 
-    async def _commit_last(self, timeout_s: float) -> None:
+    async def _commit_last(self) -> None:
+        timeout_s = max(0.0, min(LAST_COMMIT_WITHIN_S, self._end_by - time.monotonic()))
         with anyio.move_on_after(timeout_s):
             try:
                 await self._commit(timeout_s * 1000)
@@ -287,7 +291,7 @@ class Runner:
         for partition in closing:
             self._work.close(partition)
         await self._wait_for_handlers(closing, deadline)
-        await self._commit_last(LAST_COMMIT_WITHIN_S)
+        await self._commit_last()
         self._engine.reader.wake.set()  # to notice what it has to be told of the group, or to join it again
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
@@ -298,16 +302,18 @@ class Runner:
                 self._work.drop(found)
         self._room.set()
 
-    async def finish(self, timeout_s: float) -> None:
-        """The consumer is being stopped: end the run, within this time."""
-        self._stop_at = time.monotonic() + timeout_s
+    async def finish(self, ready_by: float, end_by: float) -> None:
+        """The consumer is being stopped: end the run. Handlers have until ``ready_by``, all has until ``end_by``."""
+        self._stop_at = ready_by
+        self._end_by = end_by
         self._stopped_by = anyio.get_current_task().id
         self._room.set()
         self._on_calm()
         try:
-            await self._ended.wait(timeout_s + LAST_COMMIT_WITHIN_S)
+            await self._ended.wait(max(0.0, end_by - time.monotonic()))
         except TimeoutError:
-            log.warning("a handler does not end, though it was cancelled")
+            for worker in self._handling(list(self._work)):
+                log.warning("the handler of %r does not end, though it was cancelled", worker.record)
 
     async def _wind_up(self) -> None:
         """Nothing more is taken: wait for handlers, commit."""
@@ -318,7 +324,7 @@ class Runner:
             await self._calm.wait()  # not stopped, but unsubscribed: a rebalance cancels those that take too long
         if self._stop_at is not None:
             await self._wait_for_handlers(partitions, self._stop_at)
-        await self._commit_last(LAST_COMMIT_WITHIN_S)
+        await self._commit_last()
 
     async def _wait_for_handlers(self, partitions: Collection[PartitionWork], deadline: float) -> None:
         """Until the deadline; then they are cancelled, and have `CANCELLED_WITHIN_S` to end."""
@@ -326,7 +332,7 @@ class Runner:
         for worker in self._handling(partitions):
             log.warning("the handler of %r took too long, and is cancelled", worker.record)
             worker.scope.cancel()
-        await self._handlers_end(partitions, time.monotonic() + CANCELLED_WITHIN_S)
+        await self._handlers_end(partitions, min(time.monotonic() + CANCELLED_WITHIN_S, self._end_by))
 
     async def _handlers_end(self, partitions: Collection[PartitionWork], deadline: float) -> None:
         while self._handling(partitions):

@@ -152,8 +152,8 @@ class ConsumerOptions(ClientOptions, total=False):
     """The rebalance protocol (``"classic"``; ``"consumer"`` is KIP-848)."""
     group_remote_assignor: str | None
     """The broker's assignor under ``group_protocol="consumer"``; None lets the broker choose."""
-    partition_assignment_strategy: Sequence[Any]
-    """Assignors by preference: names or objects (cooperative-sticky, then range)."""
+    partition_assignment_strategy: Sequence[Any] | Any
+    """Assignors by preference: a name or object, several, or ``"range,sticky"`` (cooperative-sticky, then range)."""
     session_timeout_ms: float
     """Without a heartbeat for this long a member is out (45000)."""
     heartbeat_interval_ms: float
@@ -202,10 +202,13 @@ class AdminOptions(ClientOptions, total=False):
     """The bound of calls that have none of their own (60000)."""
 
 
-def _sequence(name: str, value: Any) -> tuple[Any, ...]:
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise ConfigTypeError(f"{name} must be a list, not {type(value).__name__}")
-    items = tuple(value)
+def _assignors(name: str, value: Any) -> tuple[Any, ...]:
+    if value is None or isinstance(value, (bytes, int, float)):
+        raise ConfigTypeError(f"{name} must be names or assignors, not {type(value).__name__}")
+    if isinstance(value, str):
+        items: tuple[Any, ...] = tuple(part.strip() for part in value.split(",") if part.strip())
+    else:
+        items = tuple(value) if isinstance(value, Iterable) else (value,)
     if not items:
         raise ConfigError(f"{name} must not be empty")
     return items
@@ -364,7 +367,7 @@ class ConsumerConfig(ClientConfig):
     group_instance_id: str | None = option(None, optional(text))
     group_protocol: Literal["classic", "consumer"] = option("classic", one_of("classic", "consumer"))
     group_remote_assignor: str | None = option(None, optional(text))
-    partition_assignment_strategy: tuple[Any, ...] = option(("cooperative-sticky", "range"), _sequence)
+    partition_assignment_strategy: tuple[Any, ...] = option(("cooperative-sticky", "range"), _assignors)
     session_timeout_ms: float = option(45_000, milliseconds(1))
     heartbeat_interval_ms: float = option(3_000, milliseconds(1))
     max_poll_interval_ms: float = option(300_000, milliseconds(1))

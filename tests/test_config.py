@@ -116,6 +116,18 @@ def test_secrets_stay_out_of_repr() -> None:
     assert "wonderland" not in repr(made)
 
 
+@pytest.mark.parametrize("given", ["sticky, range", ["sticky", "range"], ("sticky", "range")])
+def test_assignors_as_other_clients_take_them(given: Any) -> None:
+    assert ConsumerConfig.from_options("a", {"partition_assignment_strategy": given}).partition_assignment_strategy == (
+        "sticky",
+        "range",
+    )
+    own = object()
+    assert ConsumerConfig.from_options("a", {"partition_assignment_strategy": own}).partition_assignment_strategy == (
+        own,
+    )
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -123,6 +135,7 @@ def test_secrets_stay_out_of_repr() -> None:
         {"group_instance_id": "one"},
         {"fetch_max_wait_ms": 30_000},
         {"partition_assignment_strategy": []},
+        {"partition_assignment_strategy": " , "},
         {"isolation_level": "serializable"},
     ],
 )

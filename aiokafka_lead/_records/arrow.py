@@ -11,7 +11,7 @@ __all__ = ["SCHEMA", "to_arrow"]
 
 _HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _HEADERS = pa.list_(_HEADER)
-_NO_HEADERS = pa.array([], _HEADER)
+_NO_HEADERS = pa.nulls(0, _HEADER)
 _INT64 = pa.int64()
 _BINARY = pa.binary()
 _TIMESTAMP = pa.timestamp("ms", tz="UTC")

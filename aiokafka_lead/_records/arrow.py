@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import pyarrow as pa
 
 from .columns import Columns
@@ -53,5 +55,11 @@ def _headers(columns: Columns) -> pa.Array:
     if columns.index.has_headers():
         rows = [[{"key": key, "value": value} for key, value in headers] for headers in columns.headers]
         return pa.array(rows, _HEADERS)
-    ends = pa.py_buffer(bytes(4 * (len(columns) + 1)))
-    return pa.Array.from_buffers(_HEADERS, len(columns), [None, ends], children=[_NO_HEADERS])
+    return _no_headers(len(columns))
+
+
+@lru_cache(maxsize=64)
+def _no_headers(count: int) -> pa.Array:
+    # The usual case, and batches tend to be of one size.
+    ends = pa.py_buffer(bytes(4 * (count + 1)))
+    return pa.Array.from_buffers(_HEADERS, count, [None, ends], children=[_NO_HEADERS])

@@ -83,7 +83,7 @@ class RecordBatch(Generic[K, V]):
     @property
     def base_offset(self) -> int:
         """The offset of the first record."""
-        return self._columns.offsets[0]
+        return self._columns.index.offsets[0]
 
     @property
     def next_offset(self) -> int:

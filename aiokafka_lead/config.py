@@ -182,7 +182,8 @@ class ConsumerOptions(ClientOptions, total=False):
     max_partition_fetch_bytes: int
     """Bytes of one partition in a fetch answer (1048576)."""
     max_poll_records: int | None
-    """Records that ``getmany`` returns at most; None is no bound but what is there (None)."""
+    """Records that ``getmany`` returns at most, None is no bound but what is there; and up to which ``batches`` joins
+    batches of a partition's log, None is 500 (None)."""
     check_crcs: bool
     """Verify the checksum of every batch (True)."""
     exclude_internal_topics: bool

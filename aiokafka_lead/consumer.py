@@ -330,13 +330,15 @@ class Consumer(Generic[K, V]):
         return await self._engine.reader.getmany(_wanted(partitions), timeout_ms, max_records)
 
     def batches(self) -> AsyncIterator[RecordBatch[K, V]]:
-        """Every record batch as it stands in its partition's log, until the consumer is stopped.
+        """Every record, in batches by column, until the consumer is stopped.
 
-        The position moves behind a batch when it is handed out. With ``group_id`` a batch is a lease: a rebalance that
-        takes its partition waits until `RecordBatch.commit`, until the next batch is asked for, or for
-        ``rebalance_timeout_ms``. A batch during which the task is cancelled is not committed, and comes again. (A time
-        limit inside the task, like `asyncio.timeout`, can be told from an ordinary end only if nothing holds on to the
-        iterator: write ``async for batch in consumer.batches()``.)
+        Batches of a partition's log that are buffered together come as one, up to ``max_poll_records`` (500 if None),
+        which makes small ones cheap; a larger one of the log stays whole. The position moves behind a batch when it is
+        handed out. With ``group_id`` a batch is a lease: a rebalance that takes its partition waits until
+        `RecordBatch.commit`, until the next batch is asked for, or for ``rebalance_timeout_ms``. A batch during which
+        the task is cancelled is not committed, and comes again. (A time limit inside the task, like `asyncio.timeout`,
+        can be told from an ordinary end only if nothing holds on to the iterator: write
+        ``async for batch in consumer.batches()``.)
         """
         self._client.check()
         return Batches(self._engine.reader, self._engine.leases)

@@ -5,8 +5,10 @@ Compiled through ``columns.pxd`` where a compiler is, and runs as it is elsewher
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..types import Headers
-from .decoder import RecordIndex
+from .decoder import RecordIndex, join_indexes
 
 __all__ = ["Columns"]
 
@@ -22,8 +24,18 @@ class Columns:
         self._values: list[bytes | None] | None = None
         self._headers: list[Headers] | None = None
 
+    @classmethod
+    def joined(cls, parts: Sequence[Columns]) -> Columns:
+        """Those of several batches in a row; copies their records' bytes."""
+        return cls(join_indexes([part.index for part in parts]))
+
     def __len__(self) -> int:
         return len(self.index.offsets)
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes the records take, uncompressed."""
+        return len(self.index.payload)
 
     @property
     def offsets(self) -> list[int]:

@@ -93,7 +93,7 @@ cdef class RecordIndex:
     cdef readonly object payload
     cdef readonly object offsets
     cdef readonly object timestamps_ms
-    cdef object spans
+    cdef readonly object spans
 
     cpdef list keys(self)
     cpdef list values(self)
@@ -137,3 +137,7 @@ cpdef RecordIndex index_records(
     object append_time_ms,
     int64_t from_offset,
 )
+
+
+@cython.locals(index=RecordIndex, spans="int32_t *", shift=int32_t, place=Py_ssize_t)
+cpdef RecordIndex join_indexes(list indexes)

@@ -13,7 +13,7 @@ from ..types import Header, Headers, TimestampType
 from . import raw
 from .record import ConsumerRecord
 
-__all__ = ["RecordIndex", "index_records", "read_records"]
+__all__ = ["RecordIndex", "index_records", "join_indexes", "read_records"]
 
 _INT32_MAX = 2**31 - 1
 _INT32_MIN = -(2**31)
@@ -412,3 +412,29 @@ def index_records(
     if found < record_count:
         del offset_array[found:], timestamp_array[found:], span_array[place:]
     return RecordIndex(payload, offset_array, timestamp_array, span_array)
+
+
+def join_indexes(indexes: list[RecordIndex]) -> RecordIndex:
+    """One index for the records of several, in their order, over a copy of their payloads."""
+    payload = b"".join([index.payload for index in indexes])
+    if len(payload) > _INT32_MAX:
+        raise ValueError(f"{len(payload)} bytes of records are too many for one index")
+    offsets = array("q")
+    timestamps_ms = array("q")
+    span_array = array("i")
+    for index in indexes:
+        offsets.extend(index.offsets)
+        timestamps_ms.extend(index.timestamps_ms)
+        span_array.extend(index.spans)
+    spans = raw.int32s(span_array)
+    shift = 0
+    place = 0
+    for index in indexes:
+        for _ in range(len(index.offsets)):
+            spans[place] += shift
+            spans[place + 2] += shift
+            spans[place + 4] += shift
+            spans[place + 5] += shift
+            place += _SPAN
+        shift += len(index.payload)
+    return RecordIndex(payload, offsets, timestamps_ms, span_array)

@@ -14,6 +14,7 @@ cdef extern from "Python.h":
     Py_buffer *PyMemoryView_GET_BUFFER(object view)
     char *PyByteArray_AS_STRING(object buffer)
     int PyByteArray_Resize(object buffer, Py_ssize_t size) except -1
+    bytearray PyByteArray_FromStringAndSize(const char *content, Py_ssize_t size)
     void PyObject_GC_UnTrack(void *op)
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
 
@@ -39,6 +40,10 @@ cdef inline void copy_part(
     unsigned char *target, Py_ssize_t at, const unsigned char *source, Py_ssize_t source_at, Py_ssize_t length
 ) noexcept:
     memcpy(target + at, source + source_at, length)
+
+
+cdef inline bytearray new_buffer(Py_ssize_t size):
+    return PyByteArray_FromStringAndSize(NULL, size)
 
 
 cdef inline int resize(bytearray buffer, Py_ssize_t size) except -1:

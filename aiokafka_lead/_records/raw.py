@@ -29,6 +29,11 @@ def copy_part(target: bytearray, at: int, source: bytes, source_at: int, length:
     target[at : at + length] = source[source_at : source_at + length]
 
 
+def new_buffer(size: int) -> bytearray:
+    """Room to be written to before it is read: compiled, it is not cleared."""
+    return bytearray(size)
+
+
 def resize(buffer: bytearray, size: int) -> None:
     """Make ``buffer`` larger; compiled, what is new in it is not cleared."""
     buffer.extend(bytes(size - len(buffer)))

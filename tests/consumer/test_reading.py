@@ -95,12 +95,13 @@ async def test_max_poll_records_bounds_getmany(cluster: EmbeddedCluster) -> None
 
 async def test_batches(cluster: EmbeddedCluster) -> None:
     await fill(cluster, values(100), batch_size=300)
-    async with consumer_of(cluster, "events", value_deserializer=int) as consumer:
+    async with consumer_of(cluster, "events", value_deserializer=int, max_poll_records=60) as consumer:
         got: list[int] = []
         count = 0
         async for batch in consumer.batches():
             assert (batch.topic, batch.partition, batch.base_offset) == ("events", 0, len(got))
             assert batch.offsets == list(range(len(got), len(got) + len(batch)))
+            assert 27 < len(batch) <= 60  # those of two of its log
             got += batch.values
             count += 1
             assert await consumer.position(E0) == len(got)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
+from aiokafka_lead._core.consumer.deserializers import Deserializers
 from aiokafka_lead._core.consumer.fetch_answer import AnswerOptions, AnswerReader, FetchOutcome
 from aiokafka_lead._core.consumer.fetch_plan import FetchLimits, FetchPlanner, PlannedFetch
-from aiokafka_lead._core.consumer.fetched import Deserializers, FetchedData
+from aiokafka_lead._core.consumer.fetched import DEFAULT_JOINED_RECORDS, FetchedData
 from aiokafka_lead._core.consumer.metrics import ConsumerCounters
 from aiokafka_lead._core.consumer.partition_state import Backoffs, PartitionState
 from aiokafka_lead._core.consumer.positions import Positions
@@ -121,9 +122,11 @@ class World:
         limits: FetchLimits | None = None,
         deserializers: Deserializers | None = None,
         version: int = VERSION,
+        joined_records: int = DEFAULT_JOINED_RECORDS,
     ) -> None:
         self.now = 1000.0
         self.version = version
+        self.joined_records = joined_records
         self.snapshot = snapshot()
         self.ready = 0
         self.positions = Positions()
@@ -134,7 +137,7 @@ class World:
         self.answers = AnswerReader(
             self.positions,
             self.prefetch,
-            AnswerOptions(read_committed, True, reset_policy, 300.0),
+            AnswerOptions(read_committed, True, reset_policy, 300.0, joined_records),
             self.backoffs,
             self.counters,
         )
@@ -181,7 +184,9 @@ class World:
 
     def hold(self, state: PartitionState, *parts: bytes, aborted: Sequence[AbortedTransaction] | None = None) -> None:
         """Put records into the buffer as if they had been fetched."""
-        self.prefetch.add(FetchedData(state, batches(*parts), aborted, check_crcs=True))
+        self.prefetch.add(
+            FetchedData(state, batches(*parts), aborted, check_crcs=True, joined_records=self.joined_records)
+        )
 
     def read(self, limit: int | None = None, tp: TopicPartition | None = None) -> list[int]:
         """The offsets that the application gets, from one partition's turn after the other."""

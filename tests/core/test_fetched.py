@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
+from crc32c import crc32c
 
 from aiokafka_lead._core.consumer.aborted import AbortedFilter
-from aiokafka_lead._core.consumer.fetched import Deserializers
+from aiokafka_lead._core.consumer.chunk import Chunk
+from aiokafka_lead._core.consumer.deserializers import Deserializers
 from aiokafka_lead._core.consumer.partition_state import Position
 from aiokafka_lead._records import BatchView, ControlType, StoredRecord, build_batch, control_batch, read_batches
 from aiokafka_lead._wire.messages.fetch import AbortedTransaction
 from aiokafka_lead.errors import CorruptBatchError, CorruptRecordError, RecordDeserializationError
+from aiokafka_lead.types import TimestampType
 
 from .fetch_world import T0, World, batch
 
@@ -31,10 +35,114 @@ def test_the_position_follows_what_was_taken() -> None:
     assert state.position == Position(0, -1)
     assert next(chunk.remaining).offset == 0
     assert state.position == Position(1, 3)
-    assert [record.offset for record in chunk.take(None)] == [1, 2]
+    assert [record.offset for record in chunk.take(2)] == [1, 2]
     assert state.position == Position(3, 3)
     assert world.read() == [3]
     assert state.position == Position(4, 3)
+
+
+def chunks(world: World) -> list[list[int]]:
+    """The offsets of all that is read, as it is decoded together."""
+    found = []
+    while (chunk := world.prefetch.chunk()) is not None:
+        found.append([record.offset for record in chunk.take(None)])
+    return found
+
+
+def columns(world: World) -> list[list[int]]:
+    """The offsets of all batches."""
+    found = []
+    while (taken := world.prefetch.batch()) is not None:
+        assert world.state().position == Position(taken.next_offset, taken.leader_epoch or -1)
+        found.append(taken.offsets)
+    return found
+
+
+@pytest.mark.parametrize("read", [chunks, columns])
+def test_successive_batches_are_joined_up_to_a_number_of_records(read: Callable[[World], list[list[int]]]) -> None:
+    world = World(T0, joined_records=5)
+    parts = [batch(0), batch(1, [b"a", b"b"]), batch(3, [b"c"] * 3), batch(6, [b"d"] * 7), batch(13), batch(14)]
+    world.hold(world.state(), *parts)
+    assert read(world) == [[0, 1, 2], [3, 4, 5], [*range(6, 13)], [13, 14]]
+
+
+@pytest.mark.parametrize("read", [chunks, columns])
+def test_batches_of_different_epochs_or_timestamps_stay_apart(read: Callable[[World], list[list[int]]]) -> None:
+    world = World(T0)
+    appended = build_batch(
+        [StoredRecord(1, b"")], base_offset=3, leader_epoch=4, timestamp_type=TimestampType.LOG_APPEND_TIME
+    )
+    parts = [batch(0), batch(1), build_batch([StoredRecord(1, b"")], base_offset=2, leader_epoch=4), appended]
+    world.hold(world.state(), *parts)
+    assert read(world) == [[0, 1], [2], [3]]
+    assert world.state().position == Position(4, 4)
+
+
+@pytest.mark.parametrize("read", [chunks, columns])
+def test_a_batch_that_is_hidden_parts_nothing(read: Callable[[World], list[list[int]]]) -> None:
+    world = World(T0, read_committed=True)
+    hidden = batch(1, [b"x"], producer_id=5, producer_epoch=0, transactional=True)
+    parts = [batch(0), hidden, marker(ControlType.ABORT, 5, 2), batch(3), marker(ControlType.COMMIT, 6, 4)]
+    world.hold(world.state(), *parts, aborted=[AbortedTransaction(producer_id=5, first_offset=1)])
+    assert read(world) == [[0, 3]]
+    assert world.state().position == Position(5, 3)
+
+
+def test_joined_columns_are_those_of_their_batches() -> None:
+    world = World(T0)
+    stored = [
+        [StoredRecord(1, b"k", b"v", [("h", b"1")]), StoredRecord(2, None, b"", ())],
+        [StoredRecord(3, b"", None, ())],
+        [StoredRecord(4, b"key", b"value", [("a", None), ("b", b"2")])],
+    ]
+    state = world.state()
+    state.move(1)
+    world.hold(
+        state,
+        build_batch(stored[0], base_offset=0, leader_epoch=3),
+        build_batch(stored[1], base_offset=2, leader_epoch=3, compression="zstd"),
+        build_batch(stored[2], base_offset=5, leader_epoch=3),
+    )
+    taken = world.prefetch.batch()
+    assert taken is not None
+    assert (taken.base_offset, taken.next_offset, len(taken)) == (1, 6, 3)
+    assert taken.offsets == [1, 2, 5]
+    assert taken.timestamps_ms == [2, 3, 4]
+    assert taken.keys == [None, b"", b"key"]
+    assert taken.values == [b"", None, b"value"]
+    assert taken.headers == [(), (), (("a", None), ("b", b"2"))]
+    assert taken.to_arrow().column("value").to_pylist() == taken.values
+
+
+def test_batches_that_decompress_to_much_stay_apart() -> None:
+    world = World(T0)
+    large = [
+        build_batch([StoredRecord(1, None, bytes(700_000))], base_offset=at, compression="zstd") for at in range(3)
+    ]
+    world.hold(world.state(), *large)
+    assert columns(world) == [[0], [1], [2]]
+
+
+def corrupt_record(offset: int) -> bytes:
+    """A batch of one record, sound but for the length that the record announces."""
+    broken = bytearray(batch(offset))
+    broken[61] = 0x7E
+    broken[17:21] = crc32c(broken[21:]).to_bytes(4, "big")
+    return bytes(broken)
+
+
+@pytest.mark.parametrize("read", [chunks, columns])
+def test_corrupt_records_are_raised_behind_the_batches_before_them(read: Callable[[World], list[list[int]]]) -> None:
+    world = World(T0)
+    world.hold(world.state(), batch(0), batch(1), corrupt_record(2), batch(3))
+    first = world.prefetch.chunk() if read is chunks else world.prefetch.batch()
+    assert first is not None
+    if isinstance(first, Chunk):
+        first.take(None)
+    assert world.state().position == Position(2, 3)
+    for _ in range(2):
+        with pytest.raises(CorruptBatchError, match="t-0 cannot be read at offset 2"):
+            read(world)
 
 
 def test_records_before_the_position_are_left_out() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aiokafka_lead._core.consumer.fetched import Chunk
+from aiokafka_lead._core.consumer.chunk import Chunk
 from aiokafka_lead._core.consumer.in_hand import InHand
 from aiokafka_lead._core.consumer.partition_state import Position
 from aiokafka_lead.types import OffsetAndMetadata

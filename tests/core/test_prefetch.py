@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.consumer.fetched import Chunk, FetchedData
+from aiokafka_lead._core.consumer.chunk import Chunk
+from aiokafka_lead._core.consumer.fetched import FetchedData
 from aiokafka_lead._core.consumer.partition_state import Position
 from aiokafka_lead.errors import KafkaError, TopicAuthorizationFailedError
 from aiokafka_lead.types import TopicPartition
@@ -167,13 +168,13 @@ def test_batches_go_on_where_records_stopped() -> None:
     while (taken := world.prefetch.batch()) is not None:
         found.append((taken.base_offset, taken.values))
         assert world.state().position == Position(taken.next_offset, 3)
-    assert found == [(1, [b"b", b"c"]), (3, [b"d"])]
+    assert found == [(1, [b"b", b"c", b"d"])]
     assert world.prefetch.records_taken == 4
     assert world.prefetch.total_bytes == 0
 
 
 def test_records_go_on_where_batches_stopped() -> None:
-    world = World(T0)
+    world = World(T0, joined_records=2)
     world.hold(world.state(), batch(0, [b"a", b"b"]), batch(2, [b"c"]))
     taken = world.prefetch.batch()
     assert taken is not None
@@ -181,10 +182,15 @@ def test_records_go_on_where_batches_stopped() -> None:
     assert world.read() == [2]
 
 
-@given(st.lists(st.tuples(st.sampled_from("rbpush"), st.integers(0, 1), st.integers(1, 4)), max_size=40))
-def test_every_record_once_and_in_order_whatever_the_order_of_calls(steps: list[tuple[str, int, int]]) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from("rbpush"), st.integers(0, 1), st.integers(1, 4)), max_size=40),
+    st.sampled_from([1, 3, 500]),
+)
+def test_every_record_once_and_in_order_whatever_the_order_of_calls(
+    steps: list[tuple[str, int, int]], joined_records: int
+) -> None:
     """Reads, batches, pauses, resumptions, evictions and arrivals in any order."""
-    world = World(T0, T1)
+    world = World(T0, T1, joined_records=joined_records)
     states = [world.state(T0), world.state(T1)]
     got: dict[int, list[int]] = {0: [], 1: []}
     for step, which, size in steps:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from aiokafka_lead._core.consumer.fetched import Deserializers
+from aiokafka_lead._core.consumer.deserializers import Deserializers
 from aiokafka_lead._core.consumer.record_batch import RecordBatch
 from aiokafka_lead._records import StoredRecord, build_batch
 from aiokafka_lead.errors import RecordDeserializationError

@@ -2,13 +2,15 @@
 
 Sans-I/O: the transport asks where to put bytes, puts them there, says how many, and gets complete frames. A small
 frame is copied out of a reused buffer; the rest of a large one is read straight into memory of its own, so that a slice
-of any frame stays valid for as long as somebody holds it.
+of any frame stays valid for as long as somebody holds it. Compiled through ``framing.pxd`` where a compiler is, which
+spares the clearing of that memory: a tenth of what consuming costs.
 """
 
 from __future__ import annotations
 
 from struct import Struct
 
+from ..._records import raw
 from ..._wire import Buffer
 from ...errors import KafkaError
 from .foreign import frame_length_error
@@ -62,7 +64,7 @@ class FrameReader:
     def received(self, count: int) -> list[Buffer]:
         """Takes note of ``count`` bytes put into `get_buffer`, and returns the frames that are now complete."""
         if self._body is not None:
-            return self._received_body(self._body, count)
+            return self._received_body(count)
         scratch = self._scratch_view
         if not self._end and count >= 4:
             (length,) = _unpack_length(scratch)
@@ -102,17 +104,17 @@ class FrameReader:
         return frames
 
     def _begin_body(self, length: int, beginning: memoryview) -> None:
-        self._body = bytearray(length)
+        self._body = raw.new_buffer(length)
         self._body_view = memoryview(self._body)
         self._filled = len(beginning)
         self._body_view[: self._filled] = beginning
         self._end = 0
 
-    def _received_body(self, body: bytearray, count: int) -> list[Buffer]:
+    def _received_body(self, count: int) -> list[Buffer]:
         self._filled += count
-        if self._filled < len(body):
-            return []
         frame = self._body_view
+        if self._filled < len(frame):
+            return []
         self._body = None
         self._body_view = memoryview(b"")
         return [frame]

@@ -76,6 +76,8 @@ class AnswerOptions(NamedTuple):
     reset_policy: ResetPolicy | None
     metadata_max_age_s: float
     """How long a follower is read from before the leader is asked again."""
+    joined_records: int
+    """How many records successive batches are joined up to."""
 
 
 class FetchOutcome:
@@ -190,7 +192,11 @@ class AnswerReader:
             return
         aborted = (data.aborted_transactions or ()) if self._options.read_committed else None
         self._counters.bytes_fetched += len(records)
-        self._prefetch.add(FetchedData(state, records, aborted, check_crcs=self._options.check_crcs))
+        options = self._options
+        fetched = FetchedData(
+            state, records, aborted, check_crcs=options.check_crcs, joined_records=options.joined_records
+        )
+        self._prefetch.add(fetched)
         state.received(span.next_offset, span.leader_epoch)
 
     def _unreadable(self, state: PartitionState, why: str) -> None:

@@ -1,123 +1,51 @@
-"""One partition's part of a fetch answer, decoded batch by batch as the application reads it."""
+"""One partition's part of a fetch answer, decoded as the application reads it, some batches at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
-from operator import length_hint
+from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..._records import BatchView, ConsumerRecord, read_batches
-from ...errors import CorruptBatchError, CorruptRecordError, RecordDeserializationError
+from ..._records import BatchView, Columns, ConsumerRecord, read_batches
+from ...errors import CorruptBatchError, CorruptRecordError
 from .aborted import AbortedFilter, AbortedTransaction
+from .chunk import Chunk
+from .deserializers import Deserializers
 from .partition_state import Position
 from .record_batch import RecordBatch
 
 if TYPE_CHECKING:
     from .partition_state import PartitionState
 
-__all__ = ["Chunk", "Deserializers", "FetchedData"]
+__all__ = ["DEFAULT_JOINED_RECORDS", "FetchedData"]
 
 Record = ConsumerRecord[Any, Any]
-Deserializer = Callable[[bytes], Any]
 
+DEFAULT_JOINED_RECORDS = 500
+"""Successive batches are handed out as one up to so many records: most of what a batch costs does not depend on its
+size, and producers that wait for each record write batches of one."""
 
-class Deserializers:
-    """What makes the application's keys and values of bytes; None leaves them alone."""
-
-    __slots__ = ("key", "value")
-
-    def __init__(self, key: Deserializer | None = None, value: Deserializer | None = None) -> None:
-        self.key = key
-        self.value = value
-
-    def apply(self, records: list[Record]) -> tuple[list[Record], RecordDeserializationError | None]:
-        """The records with their content deserialized, up to the first that cannot be, and its error.
-
-        Keys and values that are None stay None, as in Java.
-        """
-        key_of, value_of = self.key, self.value
-        if key_of is None and value_of is None:
-            return records, None
-        done: list[Record] = []
-        for record in records:
-            key, value = record.key, record.value
-            part = "key"
-            try:
-                if key_of is not None and key is not None:
-                    key = key_of(key)
-                part = "value"
-                if value_of is not None and value is not None:
-                    value = value_of(value)
-            except Exception as cause:
-                error = RecordDeserializationError(
-                    f"the {part} of the record at offset {record.offset} of {record.topic}-{record.partition} "
-                    f"cannot be deserialized: {cause!r}; seek past it to go on",
-                    record=record,
-                    part=part,
-                )
-                error.__cause__ = cause
-                return done, error
-            done.append(record.with_content(key, value))
-        return done, None
-
-
-class Chunk:
-    """Decoded records of one batch, handed out one by one or many at a time.
-
-    Invariant: ``records`` is iterated over by ``remaining`` alone, which thereby is the only cursor. A loop over it
-    costs nothing beside the list's own iterator, and the position follows from what the iterator has left.
-    """
-
-    __slots__ = ("_taken", "leader_epoch", "next_offset", "records", "remaining", "start")
-
-    def __init__(self, records: list[Record], start: Position, next_offset: int, leader_epoch: int) -> None:
-        self.records = records
-        self.remaining: Iterator[Record] = iter(records)
-        self.start = start
-        """The position before the first record."""
-        self.next_offset = next_offset
-        """Where to go on behind the last record."""
-        self.leader_epoch = leader_epoch
-        self._taken: int | None = None
-        """Once withdrawn: how many records had been handed out."""
-
-    def left(self) -> int:
-        """How many records have not been handed out."""
-        return length_hint(self.remaining)
-
-    def position(self) -> Position:
-        """The offset of the next record to hand out."""
-        left = length_hint(self.remaining)
-        if not left:
-            return Position(self.next_offset, self.leader_epoch)
-        if left == len(self.records):
-            return Position(self.records[0].offset, self.start.leader_epoch)
-        return Position(self.records[-left].offset, self.leader_epoch)
-
-    def take(self, limit: int | None) -> list[Record]:
-        """The next records, as many as asked for or all."""
-        return list(self.remaining if limit is None else islice(self.remaining, limit))
-
-    def withdraw(self) -> Chunk:
-        """The same chunk for later: whoever iterates over this one gets nothing more."""
-        start = self.position()
-        if self._taken is None:
-            self._taken = len(self.records) - self.left()
-        return Chunk(list(self.remaining), start, self.next_offset, self.leader_epoch)
-
-    def before_last_taken(self) -> Position | None:
-        """The position before the record that was handed out last, or None before the first."""
-        taken = len(self.records) - self.left() if self._taken is None else self._taken
-        if not taken:
-            return None
-        return Position(self.records[taken - 1].offset, self.leader_epoch if taken > 1 else self.start.leader_epoch)
+JOINED_BYTES = 1024 * 1024
+"""And up to so many bytes, as they are stored."""
 
 
 class FetchedData:
     """Batches of one partition from one answer, in offset order."""
 
-    __slots__ = ("_aborted", "_batches", "_check_crcs", "_error", "_filter", "_records", "_tail", "size_bytes", "state")
+    __slots__ = (
+        "_aborted",
+        "_ahead",
+        "_batches",
+        "_check_crcs",
+        "_error",
+        "_filter",
+        "_hidden",
+        "_joined_records",
+        "_records",
+        "_tail",
+        "size_bytes",
+        "state",
+    )
 
     def __init__(
         self,
@@ -126,22 +54,30 @@ class FetchedData:
         aborted: Sequence[AbortedTransaction] | None,
         *,
         check_crcs: bool,
+        joined_records: int = DEFAULT_JOINED_RECORDS,
     ) -> None:
         self.state = state
         self.size_bytes = len(records)
         self._records = records
         self._check_crcs = check_crcs
+        self._joined_records = joined_records
         self._aborted = aborted
         """The aborted transactions that the answer names; None under read_uncommitted."""
         self._error: CorruptBatchError | None = None
         """What ended the batches."""
         self._tail: tuple[BatchView, list[Record]] | None = None
-        """Records of a batch from the one on that could not be deserialized."""
+        """Records from the one on that could not be deserialized, and the batch that holds the last of them."""
+        self._ahead: deque[BatchView | CorruptRecordError] = deque()
+        """Batches that the application may see, and what comes behind them, looked at already."""
+        self._hidden: BatchView | None = None
+        """The last batch looked at that the application must not see, or that is empty."""
         self.restart()
 
     def restart(self) -> None:
         """Read the batches anew, from the one at the partition's position on."""
         self._tail = None
+        self._ahead.clear()
+        self._hidden = None
         self._batches = read_batches(self._records, check_crcs=self._check_crcs)
         self._filter = None if self._aborted is None else AbortedFilter(self._aborted)
 
@@ -154,80 +90,161 @@ class FetchedData:
             self._records = memoryview(bytes(self._records))
             self.restart()
 
+    # --- handing out -------------------------------------------------------------------------------------------------
+
     def next_batch(self, deserializers: Deserializers) -> RecordBatch[Any, Any] | None:
-        """The next batch as columns, from the position on, or None at the end."""
-        while True:
-            batch = self._next_view()
-            if batch is None:
-                return None
-            position = self._position()
+        """The next records as columns, from the position on, or None at the end."""
+        while views := self._next_views():
+            found, last = self._columns(views)
+            if found:
+                columns = found[0] if len(found) == 1 else Columns.joined(found)
+                return RecordBatch(self.state.tp, columns, last, deserializers.key, deserializers.value)
+            self._pass_over(last)
+        return None
+
+    def _columns(self, views: list[BatchView]) -> tuple[list[Columns], BatchView]:
+        """The columns from the position on of as many of these batches as can be joined, and the last of those."""
+        from_offset = self._position().offset
+        found: list[Columns] = []
+        size = 0
+        last = views[0]
+        for at, view in enumerate(views):
             try:
-                columns = batch.columns(position.offset)
+                columns = view.columns(from_offset)
             except CorruptRecordError as error:
-                raise self._corrupt(error, position.offset) from None
+                self._end_before(error, at)
+                break
+            size += columns.size_bytes
+            if at and size > JOINED_BYTES:  # decompressed, they are larger
+                self._put_back(views[at:])
+                break
             if len(columns):
-                return RecordBatch(self.state.tp, batch, columns, deserializers.key, deserializers.value)
-            self.state.advance(batch.next_offset, batch.leader_epoch)
+                found.append(columns)
+            last = view
+        return found, last
 
     def next_chunk(self, deserializers: Deserializers) -> Chunk | None:
-        """The records of the next batch that has any, or None at the end.
+        """The next records that there are, or None at the end.
 
         Raises `CorruptBatchError` or `RecordDeserializationError` when the record at the position cannot be had, and
         again at the next call.
         """
-        topic, partition = self.state.tp
         while True:
-            start = self._position()
             if self._tail is not None:
-                (batch, raw), self._tail = self._tail, None
+                (last, raw), self._tail = self._tail, None
             else:
-                found = self._next_view()
-                if found is None:
+                views = self._next_views()
+                if not views:
                     return None
-                batch = found
-                start = self._position()
-                try:
-                    raw = batch.records(topic, partition, start.offset)
-                except CorruptRecordError as error:
-                    raise self._corrupt(error, start.offset) from None
+                raw, last = self._decode(views)
+            start = self._position()
             records, failure = deserializers.apply(raw)
-            next_offset = batch.next_offset
+            next_offset = last.next_offset
             if failure is not None:
-                self._tail = (batch, raw[len(records) :])
+                self._tail = (last, raw[len(records) :])
                 if not records:
                     raise failure
                 next_offset = failure.offset
             if records:
-                return Chunk(records, start, next_offset, batch.leader_epoch)
+                return Chunk(records, start, next_offset, last.leader_epoch)
             # Compaction left nothing at or behind the position.
-            self.state.advance(next_offset, batch.leader_epoch)
+            self._pass_over(last)
 
-    def _next_view(self) -> BatchView | None:
-        """The next batch that the application may see; the position passes over others, and over empty ones."""
+    def _decode(self, views: list[BatchView]) -> tuple[list[Record], BatchView]:
+        """The records from the position on of as many of these batches as are sound, and the last of those."""
+        topic, partition = self.state.tp
+        from_offset = self._position().offset
+        records: list[Record] = []
+        last = views[0]
+        for at, view in enumerate(views):
+            try:
+                records += view.records(topic, partition, from_offset)
+            except CorruptRecordError as error:
+                self._end_before(error, at)
+                break
+            last = view
+        return records, last
+
+    # --- batches -----------------------------------------------------------------------------------------------------
+
+    def _next_views(self) -> list[BatchView]:
+        """Successive batches of one epoch and kind of timestamps that the application may see; empty at the end."""
         if self._error is not None:
             raise self._error.with_traceback(None)
-        position = self._position()
         try:
-            for batch in self._batches:
-                hidden = batch.is_control if self._filter is None else self._filter.hides(batch)
-                if batch.next_offset <= position.offset:
-                    continue
-                if not hidden and batch.record_count:
-                    return batch
-                position = Position(batch.next_offset, batch.leader_epoch)
-                self.state.advance(*position)
+            first = self._draw()
         except CorruptRecordError as error:
-            raise self._corrupt(error, position.offset) from None
+            self._pass_hidden()
+            raise self._corrupt(error) from None
+        self._pass_hidden()
+        if first is None:
+            return []
+        views = [first]
+        count, size = first.record_count, first.size_bytes
+        while count < self._joined_records:
+            try:
+                view = self._draw()
+            except CorruptRecordError as error:
+                self._put_back([error])
+                break
+            if view is None:
+                break
+            count += view.record_count
+            size += view.size_bytes
+            alike = view.leader_epoch == first.leader_epoch and view.timestamp_type is first.timestamp_type
+            if not alike or count > self._joined_records or size > JOINED_BYTES:
+                self._put_back([view])
+                break
+            views.append(view)
+        return views
+
+    def _draw(self) -> BatchView | None:
+        """The next batch with something behind the position, which the application may see."""
+        if self._ahead:
+            found = self._ahead.popleft()
+            if isinstance(found, CorruptRecordError):
+                raise found.with_traceback(None)
+            return found
+        offset = self._position().offset
+        for view in self._batches:
+            hidden = view.is_control if self._filter is None else self._filter.hides(view)
+            if view.next_offset > offset:
+                if not hidden and view.record_count:
+                    return view
+                self._hidden = view
         return None
+
+    def _put_back(self, drawn: Sequence[BatchView | CorruptRecordError]) -> None:
+        """Have these come next."""
+        self._ahead.extendleft(reversed(drawn))
+        self._hidden = None  # it may be behind them
+
+    def _pass_hidden(self) -> None:
+        """Let the position pass over what was just found not to be for the application."""
+        hidden, self._hidden = self._hidden, None
+        if hidden is not None and hidden.next_offset > self._position().offset:
+            self._pass_over(hidden)
+
+    def _pass_over(self, view: BatchView) -> None:
+        self.state.advance(view.next_offset, view.leader_epoch)
 
     def _position(self) -> Position:
         position = self.state.position
         assert position is not None  # data is dropped whenever the position is
         return position
 
-    def _corrupt(self, error: CorruptRecordError, offset: int) -> CorruptBatchError:
+    # --- errors ------------------------------------------------------------------------------------------------------
+
+    def _end_before(self, error: CorruptRecordError, at: int) -> None:
+        """The batch at this place of some that were drawn has corrupt records: the error comes behind those before."""
+        if not at:
+            raise self._corrupt(error) from None
+        self._put_back([error])
+
+    def _corrupt(self, error: CorruptRecordError) -> CorruptBatchError:
         """The error for the application, which also ends this data: it comes again at each read."""
         topic, partition = self.state.tp
+        offset = self._position().offset
         self._error = CorruptBatchError(
             f"{self.state.tp} cannot be read at offset {offset}: {error.message}; seek past it to go on",
             topic=topic,

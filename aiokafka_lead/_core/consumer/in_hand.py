@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ...types import OffsetAndMetadata, TopicPartition
-from .fetched import Chunk
+from .chunk import Chunk
 from .partition_state import PartitionState, Position
 
 __all__ = ["InHand"]

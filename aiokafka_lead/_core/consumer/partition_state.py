@@ -26,7 +26,8 @@ from ..backoff import FREE_RETRIES, Backoff
 from .reset_policy import ResetPolicy
 
 if TYPE_CHECKING:
-    from .fetched import Chunk, FetchedData
+    from .chunk import Chunk
+    from .fetched import FetchedData
 
 __all__ = ["BEYOND_ANY_LOG", "Backoffs", "FetchState", "PartitionState", "Position"]
 

@@ -12,7 +12,9 @@ from typing import Any
 
 from ...errors import KafkaError
 from ...types import TopicPartition
-from .fetched import Chunk, Deserializers, FetchedData
+from .chunk import Chunk
+from .deserializers import Deserializers
+from .fetched import FetchedData
 from .partition_state import PartitionState
 from .record_batch import RecordBatch
 

@@ -1,4 +1,4 @@
-"""A batch of records by column: what `Consumer.batches` hands out."""
+"""Records by column: what `Consumer.batches` hands out."""
 
 from __future__ import annotations
 
@@ -27,25 +27,26 @@ class Lease(Protocol):
 
 
 class RecordBatch(Generic[K, V]):
-    """Records of one partition as they stand in its log, in offset order and never empty.
+    """Successive records of one partition, in offset order and never empty.
 
-    The columns are lists of equal length, made at first use and kept; change none. ``keys`` and ``values`` are
-    deserialized as a whole at first use and raise `RecordDeserializationError` if one of them cannot be. A batch keeps
-    the bytes of the fetch answer it came in, so keep columns, not batches, for long.
+    They are those of one batch of its log, or of several that were buffered: joined up to ``max_poll_records``, or 500
+    where that is None. The columns are lists of equal length, made at first use and kept; change none. ``keys`` and
+    ``values`` are deserialized as a whole at first use and raise `RecordDeserializationError` if one of them cannot be.
+    A batch may keep the bytes of the fetch answer it came in, so keep columns, not batches, for long.
     """
 
-    __slots__ = ("_columns", "_key_of", "_keys", "_tp", "_value_of", "_values", "_view", "lease")
+    __slots__ = ("_columns", "_key_of", "_keys", "_last", "_tp", "_value_of", "_values", "lease")
 
     def __init__(
         self,
         tp: TopicPartition,
-        view: BatchView,
         columns: Columns,
+        last: BatchView,
         key_deserializer: Callable[[bytes], Any] | None = None,
         value_deserializer: Callable[[bytes], Any] | None = None,
     ) -> None:
         self._tp = tp
-        self._view = view
+        self._last = last
         self._columns = columns
         self._key_of = key_deserializer
         self._value_of = value_deserializer
@@ -88,17 +89,17 @@ class RecordBatch(Generic[K, V]):
     @property
     def next_offset(self) -> int:
         """The offset to go on from behind this batch."""
-        return self._view.next_offset
+        return self._last.next_offset
 
     @property
     def leader_epoch(self) -> int | None:
-        """The epoch that the batch was written under, or None where the broker told none."""
-        return None if self._view.leader_epoch < 0 else self._view.leader_epoch
+        """The epoch that the records were written under, or None where the broker told none."""
+        return None if self._last.leader_epoch < 0 else self._last.leader_epoch
 
     @property
     def timestamp_type(self) -> TimestampType:
         """Who set the timestamps; the same for all records of a batch."""
-        return self._view.timestamp_type
+        return self._last.timestamp_type
 
     @property
     def offsets(self) -> list[int]:
@@ -167,7 +168,7 @@ class RecordBatch(Generic[K, V]):
             *self._tp,
             columns.offsets[row],
             columns.timestamps_ms[row],
-            self._view.timestamp_type,
+            self._last.timestamp_type,
             columns.keys[row],
             columns.values[row],
             columns.headers[row],

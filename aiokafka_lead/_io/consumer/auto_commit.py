@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ..._core.consumer.fetched import Chunk
+from ..._core.consumer.chunk import Chunk
 from ..._core.consumer.in_hand import InHand
 from ..._core.consumer.partition_state import Position
 from ..._core.consumer.positions import Positions

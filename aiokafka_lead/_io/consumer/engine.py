@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import anyio
 
+from ..._core.consumer.deserializers import Deserializers
 from ..._core.consumer.fetch_answer import AnswerOptions, AnswerReader
 from ..._core.consumer.fetch_plan import FetchLimits, FetchPlanner
 from ..._core.consumer.fetch_request import FetchOptions
-from ..._core.consumer.fetched import Deserializers
+from ..._core.consumer.fetched import DEFAULT_JOINED_RECORDS
 from ..._core.consumer.in_hand import InHand
 from ..._core.consumer.metrics import ConsumerCounters, ConsumerMetrics, PartitionMetrics
 from ..._core.consumer.partition_state import Backoffs, PartitionState
@@ -76,7 +77,13 @@ class ConsumerEngine(Generic[K, V]):
         answers = AnswerReader(
             self.positions,
             self.prefetch,
-            AnswerOptions(read_committed, config.check_crcs, reset_policy, config.metadata_max_age_ms / 1000),
+            AnswerOptions(
+                read_committed,
+                config.check_crcs,
+                reset_policy,
+                config.metadata_max_age_ms / 1000,
+                config.max_poll_records or DEFAULT_JOINED_RECORDS,
+            ),
             backoffs,
             self.counters,
         )

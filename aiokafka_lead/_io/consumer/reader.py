@@ -9,7 +9,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import anyio.lowlevel
 
-from ..._core.consumer.fetched import Chunk
+from ..._core.consumer.chunk import Chunk
 from ..._core.consumer.partition_state import Position
 from ..._core.consumer.prefetch import Prefetch
 from ..._core.consumer.record_batch import RecordBatch

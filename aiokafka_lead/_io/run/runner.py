@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..._core.backoff import Backoff
-from ..._core.consumer.fetched import Deserializers
+from ..._core.consumer.deserializers import Deserializers
 from ..._core.consumer.partition_state import PartitionState, Position
 from ..._core.consumer.subscription import SubscriptionKind
 from ..._core.run.options import RunConfig

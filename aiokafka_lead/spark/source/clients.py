@@ -22,6 +22,10 @@ def check_settings(options: Mapping[str, str]) -> None:
     ConsumerConfig.from_options(bootstrap_servers(options), client_options(options, ConsumerConfig))
 
 
+CHUNK_RECORDS = 16_384
+"""Handed to Spark at once, if as many have come: an Arrow batch of these costs the JVM little per row."""
+
+
 def read_committed(options: Mapping[str, str]) -> bool:
     """Whether records of open and aborted transactions stay unseen."""
     return kafka_settings(options).get("isolation.level") == "read_committed"
@@ -37,7 +41,7 @@ def admin_client(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContex
 
 def task_consumer(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContextManager[Consumer]:
     """For a task's ranges. It belongs to no group, whatever ``kafka.group.id`` says."""
-    return _consumer(loop, options, group_id=None)
+    return _consumer(loop, options, group_id=None, max_poll_records=CHUNK_RECORDS)
 
 
 def group_consumer(loop: ClientLoop, options: Mapping[str, str], group_id: str) -> AbstractContextManager[Consumer]:
@@ -46,12 +50,13 @@ def group_consumer(loop: ClientLoop, options: Mapping[str, str], group_id: str) 
 
 
 def _consumer(
-    loop: ClientLoop, options: Mapping[str, str], *, group_id: str | None
+    loop: ClientLoop, options: Mapping[str, str], *, group_id: str | None, **owned: Any
 ) -> AbstractContextManager[Consumer]:
     from ...consumer import Consumer
 
     given = client_options(options, ConsumerConfig)
-    given.update(group_id=group_id, group_instance_id=None, auto_offset_reset="none", enable_auto_commit=False)
+    owned.update(group_id=group_id, group_instance_id=None, auto_offset_reset="none", enable_auto_commit=False)
+    given.update(owned)
     key = _key(f"consumer of group {group_id}", options)
     return loop.borrow(lambda: Consumer(bootstrap_servers=bootstrap_servers(options), **given), key)
 

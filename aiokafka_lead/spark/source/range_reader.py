@@ -16,14 +16,12 @@ import anyio
 from ...consumer import Consumer
 from ...errors import FetchOffsetOutOfRangeError
 from ...types import TopicPartition
+from .clients import CHUNK_RECORDS
 from .columns import Piece
 from .progress import report
 from .ranges import OffsetRange
 
 __all__ = ["RangeReader"]
-
-CHUNK_RECORDS = 16_384
-"""Handed to Spark at once, if as many have come: an Arrow batch of these costs the JVM little per row."""
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.01, 0.5
 """How long one wait for records takes, growing; after each, positions are looked at."""

@@ -154,7 +154,10 @@ async def consume(work: Workload) -> dict[str, Any]:
     """Read the topic's records."""
     everything = [TopicPartition(work.topic, partition) for partition in range(work.partitions)]
     async with Consumer(
-        bootstrap_servers=work.bootstrap, auto_offset_reset="earliest", enable_auto_commit=False
+        bootstrap_servers=work.bootstrap,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        max_poll_records=10_000 if work.method == "arrow" else None,
     ) as consumer:
         consumer.assign(everything)
         read = READERS[work.method]

@@ -1,0 +1,67 @@
+"""Decoded records on their way to the application."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from operator import length_hint
+from typing import Any
+
+from ..._records import ConsumerRecord
+from .partition_state import Position
+
+__all__ = ["Chunk"]
+
+Record = ConsumerRecord[Any, Any]
+
+
+class Chunk:
+    """Decoded records of one partition and leader epoch, handed out one by one or many at a time.
+
+    Invariant: ``records`` is iterated over by ``remaining`` alone, which thereby is the only cursor. A loop over it
+    costs nothing beside the list's own iterator, and the position follows from what the iterator has left.
+    """
+
+    __slots__ = ("_taken", "leader_epoch", "next_offset", "records", "remaining", "start")
+
+    def __init__(self, records: list[Record], start: Position, next_offset: int, leader_epoch: int) -> None:
+        self.records = records
+        self.remaining: Iterator[Record] = iter(records)
+        self.start = start
+        """The position before the first record."""
+        self.next_offset = next_offset
+        """Where to go on behind the last record."""
+        self.leader_epoch = leader_epoch
+        self._taken: int | None = None
+        """Once withdrawn: how many records had been handed out."""
+
+    def left(self) -> int:
+        """How many records have not been handed out."""
+        return length_hint(self.remaining)
+
+    def position(self) -> Position:
+        """The offset of the next record to hand out."""
+        left = length_hint(self.remaining)
+        if not left:
+            return Position(self.next_offset, self.leader_epoch)
+        if left == len(self.records):
+            return Position(self.records[0].offset, self.start.leader_epoch)
+        return Position(self.records[-left].offset, self.leader_epoch)
+
+    def take(self, limit: int | None) -> list[Record]:
+        """The next records, as many as asked for or all."""
+        return list(self.remaining if limit is None else islice(self.remaining, limit))
+
+    def withdraw(self) -> Chunk:
+        """The same chunk for later: whoever iterates over this one gets nothing more."""
+        start = self.position()
+        if self._taken is None:
+            self._taken = len(self.records) - self.left()
+        return Chunk(list(self.remaining), start, self.next_offset, self.leader_epoch)
+
+    def before_last_taken(self) -> Position | None:
+        """The position before the record that was handed out last, or None before the first."""
+        taken = len(self.records) - self.left() if self._taken is None else self._taken
+        if not taken:
+            return None
+        return Position(self.records[taken - 1].offset, self.leader_epoch if taken > 1 else self.start.leader_epoch)

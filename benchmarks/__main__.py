@@ -1,4 +1,7 @@
-"""``python -m benchmarks NAME [OPTIONS]``: run one benchmark; without a name, list them."""
+"""``python -m benchmarks NAME [OPTIONS]``: run one benchmark; without a name, list them.
+
+``all``: every comparison with other clients, one after the other, with the same options; about an hour.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,16 @@ import sys
 from pathlib import Path
 
 _HELPERS = {"__init__", "__main__", "embedded", "follower", "load", "prober", "stats", "traces"}
+_COMPARISONS = ["produce", "consume", "latency", "scale", "pauses", "footprint"]
 
 
 def main() -> None:
     """Find the benchmark's module and hand over."""
     names = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in _HELPERS)
-    if len(sys.argv) < 2 or sys.argv[1] not in names:
-        sys.exit(f"usage: python -m benchmarks NAME [OPTIONS], NAME one of: {', '.join(names)}")
-    importlib.import_module(f"benchmarks.{sys.argv[1]}").main(sys.argv[2:])
+    if len(sys.argv) < 2 or sys.argv[1] not in ("all", *names):
+        sys.exit(f"usage: python -m benchmarks NAME [OPTIONS], NAME one of: all, {', '.join(names)}")
+    for name in _COMPARISONS if sys.argv[1] == "all" else sys.argv[1:2]:
+        importlib.import_module(f"benchmarks.{name}").main(sys.argv[2:])
 
 
 if __name__ == "__main__":

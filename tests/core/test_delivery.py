@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aiokafka_lead._core.producer.delivery import BatchOutcome, Delivery, DeliveryBatch, Part
+from aiokafka_lead._core.producer.delivery import Delivery, DeliveryBatch
+from aiokafka_lead._core.producer.outcome import BatchOutcome, Part
 from aiokafka_lead._io.loop import Waiter
 from aiokafka_lead.errors import IllegalStateError, InvalidRecordError, MessageTooLargeError
 from aiokafka_lead.types import RecordMetadata

@@ -6,7 +6,8 @@ from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
 from aiokafka_lead._core.producer.expiry cimport Expiry
 from aiokafka_lead._core.producer.partitioner cimport NodeAvailability, StickyChooser
 from aiokafka_lead._core.producer.retry cimport RetryPolicy, has_free_retry
-from aiokafka_lead._core.producer.delivery cimport BatchOutcome, Delivery, new_delivery
+from aiokafka_lead._core.producer.delivery cimport Delivery, new_delivery
+from aiokafka_lead._core.producer.outcome cimport BatchOutcome
 from aiokafka_lead._core.producer.schedule cimport Schedule
 from aiokafka_lead._records.encoder cimport BatchBuilder
 

@@ -17,10 +17,11 @@ from ...types import Header
 from ..metadata.types import ClusterSnapshot
 from .append import PartitionQueue, ProducerBatch, TopicBuffer
 from .buffer_memory import BufferMemory, MemoryClaim
-from .delivery import BatchOutcome, Delivery, DeliveryBatch, Park, new_delivery
+from .delivery import Delivery, DeliveryBatch, new_delivery
 from .expiry import Expiry
 from .idempotence import IdempotentSequencing, PlainSequencing, Sequencing
 from .metrics import ProducerCounters
+from .outcome import BatchOutcome, Park
 from .partitioner import NodeAvailability, StickyChooser, call_partitioner
 from .retry import RetryPolicy, has_free_retry
 from .schedule import Schedule

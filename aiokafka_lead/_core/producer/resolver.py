@@ -23,8 +23,8 @@ from ...errors import (
 from ..metadata.types import NO_LEADER
 from .accumulator import Accumulator
 from .append import NO_SEQUENCE, PartitionQueue, ProducerBatch
-from .delivery import NO_OFFSET, BatchOutcome, Part
 from .idempotence import sequence_after
+from .outcome import NO_OFFSET, BatchOutcome, Part
 
 __all__ = ["BatchResolver"]
 

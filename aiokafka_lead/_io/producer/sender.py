@@ -20,10 +20,11 @@ from ..._core.metadata.state import ClusterSnapshot
 from ..._core.producer.accumulator import Accumulator
 from ..._core.producer.append import ProducerBatch
 from ..._core.producer.buffer_memory import MemoryClaim
-from ..._core.producer.delivery import BatchOutcome, Delivery
+from ..._core.producer.delivery import Delivery
 from ..._core.producer.held import HeldRecords
 from ..._core.producer.idempotence import IdempotentSequencing
 from ..._core.producer.metrics import ProducerMetrics
+from ..._core.producer.outcome import BatchOutcome
 from ..._core.producer.produce import SentBatches, produce_request, produce_version, read_answers, read_hints
 from ..._core.producer.resolver import BatchResolver
 from ..._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ...errors import (
     BrokerError,
@@ -62,6 +62,13 @@ class BatchResolver:
         batch.in_flight = False
         self._acknowledge(batch, node_id, base_offset, log_append_time_ms, now)
         self._settle(queue, now)
+
+    def all_acknowledged(
+        self, batches: Sequence[ProducerBatch], node_id: int, offsets: list[tuple[int, int]], now: float
+    ) -> None:
+        """The broker has all these batches; base offset and append time of each."""
+        for batch, (base_offset, log_append_time_ms) in zip(batches, offsets, strict=True):
+            self.acknowledged(batch, node_id, base_offset, log_append_time_ms, now)
 
     def refused(
         self,

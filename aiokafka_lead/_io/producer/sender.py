@@ -25,7 +25,14 @@ from ..._core.producer.held import HeldRecords
 from ..._core.producer.idempotence import IdempotentSequencing
 from ..._core.producer.metrics import ProducerMetrics
 from ..._core.producer.outcome import BatchOutcome
-from ..._core.producer.produce import SentBatches, produce_request, produce_version, read_answers, read_hints
+from ..._core.producer.produce import (
+    SentBatches,
+    produce_request,
+    produce_version,
+    read_answers,
+    read_hints,
+    read_offsets,
+)
 from ..._core.producer.resolver import BatchResolver
 from ..._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ..._wire.messages.produce import ProduceRequest, ProduceResponse
@@ -294,6 +301,10 @@ class Sender:
         self._notify()
 
     def _on_response(self, sent: SentBatches, response: ProduceResponse, now: float) -> None:
+        offsets = read_offsets(sent, response)
+        if offsets is not None:
+            self._resolver.all_acknowledged(sent.batches, sent.node_id, offsets, now)
+            return
         answers = read_answers(sent, response)
         stale = False
         for answer in answers:

@@ -11,6 +11,10 @@ from aiokafka_lead._core.producer.outcome cimport BatchOutcome
 from aiokafka_lead._core.producer.schedule cimport Schedule
 from aiokafka_lead._records.encoder cimport BatchBuilder
 
+cdef Py_ssize_t CROWD_BYTES
+cdef Py_ssize_t OPENING_BYTES
+cdef Py_ssize_t REQUEST_BATCHES
+
 cdef _seal(ProducerBatch batch)
 
 

@@ -35,6 +35,12 @@ CROWD_BYTES = 256 * 1024
 """As much is taken in one go, without giving the sender its turn: a millisecond's worth or two. The larger this is, the
 more partitions a request carries."""
 
+OPENING_BYTES = 4096
+"""As much counts the opening of a batch, whatever gets into it: it takes as long as that many bytes of records."""
+
+REQUEST_BATCHES = 1000
+"""As many batches at most go into a request: the event loop waits while it is written, and while its answer is read."""
+
 
 class FlushTicket:
     """One flush: the batches up to ``ordinal`` are what it waits for."""
@@ -68,7 +74,7 @@ class Accumulator:
         self.retry = RetryPolicy(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self.expiry = Expiry(config.delivery_timeout_ms / 1000)
         self.unseen_bytes = 0
-        """Bytes of the batches that became full since the sender looked."""
+        """Bytes of the batches that were opened or became full since others last had their turn."""
         self.pending = 0
         """Batches neither acknowledged nor failed."""
         self._chooser = StickyChooser(config.partitioner_adaptive_partitioning_enable, self.nodes, rng)
@@ -232,6 +238,7 @@ class Accumulator:
     def _open(self, queue: PartitionQueue, builder: BatchBuilder, ordinal: int, now: float) -> ProducerBatch:
         topic = queue.topic
         batch = ProducerBatch(queue, builder, BatchOutcome(topic.name, queue.partition, self._park), ordinal, now)
+        self.unseen_bytes += OPENING_BYTES
         self.started(ordinal)
         if not queue.batches:
             self._renew_leader(queue)
@@ -249,7 +256,7 @@ class Accumulator:
         if topic.sticky is queue and topic.sticky_bytes * 2 >= self.batch_size:
             topic.sticky = None  # it had its share, even if the last record did not quite fit
         _seal(batch)
-        self.unseen_bytes += batch.size_bytes
+        self.unseen_bytes += max(0, batch.size_bytes - OPENING_BYTES)
         self.schedule.evaluate(queue, now)
 
     # --- batches out --------------------------------------------------------------------------------------------------
@@ -259,7 +266,7 @@ class Accumulator:
         drained: list[ProducerBatch] = []
         size = 0
         schedule = self.schedule
-        for _ in range(len(schedule.ready.get(node_id, ()))):
+        for _ in range(min(len(schedule.ready.get(node_id, ())), REQUEST_BATCHES)):
             queue = schedule.pop(node_id)
             if schedule.sendable_to(queue, now) != node_id:
                 schedule.evaluate(queue, now)

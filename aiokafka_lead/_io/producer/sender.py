@@ -58,6 +58,8 @@ HOT_REQUESTS = (InitProducerIdRequest, ProduceRequest)
 _INT32_MAX = 2**31 - 1
 _REQUESTS_AT_A_TIME = 16
 """Requests to one broker in one go, where no answers hold them back (acks=0)."""
+_BATCHES_AT_A_TIME = 500
+"""After as many batches others have their turn."""
 
 AskAny = Callable[[InitProducerIdRequest], Awaitable[InitProducerIdResponse]]
 
@@ -245,7 +247,10 @@ class Sender:
         if connection is None:
             self._not_connected(node_id, now)
             return False
+        sent = 0
         for _ in range(_REQUESTS_AT_A_TIME):
+            if sent >= _BATCHES_AT_A_TIME:
+                break
             if not connection.can_send():
                 accumulator.nodes.blocked(node_id, now)
                 return False
@@ -253,6 +258,7 @@ class Sender:
             if not batches:
                 return False
             self._submit(connection, batches, now)
+            sent += len(batches)
         return node_id in accumulator.schedule.ready
 
     def _not_connected(self, node_id: int, now: float) -> None:

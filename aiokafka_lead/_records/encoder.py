@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from ..errors import IllegalStateError
 from ..types import Header, Headers, TimestampType
 from . import raw
+from .checksum import crc32c
 from .compression import compress, decompress
 from .decoder import read_records
-from .checksum import crc32c
 from .layout import (
     ATTRIBUTES_AT,
     CODEC_IDS,

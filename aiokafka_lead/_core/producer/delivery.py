@@ -21,6 +21,7 @@ from .outcome import BatchOutcome
 
 __all__ = ["Delivery", "DeliveryBatch", "new_delivery"]
 
+
 class Delivery:
     """One record on its way. Await it, any number of times, for its `RecordMetadata` or the error it failed with.
 
@@ -93,7 +94,8 @@ class Delivery:
 def _own(error: Any) -> KafkaError:
     """A copy to be raised: all records of a batch share the error, and a traceback would refer to who awaits it."""
     own: KafkaError = copy(error)
-    own.__cause__ = error.__cause__
+    if error.__cause__ is not None:
+        own.__cause__ = error.__cause__
     return own
 
 

@@ -190,17 +190,13 @@ def read_answers(sent: SentBatches, response: ProduceResponse) -> list[Partition
     return answers
 
 
-def _unfolded(
-    sent: SentBatches, response: BatchesResponse
-) -> dict[tuple[str | UUID, int], PartitionProduceResponse]:
+def _unfolded(sent: SentBatches, response: BatchesResponse) -> dict[tuple[str | UUID, int], PartitionProduceResponse]:
     """What `read_plain` has read, as the schema has it."""
     found: dict[tuple[str | UUID, int], PartitionProduceResponse] = {}
     for name, topic_id in sent.topic_ids.items():
         key = topic_id if sent.version > _LAST_WITH_NAMES else name
         for index, (offset, time_ms) in response.acknowledged.get(_wire_name(name, topic_id, sent.version), {}).items():
-            found[key, index] = PartitionProduceResponse(
-                index=index, base_offset=offset, log_append_time_ms=time_ms
-            )
+            found[key, index] = PartitionProduceResponse(index=index, base_offset=offset, log_append_time_ms=time_ms)
     return found
 
 

@@ -37,7 +37,9 @@ class BatchesResponse(ProduceResponse):
 def read_response(version: int, buffer: Buffer, position: int, end: int, view: memoryview) -> tuple[Any, int]:
     """The decoder of flexible versions: a `BatchesResponse`, or whatever else the answer is."""
     response = read_plain(view, position, end, version >= _FIRST_WITH_IDS)
-    return (response, end) if response is not None else decoder_of(ProduceResponse, version)(buffer, position, end, view)
+    if response is None:
+        return decoder_of(ProduceResponse, version)(buffer, position, end, view)
+    return response, end
 
 
 def read_plain(frame: memoryview, position: int, end: int, by_id: bool) -> BatchesResponse | None:

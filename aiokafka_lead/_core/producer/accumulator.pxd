@@ -12,7 +12,7 @@ from aiokafka_lead._core.producer.schedule cimport Schedule
 from aiokafka_lead._records.encoder cimport BatchBuilder
 
 cdef Py_ssize_t CROWD_BYTES
-cdef Py_ssize_t OPENING_BYTES
+cdef Py_ssize_t CROWD_BATCHES
 cdef Py_ssize_t REQUEST_BATCHES
 
 cdef _seal(ProducerBatch batch)
@@ -31,6 +31,7 @@ cdef class Accumulator:
     cdef readonly RetryPolicy retry
     cdef readonly Expiry expiry
     cdef public Py_ssize_t unseen_bytes
+    cdef public Py_ssize_t opened
     cdef readonly Py_ssize_t pending
     cdef StickyChooser _chooser
     cdef bint _ignore_keys

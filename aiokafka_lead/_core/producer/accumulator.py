@@ -35,8 +35,8 @@ CROWD_BYTES = 256 * 1024
 """As much is taken in one go, without giving the sender its turn: a millisecond's worth or two. The larger this is, the
 more partitions a request carries."""
 
-OPENING_BYTES = 4096
-"""As much counts the opening of a batch, whatever gets into it: it takes as long as that many bytes of records."""
+CROWD_BATCHES = 64
+"""As many batches are opened in one go: that takes time however little gets into them."""
 
 REQUEST_BATCHES = 1000
 """As many batches at most go into a request: the event loop waits while it is written, and while its answer is read."""
@@ -74,7 +74,9 @@ class Accumulator:
         self.retry = RetryPolicy(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self.expiry = Expiry(config.delivery_timeout_ms / 1000)
         self.unseen_bytes = 0
-        """Bytes of the batches that were opened or became full since others last had their turn."""
+        """Bytes of the batches that became full since the sender looked."""
+        self.opened = 0
+        """Batches that were opened since others last had their turn."""
         self.pending = 0
         """Batches neither acknowledged nor failed."""
         self._chooser = StickyChooser(config.partitioner_adaptive_partitioning_enable, self.nodes, rng)
@@ -92,11 +94,11 @@ class Accumulator:
         """In ascending order of the ordinal."""
 
     def crowded(self) -> bool:
-        """Whether whoever brings more records should give the sender its turn first.
+        """Whether whoever brings more records should give the sender, and others, their turn first.
 
         One that never waits for anything would else fill the memory before anything is sent.
         """
-        return self.unseen_bytes >= CROWD_BYTES
+        return self.unseen_bytes >= CROWD_BYTES or self.opened >= CROWD_BATCHES
 
     # --- records in ---------------------------------------------------------------------------------------------------
 
@@ -238,7 +240,7 @@ class Accumulator:
     def _open(self, queue: PartitionQueue, builder: BatchBuilder, ordinal: int, now: float) -> ProducerBatch:
         topic = queue.topic
         batch = ProducerBatch(queue, builder, BatchOutcome(topic.name, queue.partition, self._park), ordinal, now)
-        self.unseen_bytes += OPENING_BYTES
+        self.opened += 1
         self.started(ordinal)
         if not queue.batches:
             self._renew_leader(queue)
@@ -256,7 +258,7 @@ class Accumulator:
         if topic.sticky is queue and topic.sticky_bytes * 2 >= self.batch_size:
             topic.sticky = None  # it had its share, even if the last record did not quite fit
         _seal(batch)
-        self.unseen_bytes += max(0, batch.size_bytes - OPENING_BYTES)
+        self.unseen_bytes += batch.size_bytes
         self.schedule.evaluate(queue, now)
 
     # --- batches out --------------------------------------------------------------------------------------------------

@@ -228,6 +228,7 @@ class Sender:
         self._working = True
         try:
             accumulator.unseen_bytes = 0
+            accumulator.opened = 0
             accumulator.schedule.poll(now)
             self._resolver.expire(now)
             more = False

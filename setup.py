@@ -17,6 +17,8 @@ from setuptools.command.build_py import build_py
 INLINED = {"raw", "clock", "tuples"}
 """Modules whose ``.pxd`` holds C functions for others, and which are not compiled themselves."""
 HOT_MODULES = sorted(p.with_suffix(".py") for p in Path("aiokafka_lead").rglob("*.pxd") if p.stem not in INLINED)
+TYPES = {"aiokafka_lead._core.producer.delivery": {"no_gc": True, "freelist": 1024}}
+"""Directives for the extension types of single modules: Cython ignores them in a ``.pxd`` that goes with a ``.py``."""
 AUTOLOAD = Path("aiokafka_lead/spark/autoload/pyspark_aiokafka_lead.py")
 DIRECTIVES = {
     "language_level": "3",
@@ -34,12 +36,17 @@ def hot_extensions() -> list[Extension]:
         return []
     try:
         from Cython.Build import cythonize
-        from Cython.Compiler import Errors
+        from Cython.Compiler import Errors, Options
     except ImportError:
         return []
     Errors.LEVEL = 2  # it warns of functions that a .pxd declares inline, and makes them so
-    extensions = [Extension(".".join(path.with_suffix("").parts), [str(path)]) for path in HOT_MODULES]
-    return cythonize(extensions, build_dir="build/cython", compiler_directives=DIRECTIVES)
+    Options.get_directive_defaults().update(no_gc=False, freelist=0)  # it takes for whole modules only what it has here
+    extensions = {".".join(path.with_suffix("").parts): str(path) for path in HOT_MODULES}
+    made = []
+    for alike, directives in ((extensions.keys() - TYPES, {}), *(({name}, own) for name, own in TYPES.items())):
+        modules = [Extension(name, [extensions[name]]) for name in sorted(alike)]
+        made += cythonize(modules, build_dir="build/cython", compiler_directives={**DIRECTIVES, **directives})
+    return made
 
 
 class BuildOrStayPure(build_ext):

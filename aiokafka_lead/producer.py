@@ -13,7 +13,7 @@ import anyio
 from ._core.producer.delivery import Delivery, DeliveryBatch
 from ._core.producer.metrics import ProducerMetrics
 from ._core.producer.record import check_headers, check_partition, check_timestamp, check_topic, to_bytes
-from ._io.loop import Waiter, loop_probe
+from ._io.loop import Waiter, loop_probe, loop_thread
 from ._io.producer.fast_path import FastPath
 from ._io.producer.record_intake import PreparedRecord, RecordIntake
 from ._io.producer.sender import HOT_REQUESTS, Sender
@@ -92,7 +92,7 @@ class Producer(Generic[K, V]):
         self._client.on_fatal(self._on_fatal)
         self._sender.start()
         if self._direct:
-            self._fast.start(*loop_probe())
+            self._fast.start(*loop_probe(), loop_thread())
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Send what is pending and close every connection, within ``timeout_ms`` whatever the brokers do.

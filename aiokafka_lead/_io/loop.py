@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
@@ -30,6 +31,7 @@ __all__ = [
     "in_task",
     "in_trio",
     "loop_probe",
+    "loop_thread",
     "loop_token",
     "sleep_until",
     "spawn_host",
@@ -247,6 +249,20 @@ def loop_probe() -> tuple[Callable[[], object], object]:
 
         return trio.lowlevel.current_trio_token, trio.lowlevel.current_trio_token()
     return asyncio.get_running_loop().is_running, True
+
+
+def loop_thread() -> tuple[dict[str, object], str] | None:
+    """A dict, and the key under which it has this thread's identity for as long as this event loop runs in it.
+
+    What asyncio's own ``is_running`` looks at, at a tenth of the price; None for any other event loop.
+    """
+    if in_trio():
+        return None
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, asyncio.BaseEventLoop) or type(loop).is_running is not asyncio.BaseEventLoop.is_running:
+        return None
+    known = vars(loop)
+    return (known, "_thread_id") if known.get("_thread_id") == threading.get_ident() else None
 
 
 async def sleep_until(deadline: float) -> None:

@@ -84,5 +84,9 @@ cdef class BatchBuilder:
     @cython.locals(capacity=Py_ssize_t)
     cdef int _grow(self, Py_ssize_t needed) except -1
 
+    cpdef object stamped(
+        self, int64_t producer_id, int producer_epoch, int64_t base_sequence, bint transactional=*, int leader_epoch=*
+    )
+    cdef int _write_header(self, unsigned char *buffer, Py_ssize_t size, int attributes, tuple stamp) except -1
     cdef int _close(self) except -1
     cdef BatchBuilder _sibling(self, Py_ssize_t batch_size)

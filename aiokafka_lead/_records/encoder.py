@@ -10,11 +10,24 @@ from collections.abc import Sequence
 from ..errors import IllegalStateError
 from ..types import Header, Headers, TimestampType
 from . import raw
+from .checksum import crc32c
 from .compression import compress, decompress
 from .decoder import read_records
-from .layout import CODEC_IDS, HEADER_SIZE, TRANSACTIONAL_BIT, write_header
+from .layout import (
+    ATTRIBUTES_AT,
+    CODEC_IDS,
+    CRC_AT,
+    HEADER_SIZE,
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    TRANSACTIONAL_BIT,
+)
 
 __all__ = ["BatchBuilder", "encode_record"]
+
+Stamp = tuple[int, int, int, bool, int]
+"""Producer id, producer epoch, base sequence, whether in a transaction, leader epoch."""
 
 _FIRST_CAPACITY = 2048
 """Bytes that a builder starts with; it doubles up to its batch size."""
@@ -194,7 +207,7 @@ class BatchBuilder:
         """The records in `_buffer` are as they are sent, and no more are taken."""
         self._built: memoryview | None = None
         """The finished batch. A buffer that was given away never changes."""
-        self._stamp: tuple[int, int, int, bool, int] | None = None
+        self._stamp: Stamp | None = None
         """The producer state that `_built` carries."""
 
     @staticmethod
@@ -278,6 +291,17 @@ class BatchBuilder:
 
         Built again with other state only the header and its CRC are new; a buffer given earlier stays as it was.
         """
+        return self.stamped(producer_id, producer_epoch, base_sequence, transactional, leader_epoch)
+
+    def stamped(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        transactional: bool = False,
+        leader_epoch: int = -1,
+    ) -> memoryview:
+        """`build`, for those in a hurry."""
         stamp = (producer_id, producer_epoch, base_sequence, transactional, leader_epoch)
         if self._built is not None and stamp == self._stamp:
             return self._built
@@ -286,22 +310,28 @@ class BatchBuilder:
         if not self._closed:
             self._close()
         batch = self._buffer if self._built is None else bytearray(self._built)
-        write_header(
-            batch,
-            0,
-            leader_epoch,
-            self._codec | (TRANSACTIONAL_BIT if transactional else 0),
-            self.record_count - 1,
-            self.base_timestamp_ms,
-            self.max_timestamp_ms,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            self.record_count,
-        )
+        attributes = self._codec | (TRANSACTIONAL_BIT if transactional else 0)
+        self._write_header(raw.writable(batch), len(batch), attributes, stamp)
         self._built = memoryview(batch).toreadonly()
+        raw.put_uint32(raw.writable(batch), CRC_AT, crc32c(self._built[ATTRIBUTES_AT:]))
         self._stamp = stamp
         return self._built
+
+    def _write_header(self, buffer: bytearray, size: int, attributes: int, stamp: Stamp) -> None:
+        """Everything before the records but the checksum."""
+        producer_id, producer_epoch, base_sequence, _, leader_epoch = stamp
+        raw.put_int64(buffer, 0, 0)
+        raw.put_int32(buffer, LENGTH_AT, size - LOG_OVERHEAD)
+        raw.put_int32(buffer, LOG_OVERHEAD, leader_epoch)
+        buffer[MAGIC_AT] = 2
+        raw.put_int16(buffer, ATTRIBUTES_AT, attributes)
+        raw.put_int32(buffer, ATTRIBUTES_AT + 2, self.record_count - 1)
+        raw.put_int64(buffer, ATTRIBUTES_AT + 6, self.base_timestamp_ms)
+        raw.put_int64(buffer, ATTRIBUTES_AT + 14, self.max_timestamp_ms)
+        raw.put_int64(buffer, ATTRIBUTES_AT + 22, producer_id)
+        raw.put_int16(buffer, ATTRIBUTES_AT + 30, producer_epoch)
+        raw.put_int32(buffer, ATTRIBUTES_AT + 32, base_sequence)
+        raw.put_int32(buffer, ATTRIBUTES_AT + 36, self.record_count)
 
     def _close(self) -> None:
         payload = b""

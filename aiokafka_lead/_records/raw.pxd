@@ -3,7 +3,7 @@
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.object cimport PyObject
 from cpython.array cimport array, clone
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 
@@ -61,6 +61,45 @@ cdef inline int copy_utf8(unsigned char *target, Py_ssize_t at, str text, Py_ssi
     cdef const char *source = PyUnicode_AsUTF8AndSize(text, &size)
     memcpy(target + at, source, length)
     return 0
+
+
+cdef inline void put_int16(unsigned char *buffer, Py_ssize_t at, int16_t number) noexcept:
+    buffer[at] = <unsigned char> ((<uint32_t> number) >> 8)
+    buffer[at + 1] = <unsigned char> number
+
+
+cdef inline void put_int32(unsigned char *buffer, Py_ssize_t at, int32_t number) noexcept:
+    cdef uint32_t bits = <uint32_t> number
+    buffer[at] = <unsigned char> (bits >> 24)
+    buffer[at + 1] = <unsigned char> (bits >> 16)
+    buffer[at + 2] = <unsigned char> (bits >> 8)
+    buffer[at + 3] = <unsigned char> bits
+
+
+cdef inline void put_uint32(unsigned char *buffer, Py_ssize_t at, uint32_t number) noexcept:
+    put_int32(buffer, at, <int32_t> number)
+
+
+cdef inline void put_int64(unsigned char *buffer, Py_ssize_t at, int64_t number) noexcept:
+    put_int32(buffer, at, <int32_t> ((<uint64_t> number) >> 32))
+    put_int32(buffer, at + 4, <int32_t> (<uint64_t> number))
+
+
+cdef inline int16_t int16_at(const unsigned char *buffer, Py_ssize_t at) noexcept:
+    return <int16_t> ((<uint32_t> buffer[at]) << 8 | buffer[at + 1])
+
+
+cdef inline int32_t int32_at(const unsigned char *buffer, Py_ssize_t at) noexcept:
+    return <int32_t> (
+        (<uint32_t> buffer[at]) << 24 | (<uint32_t> buffer[at + 1]) << 16
+        | (<uint32_t> buffer[at + 2]) << 8 | buffer[at + 3]
+    )
+
+
+cdef inline int64_t int64_at(const unsigned char *buffer, Py_ssize_t at) noexcept:
+    return <int64_t> (
+        (<uint64_t> <uint32_t> int32_at(buffer, at)) << 32 | <uint64_t> <uint32_t> int32_at(buffer, at + 4)
+    )
 
 
 cdef inline int32_t *int32s(array items):

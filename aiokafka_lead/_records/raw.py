@@ -49,6 +49,41 @@ def copy_utf8(target: bytearray, at: int, text: str, length: int) -> None:
     target[at : at + length] = text.encode()
 
 
+def put_int16(buffer: bytearray, at: int, number: int) -> None:
+    """Write a number as two bytes, the most significant first."""
+    buffer[at : at + 2] = number.to_bytes(2, "big", signed=True)
+
+
+def put_int32(buffer: bytearray, at: int, number: int) -> None:
+    """Write a number as four bytes."""
+    buffer[at : at + 4] = number.to_bytes(4, "big", signed=True)
+
+
+def put_uint32(buffer: bytearray, at: int, number: int) -> None:
+    """Write a number without a sign as four bytes."""
+    buffer[at : at + 4] = number.to_bytes(4, "big")
+
+
+def put_int64(buffer: bytearray, at: int, number: int) -> None:
+    """Write a number as eight bytes."""
+    buffer[at : at + 8] = number.to_bytes(8, "big", signed=True)
+
+
+def int16_at(buffer: bytes, at: int) -> int:
+    """What `put_int16` wrote."""
+    return int.from_bytes(buffer[at : at + 2], "big", signed=True)
+
+
+def int32_at(buffer: bytes, at: int) -> int:
+    """What `put_int32` wrote."""
+    return int.from_bytes(buffer[at : at + 4], "big", signed=True)
+
+
+def int64_at(buffer: bytes, at: int) -> int:
+    """What `put_int64` wrote."""
+    return int.from_bytes(buffer[at : at + 8], "big", signed=True)
+
+
 def int32s(items: array[int]) -> array[int]:
     """The 32-bit numbers of an array of type "i"."""
     return items

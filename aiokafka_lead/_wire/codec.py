@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import struct
 from collections.abc import Generator, Iterable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from ..errors import EncodeError, MalformedMessageError, UnsupportedVersionError
@@ -100,7 +101,9 @@ def decoder_of(message: type[Message], version: int) -> Decoder:
     decoder = _decoders.get((message, version))
     if decoder is None:
         _check_version(message, version)
-        decoder = _decoders[message, version] = make_decoder(message, version, message.is_flexible(version))
+        own = message.OWN_DECODER
+        decoder = make_decoder(message, version, message.is_flexible(version)) if own is None else partial(own, version)
+        _decoders[message, version] = decoder
     return decoder
 
 
@@ -109,7 +112,9 @@ def encoder_of(message: type[Message], version: int) -> Encoder:
     encoder = _encoders.get((message, version))
     if encoder is None:
         _check_version(message, version)
-        encoder = _encoders[message, version] = make_encoder(message, version)
+        own = message.OWN_ENCODER
+        encoder = make_encoder(message, version) if own is None else partial(own, version)
+        _encoders[message, version] = encoder
     return encoder
 
 

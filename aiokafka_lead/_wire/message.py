@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 from uuid import UUID
 
@@ -52,6 +52,10 @@ class Message(Struct):
     """The latest stable version of the schema."""
     FLEXIBLE_FROM: ClassVar[int | None] = None
     """The first version with compact lengths and tagged fields (KIP-482), or None."""
+    OWN_ENCODER: ClassVar[Callable[..., bytearray] | None] = None
+    """``encode(version, message, chunks, out)`` in place of the encoder that is made from the schema."""
+    OWN_DECODER: ClassVar[Callable[..., tuple[Any, int]] | None] = None
+    """``decode(version, buffer, position, end, view)`` in place of the decoder that is made from the schema."""
 
     @classmethod
     def is_flexible(cls, version: int) -> bool:

@@ -18,7 +18,8 @@ from uuid import UUID
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
 from aiokafka_lead._core.producer.accumulator import Accumulator
 from aiokafka_lead._core.producer.append import ProducerBatch
-from aiokafka_lead._core.producer.delivery import BatchOutcome, Delivery
+from aiokafka_lead._core.producer.delivery import Delivery
+from aiokafka_lead._core.producer.outcome import BatchOutcome
 from aiokafka_lead._core.producer.resolver import BatchResolver
 from aiokafka_lead._records import read_batches
 from aiokafka_lead.config import ProducerConfig

@@ -238,3 +238,19 @@ def test_memory_shortage_sends_what_lingers() -> None:
     assert delivery is not None
     sim.accumulator.memory.release(claim)
     assert sim.accumulator.memory.used < 1950
+
+
+def test_request_carries_so_many_batches_at_most() -> None:
+    sim = ProducerSim(brokers=1, partitions=1200, linger_ms=5)
+    deliveries = [sim.send(b"x", partition=number) for number in range(1200)]
+    sim.run_until_done(deliveries)
+    assert sim.accumulator.counters.requests == 2
+
+
+def test_opening_batches_is_work_too() -> None:
+    sim = ProducerSim(brokers=1, partitions=100, linger_ms=5)
+    opened = 0
+    while not sim.accumulator.crowded():
+        sim.send(b"x", partition=opened)
+        opened += 1
+    assert opened == 64

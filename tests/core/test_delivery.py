@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
-from aiokafka_lead._core.producer.delivery import BatchOutcome, Delivery, DeliveryBatch, Part
+from aiokafka_lead._core.producer.delivery import Delivery, DeliveryBatch
+from aiokafka_lead._core.producer.outcome import BatchOutcome, Part
 from aiokafka_lead._io.loop import Waiter
 from aiokafka_lead.errors import IllegalStateError, InvalidRecordError, MessageTooLargeError
 from aiokafka_lead.types import RecordMetadata
@@ -99,3 +103,28 @@ async def test_many_records_one_outcome_each() -> None:
     assert isinstance(results[2], MessageTooLargeError)
     assert [r.offset for r in results if isinstance(r, RecordMetadata)] == [15, 16, 50, 51, 52, 53]
     assert [r.timestamp_ms for r in results if isinstance(r, RecordMetadata)] == [9, 9, 1, 2, 3, 3]
+
+
+async def test_error_that_was_raised_keeps_nothing_alive() -> None:
+    class Caller:
+        pass
+
+    async def fails(delivery: Delivery, caller: Caller) -> None:
+        with pytest.raises(InvalidRecordError) as caught:
+            await delivery
+        assert caught.value.__cause__ is cause
+        assert caught.value.broker == "1 (h:1)"
+
+    whole = outcome()
+    cause = ValueError("why")
+    shared = InvalidRecordError("wrong", broker="1 (h:1)")
+    shared.__cause__ = cause
+    whole.fail(shared)
+    caller = Caller()
+    seen = weakref.ref(caller)
+    delivery = Delivery(whole, 0, 1)
+    await fails(delivery, caller)
+    del caller
+    gc.collect()
+    assert seen() is None
+    assert shared.__traceback__ is None

@@ -12,7 +12,7 @@ import pytest
 from aiokafka_lead._core.metadata.types import ClusterSnapshot, PartitionMetadata, TopicMetadata
 from aiokafka_lead._core.producer.append import ProducerBatch, TopicBuffer
 from aiokafka_lead._core.producer.buffer_memory import BufferMemory
-from aiokafka_lead._core.producer.delivery import BatchOutcome
+from aiokafka_lead._core.producer.outcome import BatchOutcome
 from aiokafka_lead._core.producer.partitioner import NodeAvailability, StickyChooser
 from aiokafka_lead._records import BatchBuilder
 from tests.core.producer_sim import TOPIC, TOPIC_ID, ProducerSim

@@ -9,7 +9,8 @@ from aiokafka_lead._core.metadata.reachability import NodeState
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, LeaderHint
 from aiokafka_lead._core.producer.accumulator import Accumulator
 from aiokafka_lead._core.producer.append import ProducerBatch
-from aiokafka_lead._core.producer.delivery import BatchOutcome, Delivery
+from aiokafka_lead._core.producer.delivery import Delivery
+from aiokafka_lead._core.producer.outcome import BatchOutcome
 from aiokafka_lead._core.producer.resolver import BatchResolver
 from aiokafka_lead.config import ProducerConfig
 from aiokafka_lead.errors import KafkaError, error_for_code

@@ -6,9 +6,14 @@ from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
 from aiokafka_lead._core.producer.expiry cimport Expiry
 from aiokafka_lead._core.producer.partitioner cimport NodeAvailability, StickyChooser
 from aiokafka_lead._core.producer.retry cimport RetryPolicy, has_free_retry
-from aiokafka_lead._core.producer.delivery cimport BatchOutcome, Delivery, new_delivery
+from aiokafka_lead._core.producer.delivery cimport Delivery, new_delivery
+from aiokafka_lead._core.producer.outcome cimport BatchOutcome
 from aiokafka_lead._core.producer.schedule cimport Schedule
 from aiokafka_lead._records.encoder cimport BatchBuilder
+
+cdef Py_ssize_t CROWD_BYTES
+cdef Py_ssize_t CROWD_BATCHES
+cdef Py_ssize_t REQUEST_BATCHES
 
 cdef _seal(ProducerBatch batch)
 
@@ -26,6 +31,7 @@ cdef class Accumulator:
     cdef readonly RetryPolicy retry
     cdef readonly Expiry expiry
     cdef public Py_ssize_t unseen_bytes
+    cdef public Py_ssize_t opened
     cdef readonly Py_ssize_t pending
     cdef StickyChooser _chooser
     cdef bint _ignore_keys

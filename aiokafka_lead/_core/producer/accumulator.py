@@ -17,10 +17,11 @@ from ...types import Header
 from ..metadata.types import ClusterSnapshot
 from .append import PartitionQueue, ProducerBatch, TopicBuffer
 from .buffer_memory import BufferMemory, MemoryClaim
-from .delivery import BatchOutcome, Delivery, DeliveryBatch, Park, new_delivery
+from .delivery import Delivery, DeliveryBatch, new_delivery
 from .expiry import Expiry
 from .idempotence import IdempotentSequencing, PlainSequencing, Sequencing
 from .metrics import ProducerCounters
+from .outcome import BatchOutcome, Park
 from .partitioner import NodeAvailability, StickyChooser, call_partitioner
 from .retry import RetryPolicy, has_free_retry
 from .schedule import Schedule
@@ -33,6 +34,12 @@ BATCH_HEADER_SIZE = 61
 CROWD_BYTES = 256 * 1024
 """As much is taken in one go, without giving the sender its turn: a millisecond's worth or two. The larger this is, the
 more partitions a request carries."""
+
+CROWD_BATCHES = 64
+"""As many batches are opened in one go: that takes time however little gets into them."""
+
+REQUEST_BATCHES = 1000
+"""As many batches at most go into a request: the event loop waits while it is written, and while its answer is read."""
 
 
 class FlushTicket:
@@ -68,6 +75,8 @@ class Accumulator:
         self.expiry = Expiry(config.delivery_timeout_ms / 1000)
         self.unseen_bytes = 0
         """Bytes of the batches that became full since the sender looked."""
+        self.opened = 0
+        """Batches that were opened since others last had their turn."""
         self.pending = 0
         """Batches neither acknowledged nor failed."""
         self._chooser = StickyChooser(config.partitioner_adaptive_partitioning_enable, self.nodes, rng)
@@ -85,11 +94,11 @@ class Accumulator:
         """In ascending order of the ordinal."""
 
     def crowded(self) -> bool:
-        """Whether whoever brings more records should give the sender its turn first.
+        """Whether whoever brings more records should give the sender, and others, their turn first.
 
         One that never waits for anything would else fill the memory before anything is sent.
         """
-        return self.unseen_bytes >= CROWD_BYTES
+        return self.unseen_bytes >= CROWD_BYTES or self.opened >= CROWD_BATCHES
 
     # --- records in ---------------------------------------------------------------------------------------------------
 
@@ -231,6 +240,7 @@ class Accumulator:
     def _open(self, queue: PartitionQueue, builder: BatchBuilder, ordinal: int, now: float) -> ProducerBatch:
         topic = queue.topic
         batch = ProducerBatch(queue, builder, BatchOutcome(topic.name, queue.partition, self._park), ordinal, now)
+        self.opened += 1
         self.started(ordinal)
         if not queue.batches:
             self._renew_leader(queue)
@@ -258,7 +268,7 @@ class Accumulator:
         drained: list[ProducerBatch] = []
         size = 0
         schedule = self.schedule
-        for _ in range(len(schedule.ready.get(node_id, ()))):
+        for _ in range(min(len(schedule.ready.get(node_id, ())), REQUEST_BATCHES)):
             queue = schedule.pop(node_id)
             if schedule.sendable_to(queue, now) != node_id:
                 schedule.evaluate(queue, now)

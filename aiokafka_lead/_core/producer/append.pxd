@@ -2,7 +2,8 @@ cimport cython
 from libc.stdint cimport int16_t, int32_t, int64_t
 
 from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
-from aiokafka_lead._core.producer.delivery cimport BatchOutcome, Delivery, new_delivery
+from aiokafka_lead._core.producer.delivery cimport Delivery, new_delivery
+from aiokafka_lead._core.producer.outcome cimport BatchOutcome
 from aiokafka_lead._records.encoder cimport BatchBuilder
 from aiokafka_lead._records.murmur2 cimport murmur2
 

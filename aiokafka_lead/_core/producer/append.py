@@ -16,7 +16,8 @@ from ...errors import KafkaError
 from ...types import Header
 from ..metadata.types import NO_EPOCH, NO_LEADER, NO_TOPIC_ID
 from .buffer_memory import BufferMemory
-from .delivery import BatchOutcome, Delivery, new_delivery
+from .delivery import Delivery, new_delivery
+from .outcome import BatchOutcome
 
 __all__ = ["NO_SEQUENCE", "PartitionQueue", "ProducerBatch", "TopicBuffer"]
 

@@ -1,32 +1,10 @@
 cimport cython
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
 
-from aiokafka_lead._core.producer cimport tuples
-
-
-@cython.final
-cdef class BatchOutcome:
-    cdef readonly str topic
-    cdef readonly int32_t partition
-    cdef readonly object park
-    cdef readonly bint done
-    cdef readonly int64_t base_offset
-    cdef readonly int64_t log_append_time_ms
-    cdef readonly object error
-    cdef readonly object record_errors
-    cdef readonly list parts
-    cdef public object waiter
-
-    cdef int _settle(self) except -1
-    cdef int _wake(self) except -1
-
-    @cython.locals(offset=int64_t, time_ms=int64_t)
-    cpdef object record(self, Py_ssize_t index, int64_t timestamp_ms)
+from aiokafka_lead._core.producer.outcome cimport BatchOutcome
 
 
 @cython.final
-@cython.freelist(1024)
-@cython.no_gc
 cdef class Delivery:
     cdef BatchOutcome _outcome
     cdef Py_ssize_t _index

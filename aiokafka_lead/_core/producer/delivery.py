@@ -2,137 +2,24 @@
 
 There is no future per record: all records of a batch share one `BatchOutcome`, and a `Delivery` is no more than that
 outcome and an index. Something to wait on is made only when a delivery is awaited before its batch is done.
+
+Hot: this module is compiled through ``delivery.pxd`` where a compiler is, and runs as it is elsewhere. Compiled, the
+garbage collector never looks at a `Delivery` (setup.py says so to Cython): there may be as many as records are on their
+way. So none may be part of a cycle for good. Until its outcome is settled it is the producer that keeps that alive;
+after that the outcome refers to nothing but plain values, and to errors that are never raised themselves.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Generator, Sequence
+from copy import copy
+from typing import Any
 
 from ...errors import IllegalStateError, KafkaError
 from ...types import RecordMetadata
-from . import tuples
+from .outcome import BatchOutcome
 
-__all__ = ["BatchOutcome", "Delivery", "DeliveryBatch", "Park", "Part", "Wakeable", "new_delivery"]
-
-NO_OFFSET = -1
-"""The broker told no offset: ``acks=0``, or a duplicate that it no longer remembers."""
-
-
-class Wakeable(Protocol):
-    """Whatever the tasks that await an outcome are parked on."""
-
-    def set_result(self, value: None, /) -> None:
-        """Wake them."""
-
-    async def wait(self) -> None:
-        """Wait to be woken."""
-
-
-class BatchOutcome:
-    """The fate of one batch's records: acknowledged, failed, or divided among the batches that it was split into.
-
-    Invariant: once ``done`` or divided, it never changes again.
-    """
-
-    __slots__ = (
-        "base_offset",
-        "done",
-        "error",
-        "log_append_time_ms",
-        "park",
-        "partition",
-        "parts",
-        "record_errors",
-        "topic",
-        "waiter",
-    )
-
-    def __init__(self, topic: str, partition: int, park: Park) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.park = park
-        """Suspends the caller until the outcome is done or divided."""
-        self.done = False
-        self.base_offset = NO_OFFSET
-        self.log_append_time_ms = -1
-        """The broker's time on a topic with log-append time, else -1."""
-        self.error: KafkaError | None = None
-        self.record_errors: Mapping[int, KafkaError] | None = None
-        """By index in the batch, where the broker told which records it found wrong (KIP-467)."""
-        self.parts: list[Part] | None = None
-        """Where the records are once they are divided, in order."""
-        self.waiter: Wakeable | None = None
-        """Made by ``park`` when somebody waits."""
-
-    def complete(self, base_offset: int, log_append_time_ms: int = -1) -> None:
-        """The broker has the records."""
-        self.base_offset = base_offset
-        self.log_append_time_ms = log_append_time_ms
-        self._settle()
-
-    def fail(self, error: KafkaError, record_errors: Mapping[int, KafkaError] | None = None) -> None:
-        """The records were given up."""
-        self.error = error
-        self.record_errors = record_errors
-        self._settle()
-
-    def _settle(self) -> None:
-        assert not self.done
-        self.done = True
-        self._wake()
-
-    def divide(self, parts: list[Part]) -> None:
-        """The records went to other batches: each part has another outcome from now on."""
-        self.parts = parts
-        self._wake()
-
-    def _wake(self) -> None:
-        waiter = self.waiter
-        if waiter is not None:
-            self.waiter = None
-            waiter.set_result(None)
-
-    def locate(self, index: int) -> tuple[BatchOutcome, int]:
-        """The undivided outcome that holds the record now, and the record's index there."""
-        outcome = self
-        while outcome.parts is not None:
-            part = outcome.parts[bisect_right(outcome.parts, index, key=_first) - 1]
-            outcome = part.outcome
-            index += part.at - part.first
-        return outcome, index
-
-    def record(self, index: int, timestamp_ms: int) -> RecordMetadata | KafkaError:
-        """What became of one record. Only of a done outcome."""
-        if self.error is not None:
-            if self.record_errors is not None:
-                return self.record_errors.get(index, self.error)
-            return self.error
-        offset = self.base_offset + index if self.base_offset >= 0 else NO_OFFSET
-        time_ms = self.log_append_time_ms if self.log_append_time_ms >= 0 else timestamp_ms
-        return tuples.of_four(RecordMetadata, self.topic, self.partition, offset, time_ms)
-
-    def records(self, first: int, timestamps_ms: Sequence[int]) -> list[RecordMetadata | KafkaError]:
-        """What became of consecutive records, one for each timestamp. Only of a done outcome."""
-        return [self.record(index, time_ms) for index, time_ms in enumerate(timestamps_ms, first)]
-
-
-class Part(NamedTuple):
-    """Consecutive records of a divided batch."""
-
-    first: int
-    """The index of the first one before."""
-    outcome: BatchOutcome
-    at: int
-    """The index of the first one now."""
-
-
-def _first(part: Part) -> int:
-    return part.first
-
-
-Park = Callable[[BatchOutcome], Awaitable[None]]
+__all__ = ["Delivery", "DeliveryBatch", "new_delivery"]
 
 
 class Delivery:
@@ -194,16 +81,22 @@ class Delivery:
         return self._outcome
 
     def _result(self, outcome: BatchOutcome) -> RecordMetadata:
-        found = outcome.record(self._index, self._timestamp_ms)
-        if isinstance(found, KafkaError):
-            # All awaits of a batch share the error: without this its traceback would grow with each of them.
-            raise found.with_traceback(None)
-        return found
+        if outcome.error is None:
+            return outcome.metadata(self._index, self._timestamp_ms)
+        raise _own(outcome.record(self._index, self._timestamp_ms))
 
     def __repr__(self) -> str:
         outcome = self._locate()
         state = "pending" if not outcome.done else "acknowledged" if outcome.error is None else "failed"
         return f"<Delivery {outcome.topic}-{outcome.partition} {state}>"
+
+
+def _own(error: Any) -> KafkaError:
+    """A copy to be raised: all records of a batch share the error, and a traceback would refer to who awaits it."""
+    own: KafkaError = copy(error)
+    if error.__cause__ is not None:
+        own.__cause__ = error.__cause__
+    return own
 
 
 def new_delivery(outcome: BatchOutcome, index: int, timestamp_ms: int) -> Delivery:

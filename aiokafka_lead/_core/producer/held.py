@@ -12,7 +12,8 @@ from typing import NamedTuple
 from ...errors import KafkaError
 from ...types import Header
 from .accumulator import Accumulator
-from .delivery import BatchOutcome, Delivery, Park, Part
+from .delivery import Delivery
+from .outcome import BatchOutcome, Park, Part
 
 __all__ = ["HeldRecords"]
 

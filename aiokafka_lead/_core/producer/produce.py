@@ -17,10 +17,20 @@ from ..._wire.messages.produce import (
 from ...errors import InvalidRecordError, KafkaConnectionError, KafkaError, error_for_code
 from ..metadata.types import NO_TOPIC_ID, Broker, LeaderHint
 from .append import ProducerBatch
+from .produce_codec import BatchesRequest, BatchesResponse
 
-__all__ = ["PartitionAnswer", "SentBatches", "produce_request", "produce_version", "read_answers", "read_hints"]
+__all__ = [
+    "PartitionAnswer",
+    "SentBatches",
+    "produce_request",
+    "produce_version",
+    "read_answers",
+    "read_hints",
+    "read_offsets",
+]
 
 _FIRST_WITH_ZSTD = 7
+_FIRST_FLEXIBLE = 9
 _FIRST_WITH_HINTS = 10
 _LAST_WITH_NAMES = 12
 _HINTED = (6, 74)
@@ -69,26 +79,62 @@ def produce_request(
     batches: Sequence[ProducerBatch], version: int, acks: int, timeout_ms: int
 ) -> tuple[ProduceRequest, Mapping[str, UUID], int]:
     """The request, the incarnations of its topics, and how many bytes of records it holds."""
-    topics: dict[str, TopicProduceData] = {}
     topic_ids: dict[str, UUID] = {}
     size = 0
+    if version >= _FIRST_FLEXIBLE:
+        parts: dict[str, list[tuple[int, memoryview]]] = {}
+        for batch in batches:
+            queue = batch.queue
+            topic = queue.topic
+            records = batch.builder.stamped(batch.producer_id, batch.producer_epoch, batch.base_sequence)
+            size += len(records)
+            entry = (queue.partition, records)
+            if topic.name in parts:
+                parts[topic.name].append(entry)
+            else:
+                parts[topic.name] = [entry]
+                topic_ids[topic.name] = topic.topic_id
+        made = BatchesRequest(acks=acks, timeout_ms=timeout_ms)
+        made.topics = [(_wire_name(name, topic_ids[name], version), parts[name]) for name in parts]
+        return made, topic_ids, size
+    topics: dict[str, TopicProduceData] = {}
     for batch in batches:
         queue = batch.queue
         topic = queue.topic
         data = topics.get(topic.name)
         if data is None:
             topic_ids[topic.name] = topic.topic_id
-            if version > _LAST_WITH_NAMES:
-                data = topics[topic.name] = TopicProduceData(topic_id=topic.topic_id)
-            else:
-                data = topics[topic.name] = TopicProduceData(name=topic.name)
-        records = batch.builder.build(
-            producer_id=batch.producer_id, producer_epoch=batch.producer_epoch, base_sequence=batch.base_sequence
-        )
+            data = topics[topic.name] = TopicProduceData(name=topic.name)
+        records = batch.builder.stamped(batch.producer_id, batch.producer_epoch, batch.base_sequence)
         size += len(records)
         data.partition_data.append(PartitionProduceData(index=queue.partition, records=records))
     request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values()))
     return request, topic_ids, size
+
+
+def _wire_name(name: str, topic_id: UUID, version: int) -> bytes:
+    """How a topic is named in flexible versions, without a length."""
+    return topic_id.bytes if version > _LAST_WITH_NAMES else name.encode()
+
+
+def read_offsets(sent: SentBatches, response: ProduceResponse) -> list[tuple[int, int]] | None:
+    """Base offset and append time of each batch in the order in which they were sent, if the answer has nothing else.
+
+    None where it has: then `read_answers` tells.
+    """
+    if type(response) is not BatchesResponse:
+        return None
+    known: dict[str, dict[int, tuple[int, int]]] = {}
+    for name in sent.topic_ids:
+        known[name] = response.acknowledged.get(_wire_name(name, sent.topic_ids[name], sent.version), {})
+    offsets = []
+    for batch in sent.batches:
+        queue = batch.queue
+        found = known[queue.topic.name].get(queue.partition)
+        if found is None:
+            return None
+        offsets.append(found)
+    return offsets
 
 
 def read_hints(sent: SentBatches, response: ProduceResponse) -> list[LeaderHint]:
@@ -127,6 +173,8 @@ def read_answers(sent: SentBatches, response: ProduceResponse) -> list[Partition
         key: str | UUID = topic.topic_id if by_id else topic.name
         for entry in topic.partition_responses:
             found[key, entry.index] = entry
+    if isinstance(response, BatchesResponse):
+        found = _unfolded(sent, response)
     answers = []
     for batch in sent.batches:
         queue = batch.queue
@@ -140,6 +188,16 @@ def read_answers(sent: SentBatches, response: ProduceResponse) -> list[Partition
         else:
             answers.append(_refusal(sent, batch, answer))
     return answers
+
+
+def _unfolded(sent: SentBatches, response: BatchesResponse) -> dict[tuple[str | UUID, int], PartitionProduceResponse]:
+    """What `read_plain` has read, as the schema has it."""
+    found: dict[tuple[str | UUID, int], PartitionProduceResponse] = {}
+    for name, topic_id in sent.topic_ids.items():
+        key = topic_id if sent.version > _LAST_WITH_NAMES else name
+        for index, (offset, time_ms) in response.acknowledged.get(_wire_name(name, topic_id, sent.version), {}).items():
+            found[key, index] = PartitionProduceResponse(index=index, base_offset=offset, log_append_time_ms=time_ms)
+    return found
 
 
 def _refusal(sent: SentBatches, batch: ProducerBatch, answer: PartitionProduceResponse) -> PartitionAnswer:

@@ -22,4 +22,6 @@ cdef class BatchResolver:
     cdef _acknowledge(self, ProducerBatch batch, int node_id, int64_t base_offset, int64_t log_append_time_ms, double now)
     @cython.locals(queue=PartitionQueue)
     cdef _remove(self, ProducerBatch batch)
+    @cython.locals(batch=ProducerBatch)
+    cpdef all_acknowledged(self, object batches, int node_id, list offsets, double now)
     cdef _settle(self, PartitionQueue queue, double now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ...errors import (
     BrokerError,
@@ -23,8 +23,8 @@ from ...errors import (
 from ..metadata.types import NO_LEADER
 from .accumulator import Accumulator
 from .append import NO_SEQUENCE, PartitionQueue, ProducerBatch
-from .delivery import NO_OFFSET, BatchOutcome, Part
 from .idempotence import sequence_after
+from .outcome import NO_OFFSET, BatchOutcome, Part
 
 __all__ = ["BatchResolver"]
 
@@ -62,6 +62,13 @@ class BatchResolver:
         batch.in_flight = False
         self._acknowledge(batch, node_id, base_offset, log_append_time_ms, now)
         self._settle(queue, now)
+
+    def all_acknowledged(
+        self, batches: Sequence[ProducerBatch], node_id: int, offsets: list[tuple[int, int]], now: float
+    ) -> None:
+        """The broker has all these batches; base offset and append time of each."""
+        for batch, (base_offset, log_append_time_ms) in zip(batches, offsets, strict=True):
+            self.acknowledged(batch, node_id, base_offset, log_append_time_ms, now)
 
     def refused(
         self,

@@ -4,13 +4,18 @@ from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
 
 
-cdef extern from "Python.h":
-    object PyType_GenericAlloc(type kind, Py_ssize_t count)
-    void PyObject_GC_UnTrack(void *op)
+cdef extern from *:
+    """
+    static PyObject *aiokafka_lead_new_tuple(PyTypeObject *kind, Py_ssize_t size) {
+        return (PyObject *) PyObject_GC_NewVar(PyTupleObject, kind, size);
+    }
+    """
+    object aiokafka_lead_new_tuple(type kind, Py_ssize_t size)
 
 
 cdef inline object of_four(type kind, object first, object second, object third, object fourth):
-    made = PyType_GenericAlloc(kind, 4)
+    # Strings and numbers never refer back: the garbage collector need not look at it, and is not told of it.
+    made = aiokafka_lead_new_tuple(kind, 4)
     Py_INCREF(first)
     PyTuple_SET_ITEM(made, 0, first)
     Py_INCREF(second)
@@ -19,6 +24,4 @@ cdef inline object of_four(type kind, object first, object second, object third,
     PyTuple_SET_ITEM(made, 2, third)
     Py_INCREF(fourth)
     PyTuple_SET_ITEM(made, 3, fourth)
-    # Strings and numbers never refer back: the garbage collector need not look at it.
-    PyObject_GC_UnTrack(<void *> made)
     return made

@@ -15,6 +15,8 @@ cdef class FastPath:
     cdef unsigned long _thread
     cdef object _probe
     cdef object _expected
+    cdef dict _known
+    cdef str _key
 
     @cython.locals(
         number=int32_t, time_ms=int64_t, seconds=double, buffer=TopicBuffer, delivery=Delivery, accumulator=Accumulator

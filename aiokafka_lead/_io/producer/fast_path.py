@@ -23,7 +23,7 @@ class FastPath:
     Wrong arguments are among what it leaves to the others: it only takes what it knows to be right.
     """
 
-    __slots__ = ("_accumulator", "_expected", "_probe", "_thread", "_topics", "usable")
+    __slots__ = ("_accumulator", "_expected", "_key", "_known", "_probe", "_thread", "_topics", "usable")
 
     def __init__(self, accumulator: Accumulator) -> None:
         self.usable = False
@@ -35,12 +35,22 @@ class FastPath:
         self._probe: Callable[[], object] = object
         """Gives ``_expected`` while the producer's event loop runs, or else something different or RuntimeError."""
         self._expected: object = None
+        self._known: dict[str, object] | None = None
+        """Has the event loop's thread under ``_key`` while that runs, where it is of the kind that tells it so."""
+        self._key = ""
 
-    def start(self, probe: Callable[[], object], expected: object) -> None:
-        """The producer belongs to the event loop that runs here, and that the probe tells from others."""
+    def start(
+        self, probe: Callable[[], object], expected: object, thread: tuple[dict[str, object], str] | None
+    ) -> None:
+        """The producer belongs to the event loop that runs here, and that the probe, or ``thread``, tells from others.
+
+        See `loop_probe` and `loop_thread`.
+        """
         self._thread = clock.thread_id()
         self._probe = probe
         self._expected = expected
+        if thread is not None:
+            self._known, self._key = thread
         self.usable = True
 
     def append(
@@ -92,6 +102,8 @@ class FastPath:
         """Whether the producer can be used, and its event loop is the one that runs."""
         if not self.usable or clock.thread_id() != self._thread:
             return False
+        if self._known is not None:
+            return self._known.get(self._key) == self._thread
         try:
             return self._probe() is self._expected
         except RuntimeError:

@@ -86,6 +86,7 @@ class RecordIntake:
         accumulator = self._accumulator
         if accumulator.crowded():
             await anyio.lowlevel.checkpoint()
+            accumulator.opened = 0
             self._check()
         buffer = accumulator.topic(record.topic)
         if buffer is not None and record.partition < buffer.count:

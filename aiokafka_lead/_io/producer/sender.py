@@ -20,11 +20,19 @@ from ..._core.metadata.state import ClusterSnapshot
 from ..._core.producer.accumulator import Accumulator
 from ..._core.producer.append import ProducerBatch
 from ..._core.producer.buffer_memory import MemoryClaim
-from ..._core.producer.delivery import BatchOutcome, Delivery
+from ..._core.producer.delivery import Delivery
 from ..._core.producer.held import HeldRecords
 from ..._core.producer.idempotence import IdempotentSequencing
 from ..._core.producer.metrics import ProducerMetrics
-from ..._core.producer.produce import SentBatches, produce_request, produce_version, read_answers, read_hints
+from ..._core.producer.outcome import BatchOutcome
+from ..._core.producer.produce import (
+    SentBatches,
+    produce_request,
+    produce_version,
+    read_answers,
+    read_hints,
+    read_offsets,
+)
 from ..._core.producer.resolver import BatchResolver
 from ..._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ..._wire.messages.produce import ProduceRequest, ProduceResponse
@@ -50,6 +58,8 @@ HOT_REQUESTS = (InitProducerIdRequest, ProduceRequest)
 _INT32_MAX = 2**31 - 1
 _REQUESTS_AT_A_TIME = 16
 """Requests to one broker in one go, where no answers hold them back (acks=0)."""
+_BATCHES_AT_A_TIME = 500
+"""After as many batches others have their turn."""
 
 AskAny = Callable[[InitProducerIdRequest], Awaitable[InitProducerIdResponse]]
 
@@ -218,6 +228,7 @@ class Sender:
         self._working = True
         try:
             accumulator.unseen_bytes = 0
+            accumulator.opened = 0
             accumulator.schedule.poll(now)
             self._resolver.expire(now)
             more = False
@@ -237,7 +248,10 @@ class Sender:
         if connection is None:
             self._not_connected(node_id, now)
             return False
+        sent = 0
         for _ in range(_REQUESTS_AT_A_TIME):
+            if sent >= _BATCHES_AT_A_TIME:
+                break
             if not connection.can_send():
                 accumulator.nodes.blocked(node_id, now)
                 return False
@@ -245,6 +259,7 @@ class Sender:
             if not batches:
                 return False
             self._submit(connection, batches, now)
+            sent += len(batches)
         return node_id in accumulator.schedule.ready
 
     def _not_connected(self, node_id: int, now: float) -> None:
@@ -293,6 +308,10 @@ class Sender:
         self._notify()
 
     def _on_response(self, sent: SentBatches, response: ProduceResponse, now: float) -> None:
+        offsets = read_offsets(sent, response)
+        if offsets is not None:
+            self._resolver.all_acknowledged(sent.batches, sent.node_id, offsets, now)
+            return
         answers = read_answers(sent, response)
         stale = False
         for answer in answers:

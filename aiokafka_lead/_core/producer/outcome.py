@@ -1,0 +1,151 @@
+"""What becomes of a batch, and thereby of each of its records.
+
+Hot: this module is compiled through ``outcome.pxd`` where a compiler is, and runs as it is elsewhere.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from ...errors import IllegalStateError, KafkaError
+from ...types import RecordMetadata
+from . import tuples
+
+__all__ = ["NO_OFFSET", "BatchOutcome", "Park", "Part", "Wakeable"]
+
+NO_OFFSET = -1
+"""The broker told no offset: ``acks=0``, or a duplicate that it no longer remembers."""
+
+
+class Wakeable(Protocol):
+    """Whatever the tasks that await an outcome are parked on."""
+
+    def set_result(self, value: None, /) -> None:
+        """Wake them."""
+
+    async def wait(self) -> None:
+        """Wait to be woken."""
+
+
+class BatchOutcome:
+    """The fate of one batch's records: acknowledged, failed, or divided among the batches that it was split into.
+
+    Invariant: once ``done`` or divided, it never changes again.
+    """
+
+    __slots__ = (
+        "_time",
+        "_time_ms",
+        "base_offset",
+        "done",
+        "error",
+        "log_append_time_ms",
+        "park",
+        "partition",
+        "parts",
+        "record_errors",
+        "topic",
+        "waiter",
+    )
+
+    def __init__(self, topic: str, partition: int, park: Park) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.park = park
+        """Suspends the caller until the outcome is done or divided; of no use after that."""
+        self.done = False
+        self.base_offset = NO_OFFSET
+        self.log_append_time_ms = -1
+        """The broker's time on a topic with log-append time, else -1."""
+        self.error: KafkaError | None = None
+        self.record_errors: Mapping[int, KafkaError] | None = None
+        """By index in the batch, where the broker told which records it found wrong (KIP-467)."""
+        self.parts: list[Part] | None = None
+        """Where the records are once they are divided, in order."""
+        self.waiter: Wakeable | None = None
+        """Made by ``park`` when somebody waits."""
+        self._time_ms = -1
+        self._time = -1
+        """The latest ``_time_ms`` as an object: most records of a batch share theirs."""
+
+    def complete(self, base_offset: int, log_append_time_ms: int = -1) -> None:
+        """The broker has the records."""
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self._settle()
+
+    def fail(self, error: KafkaError, record_errors: Mapping[int, KafkaError] | None = None) -> None:
+        """The records were given up."""
+        self.error = error.with_traceback(None)
+        self.record_errors = record_errors
+        self._settle()
+
+    def _settle(self) -> None:
+        assert not self.done
+        self.done = True
+        self._wake()
+
+    def divide(self, parts: list[Part]) -> None:
+        """The records went to other batches: each part has another outcome from now on."""
+        self.parts = parts
+        self._wake()
+
+    def _wake(self) -> None:
+        self.park = _nothing_to_wait_for  # the last that could refer back to a delivery: see there
+        waiter = self.waiter
+        if waiter is not None:
+            self.waiter = None
+            waiter.set_result(None)
+
+    def locate(self, index: int) -> tuple[BatchOutcome, int]:
+        """The undivided outcome that holds the record now, and the record's index there."""
+        outcome = self
+        while outcome.parts is not None:
+            part = outcome.parts[bisect_right(outcome.parts, index, key=_first) - 1]
+            outcome = part.outcome
+            index += part.at - part.first
+        return outcome, index
+
+    def record(self, index: int, timestamp_ms: int) -> RecordMetadata | KafkaError:
+        """What became of one record. Only of a done outcome."""
+        if self.error is not None:
+            if self.record_errors is not None:
+                return self.record_errors.get(index, self.error)
+            return self.error
+        return self.metadata(index, timestamp_ms)
+
+    def metadata(self, index: int, timestamp_ms: int) -> RecordMetadata:
+        """Where one record is. Only of an outcome that is complete."""
+        offset = self.base_offset + index if self.base_offset >= 0 else NO_OFFSET
+        time_ms = self.log_append_time_ms if self.log_append_time_ms >= 0 else timestamp_ms
+        if time_ms != self._time_ms:
+            self._time_ms = time_ms
+            self._time = time_ms
+        return tuples.of_four(RecordMetadata, self.topic, self.partition, offset, self._time)
+
+    def records(self, first: int, timestamps_ms: Sequence[int]) -> list[RecordMetadata | KafkaError]:
+        """What became of consecutive records, one for each timestamp. Only of a done outcome."""
+        return [self.record(index, time_ms) for index, time_ms in enumerate(timestamps_ms, first)]
+
+
+class Part(NamedTuple):
+    """Consecutive records of a divided batch."""
+
+    first: int
+    """The index of the first one before."""
+    outcome: BatchOutcome
+    at: int
+    """The index of the first one now."""
+
+
+def _first(part: Part) -> int:
+    return part.first
+
+
+Park = Callable[[BatchOutcome], Awaitable[None]]
+
+
+async def _nothing_to_wait_for(_: BatchOutcome) -> None:
+    raise IllegalStateError("the outcome is known")

@@ -1,0 +1,155 @@
+"""Produce messages as they nearly always are, written from batches and read into offsets without objects in between.
+
+That is in flexible versions, and answers without any error; all else is left to the codec that is made from the schema.
+
+Hot: this module is compiled through ``produce_codec.pxd`` where a compiler is, and runs as it is elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..._records import raw
+from ..._wire import Buffer
+from ..._wire.codec import decoder_of
+from ..._wire.messages.produce import ProduceRequest, ProduceResponse
+from ..._wire.primitives import COPY_BELOW_BYTES, uvarint
+
+__all__ = ["BatchesRequest", "BatchesResponse", "read_plain", "write_request"]
+
+_COPY_BELOW = COPY_BELOW_BYTES
+_FIRST_WITH_IDS = 13
+_PARTITION_BYTES = 33
+"""An answer for one partition: index, error code, base offset, append time, start offset, no record errors, no text, no
+tagged fields."""
+
+
+class BatchesResponse(ProduceResponse):
+    """An answer without errors: where each batch is. Its schema's fields stay empty, but for the throttle time."""
+
+    __slots__ = ("acknowledged",)
+
+    acknowledged: dict[bytes, dict[int, tuple[int, int]]]
+    """Base offset and append time by topic (its id, or its name in UTF-8) and partition."""
+
+
+def read_response(version: int, buffer: Buffer, position: int, end: int, view: memoryview) -> tuple[Any, int]:
+    """The decoder of flexible versions: a `BatchesResponse`, or whatever else the answer is."""
+    response = read_plain(view, position, end, version >= _FIRST_WITH_IDS)
+    if response is None:
+        return decoder_of(ProduceResponse, version)(buffer, position, end, view)
+    return response, end
+
+
+def read_plain(frame: memoryview, position: int, end: int, by_id: bool) -> BatchesResponse | None:
+    """The answer at ``position``; None where there is anything unusual about it."""
+    buffer = raw.readable(frame)
+    at = position
+    if at + 1 > end or not 0 < buffer[at] < 128:
+        return None
+    topics = buffer[at] - 1
+    at += 1
+    acknowledged: dict[bytes, dict[int, tuple[int, int]]] = {}
+    for _ in range(topics):
+        size = 16
+        if not by_id:
+            if at + 1 > end or not 0 < buffer[at] < 128:
+                return None
+            size = buffer[at] - 1
+            at += 1
+        if at + size + 2 > end:
+            return None
+        name = buffer[at : at + size]
+        at += size
+        count = buffer[at]
+        at += 1
+        if count > 127:
+            count = (count & 127) | buffer[at] << 7
+            at += 1
+            if count > 0x3FFF:
+                return None
+        count -= 1
+        if count < 0 or at + count * _PARTITION_BYTES + 1 > end:
+            return None
+        found: dict[int, tuple[int, int]] = {}
+        for _ in range(count):
+            if raw.int16_at(buffer, at + 4) or buffer[at + 30] != 1 or buffer[at + 31] or buffer[at + 32]:
+                return None
+            found[raw.int32_at(buffer, at)] = (raw.int64_at(buffer, at + 6), raw.int64_at(buffer, at + 14))
+            at += _PARTITION_BYTES
+        acknowledged[name] = found
+        if buffer[at]:
+            return None
+        at += 1
+    if at + 5 > end or buffer[at + 4]:
+        return None
+    response = BatchesResponse(throttle_time_ms=raw.int32_at(buffer, at))
+    response.acknowledged = acknowledged
+    return response
+
+
+class BatchesRequest(ProduceRequest):
+    """A request that is written from ``topics``; of its schema's fields only ``acks`` and ``timeout_ms`` count."""
+
+    __slots__ = ("topics",)
+
+    RESPONSE = BatchesResponse
+
+    topics: Sequence[tuple[bytes, list[tuple[int, memoryview]]]]
+    """Topic (its id, or its name in UTF-8), and the partitions' numbers and records."""
+
+
+def write_request(version: int, request: BatchesRequest, chunks: list[Buffer], out: bytearray) -> bytearray:
+    """The encoder of flexible versions."""
+    out.append(0)  # no transaction
+    out += request.acks.to_bytes(2, "big", signed=True)
+    out += request.timeout_ms.to_bytes(4, "big", signed=True)
+    out += uvarint(len(request.topics) + 1)
+    for name, partitions in request.topics:
+        if version < _FIRST_WITH_IDS:
+            out += uvarint(len(name) + 1)
+        out += name
+        out += uvarint(len(partitions) + 1)
+        for index, records in partitions:
+            out = _write_partition(index, records, chunks, out)
+        out.append(0)
+    out.append(0)
+    return out
+
+
+def _write_partition(index: int, records: memoryview, chunks: list[Buffer], out: bytearray) -> bytearray:
+    """One partition and its tagged fields, of which there are none; large records become chunks of their own."""
+    size = len(records)
+    at = len(out)
+    raw.resize(out, at + 4 + _uvarint_size(size + 1))
+    buffer = raw.writable(out)
+    raw.put_int32(buffer, at, index)
+    _write_uvarint(buffer, at + 4, size + 1)
+    if size < _COPY_BELOW:
+        out += records
+        out.append(0)
+        return out
+    chunks.append(out)
+    chunks.append(records)
+    return bytearray(1)
+
+
+def _uvarint_size(value: int) -> int:
+    size = 1
+    while value > 127:
+        value >>= 7
+        size += 1
+    return size
+
+
+def _write_uvarint(buffer: bytearray, at: int, value: int) -> None:
+    while value > 127:
+        buffer[at] = value & 127 | 128
+        value >>= 7
+        at += 1
+    buffer[at] = value
+
+
+BatchesResponse.OWN_DECODER = read_response
+BatchesRequest.OWN_ENCODER = write_request

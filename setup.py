@@ -17,7 +17,10 @@ from setuptools.command.build_py import build_py
 INLINED = {"raw", "clock", "tuples"}
 """Modules whose ``.pxd`` holds C functions for others, and which are not compiled themselves."""
 HOT_MODULES = sorted(p.with_suffix(".py") for p in Path("aiokafka_lead").rglob("*.pxd") if p.stem not in INLINED)
-TYPES = {"aiokafka_lead._core.producer.delivery": {"no_gc": True, "freelist": 1024}}
+TYPES = {
+    "aiokafka_lead._core.producer.delivery": {"no_gc": True, "freelist": 1024},
+    "aiokafka_lead._records.record": {"freelist": 1024},
+}
 """Directives for the extension types of single modules: Cython ignores them in a ``.pxd`` that goes with a ``.py``."""
 AUTOLOAD = Path("aiokafka_lead/spark/autoload/pyspark_aiokafka_lead.py")
 DIRECTIVES = {

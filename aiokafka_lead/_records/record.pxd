@@ -3,7 +3,6 @@ from libc.stdint cimport int32_t, int64_t
 
 
 @cython.final
-@cython.freelist(1024)
 cdef class ConsumerRecord:
     cdef readonly object topic
     cdef readonly int32_t partition

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import cycle, islice, repeat
 
 from .workload import Workload
@@ -11,8 +12,9 @@ DIFFERENT = 1000
 """How many different values and keys there are."""
 
 
+@lru_cache
 def values(size: int, count: int) -> list[bytes]:
-    """As many different values of that many bytes."""
+    """As many different values of that many bytes; change none. Made once: a client's warm-up pays for it."""
     return [_value(size, number) for number in range(count)]
 
 

@@ -17,6 +17,7 @@ An error that is final leads to OUT.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from enum import Enum
 from random import random
@@ -49,6 +50,8 @@ from .member import Assign, Lose, Partitions, Revoke, Step, Wait, Wanted
 from .offsets import Membership
 
 __all__ = ["ConsumerProtocolMember"]
+
+log = logging.getLogger("aiokafka_lead.consumer")
 
 NOTHING: Partitions = frozenset()
 NOTHING_NAMED: frozenset[str] = frozenset()
@@ -172,6 +175,16 @@ class ConsumerProtocolMember:
         return max(SESSION_INTERVALS * self._interval_s, self._config.session_timeout_ms / 1000)
 
     @property
+    def kept_out(self) -> str | None:
+        """See `GroupMember.kept_out`."""
+        if self._unreleased_since is None or self._phase is not Phase.JOINING:
+            return None
+        return (
+            f"another member of the group {self._config.group_id!r} still has the group_instance_id "
+            f"{self._config.group_instance_id!r}"
+        )
+
+    @property
     def interest(self) -> frozenset[str]:
         """Nothing: the coordinator assigns only what is subscribed to."""
         return NOTHING_NAMED
@@ -209,6 +222,7 @@ class ConsumerProtocolMember:
         """Get out: give up everything, then tell the coordinator; or the other way round, when there is no time."""
         self._come_back = False
         self._leaving = reason
+        self._unreleased_since = None
         if self._phase is Phase.JOINED and orderly:
             self._phase = Phase.RELEASING
             self._give_up_step()
@@ -363,9 +377,16 @@ class ConsumerProtocolMember:
         """Another process has this static member's place: perhaps it died, and its session ends soon."""
         if not isinstance(error, UnreleasedInstanceIdError):
             return False
+        wait_s = self._config.session_timeout_ms / 1000 + RELEASE_BEYOND_S
         if self._unreleased_since is None:
             self._unreleased_since = now
-        return now < self._unreleased_since + self._config.session_timeout_ms / 1000 + RELEASE_BEYOND_S
+            log.warning(
+                "the consumer cannot join yet: %s. That passes when the other one leaves, or is dead and its session "
+                "ends, which is waited for, up to %g s. If both are to run, each needs an id of its own",
+                self.kept_out,
+                wait_s,
+            )
+        return now < self._unreleased_since + wait_s
 
     def _fatal(self, error: KafkaError) -> None:
         if isinstance(error, UnsupportedVersionError):

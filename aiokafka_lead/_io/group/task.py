@@ -89,6 +89,11 @@ class GroupTask:
         return self._member.membership is not None
 
     @property
+    def kept_out(self) -> str | None:
+        """Why the group does not let the consumer in yet, while it goes on trying."""
+        return self._member.kept_out
+
+    @property
     def stable(self) -> bool:
         """A member, and no rebalance under way as far as it knows."""
         return self._member.stable

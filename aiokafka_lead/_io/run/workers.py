@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 
 from ..._core.run.work import Hand, Work
 from ..._records import ConsumerRecord
-from ..loop import Signal, in_trio
+from ..loop import Signal, is_cancelled
 
 __all__ = ["Worker", "Workers"]
 
@@ -106,7 +106,7 @@ class Workers:
                     except Exception as error:
                         await self._failed(worker, record, error)
                     except asyncio.CancelledError as error:
-                        if _is_cancelled():
+                        if is_cancelled():
                             raise
                         # Whatever the handler waited for was cancelled, and not the handler.
                         await self._failed(worker, record, error)
@@ -131,11 +131,3 @@ class Workers:
             raise
         self._relief = False
         self._gave_way_at = monotonic()
-
-
-def _is_cancelled() -> bool:
-    """Whether this task is being cancelled: by a scope of anyio's, or by asyncio itself."""
-    if in_trio() or anyio.current_effective_deadline() == float("-inf"):
-        return True
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -1,7 +1,7 @@
 """What consuming costs: client CPU a record, and records a second, of this client and others.
 
-``python -m benchmarks consume``: record objects one by one and many at a time, batches' values, Apache Arrow. On a sink
-broker, which serves from memory, and on Apache Kafka.
+``python -m benchmarks consume``: record objects one by one, many at a time and by `run`, batches' values, Apache Arrow.
+On a sink broker, which serves from memory, and on Apache Kafka.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def main(arguments: list[str]) -> None:
         case("objects, async for", ASYNC, options.records, "async_for"),
         case("objects, getmany", [*ASYNC, *PEERS[2:]], options.records, "getmany"),
         case("objects, getmany, lz4", [OURS[0], *PEERS[::2]], options.records // 2, "getmany", "lz4"),
+        case("objects, run", OURS, options.records, "run"),
         case("values of batches", OURS, options.records * 2, "values"),
         case("Arrow", OURS, options.records * 2, "arrow"),
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
 import sys
 import threading
 import time
@@ -30,6 +31,7 @@ __all__ = [
     "in_slices",
     "in_task",
     "in_trio",
+    "is_cancelled",
     "loop_probe",
     "loop_thread",
     "loop_token",
@@ -223,6 +225,17 @@ def cancellation_of_task() -> Callable[[], bool]:
     # Who swallows a cancellation, and goes on, is counted as cancelled for ever after.
     before = task.cancelling()
     return lambda: task.cancelling() > before
+
+
+def is_cancelled() -> bool:
+    """Whether this task is being cancelled, by a scope of anyio's or by asyncio itself.
+
+    If not, a cancellation that arrives is that of something else, which the task has waited for. (Not so on trio.)
+    """
+    if in_trio() or anyio.current_effective_deadline() == -math.inf:
+        return True
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _no() -> bool:

@@ -472,17 +472,33 @@ def test_a_subscription_while_leaving_joins_afterwards() -> None:
     assert (request.member_epoch, request.subscribed_topic_names) == (0, ["logs"])
 
 
-def test_a_static_member_waits_for_its_predecessor_to_be_forgotten() -> None:
+def test_a_static_member_waits_for_its_predecessor_to_be_forgotten(caplog: pytest.LogCaptureFixture) -> None:
     group = Group(group_instance_id="i", session_timeout_ms=20_000)
     began_at = group.now
     while group.now < began_at + 35:
         group.refuse(group.beat(), UnreleasedInstanceIdError)
         assert group.member.error is None
+        assert group.member.kept_out == "another member of the group 'g' still has the group_instance_id 'i'"
         at = group.member.heartbeat_at()
         assert at is not None
         group.now = at
     group.refuse(group.beat(), UnreleasedInstanceIdError)
     assert isinstance(group.member.error, UnreleasedInstanceIdError)
+    assert group.member.kept_out is None
+    [told] = caplog.records
+    assert "another member of the group 'g' still has the group_instance_id 'i'" in told.getMessage()
+
+
+def test_who_subscribes_again_waits_for_its_predecessor_again() -> None:
+    group = Group(group_instance_id="i", session_timeout_ms=20_000)
+    group.refuse(group.beat(), UnreleasedInstanceIdError)
+    group.member.leave("unsubscribe", orderly=True, now=group.now)
+    group.beat()
+    group.now += 3600
+    group.member.subscribe(Wanted(frozenset({"logs"})), group.now)
+    group.refuse(group.beat(), UnreleasedInstanceIdError)
+    assert group.member.error is None
+    assert group.member.kept_out is not None
 
 
 def test_a_refused_commit_hurries_the_heartbeat_that_explains_it() -> None:

@@ -17,6 +17,7 @@ FINE = Facts(
     since_heartbeat_s=2,
     grouped=True,
     joined=True,
+    kept_out=None,
     coordinator=3,
     handler_s=None,
     since_tick_s=0.7,
@@ -41,6 +42,7 @@ def test_a_consumer_that_makes_progress_is_healthy() -> None:
         ({"since_fetch_s": None}, "no broker has answered a fetch for 100.0 s"),
         ({"since_heartbeat_s": 46}, r"coordinator \(broker 3\) has not acknowledged a heartbeat for 46.0 s"),
         ({"since_heartbeat_s": None, "coordinator": None}, r"coordinator \(not found\)"),
+        ({"since_heartbeat_s": 46, "kept_out": "it is full"}, "not been let into its group for 46.0 s: it is full"),
         ({"handler_s": 301}, "at work on what it got for 301.0 s"),
         ({"since_tick_s": 15}, "the event loop has been blocked for 15.0 s"),
     ],
@@ -58,13 +60,14 @@ def test_problems(facts: dict[str, Any], problem: str) -> None:
     [
         {"hungry": False, "since_fetch_s": 1000},
         {"grouped": False, "since_heartbeat_s": None},
+        {"joined": False, "since_heartbeat_s": 44, "kept_out": "it is full"},
         {"handler_s": 299},
         {"blocked_s": 15, "since_blocked_s": 1},
         {"since_start_s": 5, "since_fetch_s": None, "since_heartbeat_s": None},
     ],
 )
 def test_what_is_no_problem(facts: dict[str, Any]) -> None:
-    """Nobody wants records; no group; a handler that takes its time; what is over; a start."""
+    """Nobody wants records; no group; a place that may become free; a slow handler; what is over; a start."""
     assert judge(FINE._replace(**facts), LIMITS).healthy
 
 

@@ -133,6 +133,30 @@ async def test_a_static_member_comes_back_to_its_partitions(cluster: EmbeddedClu
         assert other.group_metadata().generation_id == before
 
 
+async def test_a_static_member_whose_place_is_taken_says_so_and_waits(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    options: dict[str, Any] = {"group_instance_id": "i", "retry_backoff_ms": 5, "retry_backoff_max_ms": 20}
+
+    def tries() -> int:
+        return len(cluster.requests.select("ConsumerGroupHeartbeat", client_id="second"))
+
+    async with member(cluster, "events", **options) as first:
+        await shared(first)
+        async with member(cluster, "events", client_id="second", **options) as second:
+            await until(lambda: second.health().kept_out is not None and tries() > 5, first, second)
+            health = second.health()
+            assert health.healthy, "the other one may be dead, and its session about to end"
+            assert health.joined is False
+            reason = "another member of the group 'g' still has the group_instance_id 'i'"
+            assert health.kept_out == reason
+            assert sum(reason in record.getMessage() for record in caplog.records) == 1
+            assert first.health().kept_out is None
+            await first.stop()
+            await shared(second)
+            assert second.health().kept_out is None
+
+
 async def test_a_dynamic_member_that_stops_is_replaced_at_once(cluster: EmbeddedCluster) -> None:
     """Long before its session ends."""
     async with member(cluster, "events") as first, member(cluster, "events") as second:

@@ -10,10 +10,10 @@ import pytest
 
 from aiokafka_lead import OffsetAndMetadata
 from aiokafka_lead.consumer import Consumer
-from aiokafka_lead.errors import CommitFailedError, RebalanceListenerError
+from aiokafka_lead.errors import CommitFailedError
 from aiokafka_lead.testing import EmbeddedCluster
 
-from .support import ALL, Partitions, Recorder, fill, member, reading, shared, until, vanish
+from .support import ALL, Recorder, fill, member, reading, shared, until, vanish
 
 pytestmark = pytest.mark.anyio
 
@@ -164,51 +164,6 @@ async def test_who_is_cancelled_leaves_the_group_too(cluster: EmbeddedCluster) -
                     await anyio.lowlevel.checkpoint()
     assert (await committed(cluster))[partition] == 3
     await cluster.wait_for_requests("LeaveGroup")
-
-
-async def test_a_listener_hears_in_order_and_can_commit(cluster: EmbeddedCluster) -> None:
-    await fill(cluster, 5)
-
-    class Committing(Recorder):
-        async def on_partitions_revoked(self, partitions: Partitions) -> None:
-            await one.commit({tp: OffsetAndMetadata(2, "by the listener") for tp in partitions})
-            await super().on_partitions_revoked(partitions)
-
-        async def on_partitions_assigned(self, partitions: Partitions) -> None:
-            for tp in partitions:
-                one.seek(tp, 4)
-            await super().on_partitions_assigned(partitions)
-
-    recorder = Committing()
-    one = member(cluster, enable_auto_commit=False)
-    one.subscribe(["events"], listener=recorder)
-    async with one, reading(one) as got:
-        await until(lambda: len(got) == 6)
-        assert {record.offset for record in got} == {4}
-        async with member(cluster, "events") as two, reading(two):
-            await until(lambda: shared([one, two]))
-            taken = two.assignment()
-            for tp in taken:
-                assert await two.committed(tp) == OffsetAndMetadata(2, "by the listener")
-    assert recorder.heard[:2] == [("assigned", ALL), ("revoked", taken)]
-    assert recorder.heard[-1][0] == "revoked"
-
-
-async def test_a_listener_that_fails_is_told_to_the_reader(cluster: EmbeddedCluster) -> None:
-    class Failing:
-        def on_partitions_assigned(self, partitions: Partitions) -> None:
-            raise ZeroDivisionError
-
-    consumer = member(cluster)
-    consumer.subscribe(["events"], listener=Failing())
-    async with consumer:
-        with anyio.fail_after(10), pytest.raises(RebalanceListenerError, match="on_partitions_assigned") as caught:
-            await consumer.getone()
-        assert isinstance(caught.value.__cause__, ZeroDivisionError)
-        await until(lambda: consumer.assignment() == ALL)
-        await fill(cluster, 1)
-        with anyio.fail_after(10):
-            await consumer.getone()
 
 
 async def test_who_does_not_come_back_leaves_and_joins_again_with_the_next_read(cluster: EmbeddedCluster) -> None:

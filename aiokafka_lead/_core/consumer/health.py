@@ -34,6 +34,8 @@ class ConsumerHealth:
     """Since the group's coordinator last acknowledged a heartbeat."""
     joined: bool | None
     """Whether it is a member of its group; None where the group does not assign its partitions."""
+    kept_out: str | None
+    """Why the group does not let it in yet, while it goes on trying: a problem once a session's time has passed."""
     coordinator: int | None
     """The group coordinator's node id, while it is known."""
     handler_ms: float | None
@@ -63,6 +65,7 @@ class Facts(NamedTuple):
     grouped: bool
     """The group assigns the partitions."""
     joined: bool
+    kept_out: str | None
     coordinator: int | None
     handler_s: float | None
     since_tick_s: float
@@ -90,7 +93,9 @@ def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
         if facts.hungry and fetch_s > limits.fetch_s:
             problems.append(f"no broker has answered a fetch for {fetch_s:.1f} s")
         heartbeat_s = facts.since_start_s if facts.since_heartbeat_s is None else facts.since_heartbeat_s
-        if facts.grouped and heartbeat_s > limits.heartbeat_s:
+        if facts.grouped and heartbeat_s > limits.heartbeat_s and facts.kept_out is not None:
+            problems.append(f"the consumer has not been let into its group for {heartbeat_s:.1f} s: {facts.kept_out}")
+        elif facts.grouped and heartbeat_s > limits.heartbeat_s:
             who = "not found" if facts.coordinator is None else f"broker {facts.coordinator}"
             problems.append(f"the group coordinator ({who}) has not acknowledged a heartbeat for {heartbeat_s:.1f} s")
         if facts.handler_s is not None and facts.handler_s > limits.handler_s:
@@ -102,6 +107,7 @@ def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
         since_fetch_ms=_ms(facts.since_fetch_s),
         since_heartbeat_ms=_ms(facts.since_heartbeat_s),
         joined=facts.joined if facts.grouped else None,
+        kept_out=facts.kept_out,
         coordinator=facts.coordinator,
         handler_ms=_ms(facts.handler_s),
         blocked_ms=facts.blocked_s * 1000,

@@ -154,6 +154,11 @@ class ClassicMember:
         return False
 
     @property
+    def kept_out(self) -> None:
+        """Never: a static member takes the place of another one at once."""
+        return
+
+    @property
     def session_s(self) -> float:
         """What it has told the coordinator."""
         return self._config.session_timeout_ms / 1000

@@ -17,6 +17,7 @@ An error that is final leads to OUT.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from enum import Enum
 from random import random
@@ -25,7 +26,6 @@ from uuid import UUID, uuid4
 
 from ..._wire import Request, Response
 from ..._wire.messages.consumer_group_heartbeat import (
-    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
@@ -33,7 +33,6 @@ from ...config import ConsumerConfig
 from ...errors import (
     FencedMemberEpochError,
     GroupIdNotFoundError,
-    InvalidRegularExpressionError,
     KafkaError,
     UnknownMemberIdError,
     UnreleasedInstanceIdError,
@@ -44,11 +43,14 @@ from ...types import TopicPartition
 from ..backoff import Backoff
 from ..metadata.types import ClusterSnapshot
 from .classic_requests import rebalance_timeout_ms
-from .consumer_protocol_fields import HeartbeatFields, Subscribed
+from .consumer_protocol_fields import HeartbeatFields, Subscription
+from .consumer_protocol_target import Target
 from .member import Assign, Lose, Partitions, Revoke, Step, Wait, Wanted
 from .offsets import Membership
 
 __all__ = ["ConsumerProtocolMember"]
+
+log = logging.getLogger("aiokafka_lead.consumer")
 
 NOTHING: Partitions = frozenset()
 NOTHING_NAMED: frozenset[str] = frozenset()
@@ -102,16 +104,10 @@ class ConsumerProtocolMember:
         self._member_id = str(uuid4())
         """Chosen by the member and kept (KIP-1082)."""
         self._epoch = 0
-        self._wanted: Wanted | None = None
-        self._broker_matches = True
-        """Whether the broker is to match a pattern; False once it could not."""
+        self._subscription = Subscription()
         self._owned: dict[TopicPartition, UUID] = {}
         """With the id that the topic had then: one that was made anew is another topic."""
-        self._target: dict[UUID, frozenset[int]] | None = None
-        """What the coordinator wants this member to own; None before it has said so."""
-        self._snapshot = ClusterSnapshot(0)
-        self._names: dict[UUID, str] = {}
-        """Of topics in the target: kept while metadata does not name them."""
+        self._target = Target()
         self._step: Revoke | Assign | None = None
         """What was begun towards the target; a newer target waits for its end (Java: reconciliation in progress)."""
         self._assigning: Mapping[TopicPartition, UUID] = {}
@@ -156,9 +152,9 @@ class ConsumerProtocolMember:
             self._phase is Phase.JOINED
             and self._step is None
             and self._fields.owned_told
-            and self._target is not None
+            and self._target.known
             and self._resolved() == self._owned
-            and not self.unknown_topics
+            and not self._target.unnamed
         )
 
     @property
@@ -172,6 +168,16 @@ class ConsumerProtocolMember:
         return max(SESSION_INTERVALS * self._interval_s, self._config.session_timeout_ms / 1000)
 
     @property
+    def kept_out(self) -> str | None:
+        """See `GroupMember.kept_out`."""
+        if self._unreleased_since is None or self._phase is not Phase.JOINING:
+            return None
+        return (
+            f"another member of the group {self._config.group_id!r} still has the group_instance_id "
+            f"{self._config.group_instance_id!r}"
+        )
+
+    @property
     def interest(self) -> frozenset[str]:
         """Nothing: the coordinator assigns only what is subscribed to."""
         return NOTHING_NAMED
@@ -179,16 +185,13 @@ class ConsumerProtocolMember:
     @property
     def unknown_topics(self) -> bool:
         """Whether it is to own partitions of topics that metadata does not name: newer metadata is wanted."""
-        return self._target is not None and any(topic_id not in self._names for topic_id in self._target)
+        return self._target.unnamed
 
     # --- what the application wants ----------------------------------------------------------------------------------
 
     def subscribe(self, wanted: Wanted, now: float) -> None:
         """Join with this subscription, or go on with it."""
-        if wanted.pattern is None or self._wanted is None or wanted.pattern != self._wanted.pattern:
-            self._broker_matches = True
-        changed = self._wanted is None or self._subscribed_of(wanted) != self._subscribed()
-        self._wanted = wanted
+        changed = self._subscription.change(wanted)
         if self._phase in (Phase.OUT, Phase.FENCED, Phase.RELEASING, Phase.PARTING):
             self.join(now)
         elif changed:
@@ -198,7 +201,7 @@ class ConsumerProtocolMember:
         """Get in again, after `leave` or an error that may have passed."""
         if self._phase in (Phase.FENCED, Phase.RELEASING, Phase.PARTING):
             self._come_back = True
-        elif self._phase is Phase.OUT and self._wanted is not None:
+        elif self._phase is Phase.OUT and self._subscription.wanted is not None:
             self.error = None
             if self._lost:
                 self._come_back = True
@@ -209,6 +212,7 @@ class ConsumerProtocolMember:
         """Get out: give up everything, then tell the coordinator; or the other way round, when there is no time."""
         self._come_back = False
         self._leaving = reason
+        self._unreleased_since = None
         if self._phase is Phase.JOINED and orderly:
             self._phase = Phase.RELEASING
             self._give_up_step()
@@ -220,8 +224,7 @@ class ConsumerProtocolMember:
 
     def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
         """Topic ids may have names now."""
-        self._snapshot = snapshot
-        self._learn_names()
+        self._target.learn(snapshot, self._owned.values())
 
     def commit_refused(self, membership: Membership, error: KafkaError, now: float) -> None:
         """The next heartbeat tells what is the matter: a newer epoch, or that the member is fenced."""
@@ -236,7 +239,7 @@ class ConsumerProtocolMember:
             return Lose(self.owned, self._lost)
         if self._phase is Phase.RELEASING:
             return Revoke(self.owned, self._revoke_s)
-        if self._phase is not Phase.JOINED or self._target is None:
+        if self._phase is not Phase.JOINED or not self._target.known:
             return Wait(None)
         if self._step is None:
             self._step = self._next_step()
@@ -302,7 +305,7 @@ class ConsumerProtocolMember:
             self._sent = None
             self._get_out(now)
             return request
-        request = self._fields.heartbeat(self._member_id, self._epoch, self._subscribed(), self._owned)
+        request = self._fields.heartbeat(self._member_id, self._epoch, self._subscription.subscribed, self._owned)
         self._sent = request
         self._sent_at = now
         self._hurried = False
@@ -335,12 +338,8 @@ class ConsumerProtocolMember:
         if self._phase is Phase.JOINING:
             self._phase = Phase.JOINED
         if response.assignment is not None:
-            self._aim_at(response.assignment)
+            self._target.aim(response.assignment, self._owned.values())
         self._due_at = self._sent_at + (0.0 if self._hurried else self._interval_s)
-
-    def _aim_at(self, assignment: Assignment) -> None:
-        self._target = {entry.topic_id: frozenset(entry.partitions) for entry in assignment.topic_partitions}
-        self._learn_names()
 
     def _failed(self, error: KafkaError, now: float) -> None:
         self._fields.forget()
@@ -348,24 +347,25 @@ class ConsumerProtocolMember:
         self._due_at = now + self._backoff.delay_s(self._failures)
         if isinstance(error, FENCED) or (isinstance(error, GroupIdNotFoundError) and self._epoch > 0):
             self._fenced(f"the coordinator has put this member out: {error}", now)
-        elif self._pattern_refused(error):
-            self._broker_matches = False
+        elif self._subscription.pattern_refused(error):
             self._due_at = now
         elif not error.retriable and not self._may_be_released(error, now):
             self._fatal(error)
-
-    def _pattern_refused(self, error: KafkaError) -> bool:
-        """Brokers before 4.0 match no patterns, others only those of RE2: then this client matches."""
-        refused = isinstance(error, (UnsupportedVersionError, InvalidRegularExpressionError))
-        return refused and self._subscribed().pattern is not None
 
     def _may_be_released(self, error: KafkaError, now: float) -> bool:
         """Another process has this static member's place: perhaps it died, and its session ends soon."""
         if not isinstance(error, UnreleasedInstanceIdError):
             return False
+        wait_s = self._config.session_timeout_ms / 1000 + RELEASE_BEYOND_S
         if self._unreleased_since is None:
             self._unreleased_since = now
-        return now < self._unreleased_since + self._config.session_timeout_ms / 1000 + RELEASE_BEYOND_S
+            log.warning(
+                "the consumer cannot join yet: %s. That passes when the other one leaves, or is dead and its session "
+                "ends, which is waited for, up to %g s. If both are to run, each needs an id of its own",
+                self.kept_out,
+                wait_s,
+            )
+        return now < self._unreleased_since + wait_s
 
     def _fatal(self, error: KafkaError) -> None:
         if isinstance(error, UnsupportedVersionError):
@@ -381,7 +381,7 @@ class ConsumerProtocolMember:
     def _begin_to_join(self, now: float) -> None:
         self._phase = Phase.JOINING
         self._epoch = 0
-        self._target = None
+        self._target.forget()
         self._fields.forget()
         self._due_at = now if not self._failures else max(now, self._due_at or now)
 
@@ -438,7 +438,7 @@ class ConsumerProtocolMember:
 
     def _forget_membership(self) -> None:
         self._epoch = 0
-        self._target = None
+        self._target.forget()
         self._give_up_step()
 
     def _give_up_step(self) -> None:
@@ -455,34 +455,10 @@ class ConsumerProtocolMember:
     # --- topics ------------------------------------------------------------------------------------------------------
 
     def _has_subscription(self) -> bool:
-        subscribed = self._subscribed()
-        return bool(subscribed.topics or subscribed.pattern)
-
-    def _subscribed(self) -> Subscribed:
-        return Subscribed((), None) if self._wanted is None else self._subscribed_of(self._wanted)
-
-    def _subscribed_of(self, wanted: Wanted) -> Subscribed:
-        if wanted.pattern is not None and self._broker_matches:
-            return Subscribed((), wanted.pattern)
-        return Subscribed(tuple(sorted(wanted.topics)), None)
-
-    def _learn_names(self) -> None:
-        wanted = set(self._target or ()) | set(self._owned.values())
-        known = self._snapshot.topic_names
-        names = {topic_id: known.get(topic_id) or self._names.get(topic_id) for topic_id in wanted}
-        self._names = {topic_id: name for topic_id, name in names.items() if name is not None}
+        topics, pattern = self._subscription.subscribed
+        return bool(topics or pattern)
 
     def _resolved(self) -> Mapping[TopicPartition, UUID]:
-        """The target as far as its topics have names. What is left comes with newer metadata."""
-        return {
-            TopicPartition(self._names[topic_id], partition): topic_id
-            for topic_id, partitions in (self._target or {}).items()
-            if topic_id in self._names and not self._excluded(self._names[topic_id])
-            for partition in partitions
-        }
-
-    def _excluded(self, name: str) -> bool:
         """Brokers match patterns with internal topics, too."""
-        topic = self._snapshot.topics.get(name)
-        by_pattern = self._wanted is not None and self._wanted.pattern is not None
-        return by_pattern and self._config.exclude_internal_topics and topic is not None and topic.is_internal
+        excluded = self._subscription.by_pattern and self._config.exclude_internal_topics
+        return self._target.resolved(internal=not excluded)

@@ -8,10 +8,12 @@ from uuid import UUID
 
 from ..._wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
 from ...config import ConsumerConfig
+from ...errors import InvalidRegularExpressionError, KafkaError, UnsupportedVersionError
 from ...types import TopicPartition
 from .classic_requests import rebalance_timeout_ms
+from .member import Wanted
 
-__all__ = ["HeartbeatFields", "Subscribed"]
+__all__ = ["HeartbeatFields", "Subscribed", "Subscription"]
 
 
 class Subscribed(NamedTuple):
@@ -21,6 +23,46 @@ class Subscribed(NamedTuple):
     """Sorted."""
     pattern: str | None
     """For the broker to match, in RE2 syntax."""
+
+
+class Subscription:
+    """What the application wants, and whether the broker is to match its pattern, or this client."""
+
+    def __init__(self) -> None:
+        self.wanted: Wanted | None = None
+        self._broker_matches = True
+        """Whether the broker is to match a pattern; False once it could not."""
+
+    def change(self, wanted: Wanted) -> bool:
+        """The application wants this; whether the coordinator has to be told."""
+        before = self.subscribed
+        if self.wanted is None or wanted.pattern is None or wanted.pattern != self.wanted.pattern:
+            self._broker_matches = True
+        is_first, self.wanted = self.wanted is None, wanted
+        return is_first or self.subscribed != before
+
+    @property
+    def subscribed(self) -> Subscribed:
+        """As the coordinator is told of it."""
+        wanted = self.wanted
+        if wanted is None:
+            return Subscribed((), None)
+        if wanted.pattern is not None and self._broker_matches:
+            return Subscribed((), wanted.pattern)
+        return Subscribed(tuple(sorted(wanted.topics)), None)
+
+    @property
+    def by_pattern(self) -> bool:
+        """Whether topics are found by a pattern, whoever matches it."""
+        return self.wanted is not None and self.wanted.pattern is not None
+
+    def pattern_refused(self, error: KafkaError) -> bool:
+        """Brokers before 4.0 match no patterns, others only those of RE2: then this client matches."""
+        refused = isinstance(error, (UnsupportedVersionError, InvalidRegularExpressionError))
+        if not refused or self.subscribed.pattern is None:
+            return False
+        self._broker_matches = False
+        return True
 
 
 class HeartbeatFields:

@@ -91,6 +91,11 @@ class GroupMember(Protocol):
         ...
 
     @property
+    def kept_out(self) -> str | None:
+        """Why the group does not let it in yet, while it goes on trying."""
+        ...
+
+    @property
     def stable(self) -> bool:
         """A member with nothing to give up, to take over or to ask."""
         ...

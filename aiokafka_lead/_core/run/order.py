@@ -3,127 +3,163 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from ..._records import ConsumerRecord
+from ..._records.record import ConsumerRecord
 from .options import Order
 
 __all__ = ["Lanes", "lanes_for"]
 
-Record = ConsumerRecord[Any, Any]
+if TYPE_CHECKING:
+    Record = ConsumerRecord[Any, Any]
 
 
-class Lanes(Protocol):
+class Lanes:
     """One partition's records in hand, in lanes: of each lane one record is worked on at a time, in order.
+
+    Here each record has a lane to itself. A record leaves `line` by `next`, and most are done before anybody asks for
+    another one: no more is known of these. What is not becomes `pending` by `hold`.
 
     A record that is to be handled again stays at the head of its lane: it alone holds the lane up, no other lane.
     """
 
-    ready: deque[Record]
-    """What may be worked on now; whoever takes a record out tells `finished` of it, or puts it back."""
-
-    def add(self, records: Sequence[Record]) -> None:
-        """The partition's next records."""
-
-    def finished(self, record: Record) -> None:
-        """The record is done with: the next one of its lane is ready."""
-
-    def clear(self) -> None:
-        """Forget everything that is not being worked on."""
-
-
-class KeyLanes:
-    """A lane for each key, which is gone as soon as it is empty. Records without a key wait for nobody."""
-
-    __slots__ = ("_waiting", "ready")
+    __slots__ = ("heavy", "line", "parallel", "pending", "ready")
 
     def __init__(self) -> None:
+        self.parallel = True
+        """Whether two records may be worked on at once."""
+        self.line: deque[Record] = deque()
+        """The partition's next records, in the order of their offsets."""
+        self.heavy: dict[int, int] = {}
+        """What those weigh that weigh more than 1, by offset."""
         self.ready: deque[Record] = deque()
-        self._waiting: dict[bytes, deque[Record] | None] = {}
-        """What waits behind the record that is ready or worked on, by key; None where nothing does."""
+        """Pending records that may be worked on now; whoever takes one out tells `finished` of it, or puts it back."""
+        self.pending: dict[int, int] = {}
+        """The weights of the records that have left `line` and are not done, by offset. Offsets rise, as a dict keeps
+        the order of insertion."""
 
-    def add(self, records: Sequence[Record]) -> None:
-        ready, waiting = self.ready, self._waiting
-        for record in records:
-            key = record.key
-            if key is None:
-                ready.append(record)
-            elif key not in waiting:
-                waiting[key] = None
-                ready.append(record)
-            else:
-                queue = waiting[key]
-                if queue is None:
-                    queue = waiting[key] = deque()
-                queue.append(record)
+    def add(self, records: list[Record], weights: list[int] | None) -> None:
+        """The partition's next records; ``weights`` None: each weighs 1."""
+        if weights is not None:
+            for record, weight in zip(records, weights, strict=True):
+                if weight != 1:
+                    self.heavy[record.offset] = weight
+        self.line.extend(records)
 
-    def finished(self, record: Record) -> None:
-        key = record.key
-        if key is None:
-            return
-        queue = self._waiting.pop(key, None)
-        if queue:
-            self.ready.append(queue.popleft())
-            self._waiting[key] = queue or None
+    def available(self) -> bool:
+        """Whether there may be something to take."""
+        return bool(self.ready or self.line)
 
-    def clear(self) -> None:
+    def next(self) -> Record | None:
+        """The first record of `line` that need not wait, which thereby leaves it."""
+        return self.line.popleft() if self.line else None
+
+    def hold(self, record: Record) -> None:
+        """The record that `next` gave last is still worked on, and others will be taken meanwhile."""
+        self._remember(record)
+
+    def passed(self, record: Record) -> int:
+        """The record that `next` gave last is done already; returns its weight."""
+        return self.heavy.pop(record.offset, 1) if self.heavy else 1
+
+    def finished(self, record: Record) -> int:
+        """A record that was held is done with; returns its weight, or 0 if it was given up meanwhile."""
+        return self.pending.pop(record.offset, 0)
+
+    def _remember(self, record: Record) -> None:
+        offset = record.offset
+        self.pending[offset] = self.heavy.pop(offset, 1) if self.heavy else 1
+
+    def count(self) -> int:
+        """How many records are in hand."""
+        return len(self.pending) + len(self.line)
+
+    def first(self) -> int:
+        """The offset of the first record in hand, or -1."""
+        for offset in self.pending:
+            return offset
+        return self.line[0].offset if self.line else -1
+
+    def give_up(self) -> int:
+        """Forget everything; returns its weight."""
+        weight = sum(self.pending.values()) + len(self.line) + sum(self.heavy.values()) - len(self.heavy)
+        self.line.clear()
+        self.heavy.clear()
         self.ready.clear()
+        self.pending.clear()
+        return weight
+
+
+class KeyLanes(Lanes):
+    """A lane for each key that is worked on. Records without a key wait for nobody."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        Lanes.__init__(self)
+        self._waiting: dict[bytes, deque[Record] | None] = {}
+        """What waits behind the record that is held, by key; None where nothing does."""
+
+    def next(self) -> Record | None:
+        line, waiting = self.line, self._waiting
+        while line:
+            record = line.popleft()
+            key = record.key
+            if not waiting or key is None or key not in waiting:
+                return record
+            self._remember(record)
+            queue = waiting[key]
+            if queue is None:
+                queue = waiting[key] = deque()
+            queue.append(record)
+        return None
+
+    def hold(self, record: Record) -> None:
+        self._remember(record)
+        if record.key is not None:
+            self._waiting[record.key] = None
+
+    def finished(self, record: Record) -> int:
+        key = record.key
+        if key is not None:
+            queue = self._waiting.pop(key, None)
+            if queue:
+                self.ready.append(queue.popleft())
+                self._waiting[key] = queue or None
+        return self.pending.pop(record.offset, 0)
+
+    def give_up(self) -> int:
         self._waiting.clear()
+        return Lanes.give_up(self)
 
 
-class OneLane:
+class OneLane(Lanes):
     """The whole partition in one lane."""
 
-    __slots__ = ("_busy", "_waiting", "ready")
+    __slots__ = ("_busy",)
 
     def __init__(self) -> None:
-        self.ready: deque[Record] = deque()
-        self._waiting: deque[Record] = deque()
+        Lanes.__init__(self)
+        self.parallel = False
         self._busy = False
-        """Whether a record is ready or worked on."""
+        """Whether a record is held."""
 
-    def add(self, records: Sequence[Record]) -> None:
-        self._waiting.extend(records)
-        if not self._busy:
-            self._next()
+    def available(self) -> bool:
+        return bool(self.ready or (self.line and not self._busy))
 
-    def _next(self) -> None:
-        self._busy = bool(self._waiting)
-        if self._busy:
-            self.ready.append(self._waiting.popleft())
+    def next(self) -> Record | None:
+        return self.line.popleft() if self.line and not self._busy else None
 
-    def finished(self, record: Record) -> None:
-        self._next()
+    def hold(self, record: Record) -> None:
+        self._busy = True
+        self._remember(record)
 
-    def clear(self) -> None:
-        self.ready.clear()
-        self._waiting.clear()
+    def finished(self, record: Record) -> int:
+        self._busy = False
+        return self.pending.pop(record.offset, 0)
 
 
-class NoLanes:
-    """Every record is ready."""
-
-    __slots__ = ("ready",)
-
-    def __init__(self) -> None:
-        self.ready: deque[Record] = deque()
-
-    def add(self, records: Sequence[Record]) -> None:
-        self.ready.extend(records)
-
-    def finished(self, record: Record) -> None:
-        pass
-
-    def clear(self) -> None:
-        self.ready.clear()
-
-
-_LANES: dict[Order, type[KeyLanes] | type[OneLane] | type[NoLanes]] = {
-    "key": KeyLanes,
-    "partition": OneLane,
-    "none": NoLanes,
-}
+_LANES: dict[Order, type[Lanes]] = {"key": KeyLanes, "partition": OneLane, "none": Lanes}
 
 
 def lanes_for(order: Order) -> Lanes:

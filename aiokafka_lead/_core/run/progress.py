@@ -4,65 +4,38 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any
 
 from ..._records import ConsumerRecord
 from ..consumer.partition_state import Position
+from .order import Lanes
 
 __all__ = ["Progress"]
 
-_offset_of = attrgetter("offset")
-
 
 class Progress:
-    """One partition's records in hand, and the position before the first of them: that may be committed.
+    """The position before the first of one partition's records in hand: that may be committed."""
 
-    Invariant: `_pending` holds its offsets in rising order, as a dict keeps the order of insertion. It costs nothing
-    for records that are finished, however far behind the first unfinished one is.
-    """
+    __slots__ = ("_end", "_epochs", "_lanes")
 
-    __slots__ = ("_end", "_epochs", "_pending")
-
-    def __init__(self, start: Position) -> None:
+    def __init__(self, start: Position, lanes: Lanes) -> None:
         self._end = start
-        self._pending: dict[int, int] = {}
-        """The weights of the records in hand, by offset."""
+        self._lanes = lanes
         self._epochs: deque[tuple[int, int]] = deque([(-1, start.leader_epoch)])
         """Leader epochs, each with the first offset that was written under it."""
 
-    def began(self, records: Sequence[ConsumerRecord[Any, Any]], weights: Sequence[int] | None, end: Position) -> None:
-        """These records, the next ones, are in hand; behind them the partition goes on at ``end``.
-
-        ``weights`` None: each weighs 1.
-        """
-        offsets = map(_offset_of, records)
-        self._pending.update(dict.fromkeys(offsets, 1) if weights is None else zip(offsets, weights, strict=True))
+    def began(self, records: Sequence[ConsumerRecord[Any, Any]], end: Position) -> None:
+        """These records, the next ones, are in hand; behind them the partition goes on at ``end``."""
         self._end = end
         if _epoch(records[0]) != self._epochs[-1][1] or _epoch(records[-1]) != self._epochs[-1][1]:
             for record in records:
                 if _epoch(record) != self._epochs[-1][1]:
                     self._epochs.append((record.offset, _epoch(record)))
 
-    def finished(self, offset: int) -> int:
-        """This record is done; returns its weight, or 0 if it was none of those in hand."""
-        return self._pending.pop(offset, 0)
-
-    def move(self, end: Position) -> None:
-        """Nothing is in hand, and the partition has moved on to this position."""
-        self._end = end
-
-    def abandon(self) -> int:
+    def give_up(self) -> int:
         """Give up what is in hand; returns its weight. What is done stays as it is."""
-        weight = sum(self._pending.values())
         self._end = self.done_to()
-        self._pending.clear()
-        return weight
-
-    @property
-    def in_hand(self) -> int:
-        """How many records are not finished."""
-        return len(self._pending)
+        return self._lanes.give_up()
 
     @property
     def end(self) -> Position:
@@ -71,9 +44,9 @@ class Progress:
 
     def done_to(self) -> Position:
         """Every record before this position is finished."""
-        if not self._pending:
+        first = self._lanes.first()
+        if first < 0:
             return self._end
-        first = next(iter(self._pending))
         epochs = self._epochs
         while len(epochs) > 1 and epochs[1][0] < first:
             epochs.popleft()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
-from ..._records import ConsumerRecord
+from ..._records.record import ConsumerRecord
 from ...types import TopicPartition
 from ..consumer.partition_state import PartitionState, Position
 from ..consumer.positions import Positions
@@ -15,15 +14,16 @@ from .options import Order, RunConfig
 from .order import Lanes, lanes_for
 from .progress import Progress
 
-__all__ = ["PartitionWork", "Work"]
+__all__ = ["Hand", "PartitionWork", "Work"]
 
-Record = ConsumerRecord[Any, Any]
+if TYPE_CHECKING:
+    Record = ConsumerRecord[Any, Any]
 
 TAKE_AT_ONCE = 2048
 """Records taken in one go: enough to make the taking cheap, and few enough for their size to be a surprise."""
 
-_key_of = attrgetter("key")
-_value_of = attrgetter("value")
+RUN = 8
+"""How many records of a partition are handed out in turn."""
 
 
 class PartitionWork:
@@ -35,13 +35,13 @@ class PartitionWork:
         self.state = state
         """The assignment that the records belong to."""
         self.lanes: Lanes = lanes_for(order)
-        self.progress = Progress(start)
+        self.progress = Progress(start, self.lanes)
         self.committed = start
         """Where the group stands, as far as this run knows."""
         self.attempts: dict[int, int] = {}
         """How often handlers have raised, by the offset of a record in hand."""
         self.handled = 0
-        """How many of its records are with handlers now."""
+        """How many of its records are held by handlers now."""
         self.queued = False
         """Whether it is among `Work.turns`."""
         self.closed = False
@@ -50,13 +50,28 @@ class PartitionWork:
         """It is not taken from until no more than so many of its records are in hand; -1 while it is."""
 
 
+class Hand:
+    """Whoever works on one record at a time. Written to by `Work` alone."""
+
+    __slots__ = ("partition", "record")
+
+    def __init__(self) -> None:
+        self.partition: PartitionWork | None = None
+        """Whose record it is, or None while there is none."""
+        self.record: Record | None = None
+        """What is worked on, or was last."""
+
+
 class Work:
-    """What a run has in hand, over all partitions, which take turns record by record.
+    """What a run has in hand, over all partitions, which take turns.
 
     Limits: all records together weigh at most about ``max_in_hand``, where a record weighs 1 and 1 more for each
     ``max_in_hand_bytes / max_in_hand`` bytes; so both limits hold. A partition has its share of that, of records in
     hand and of offsets from its first unfinished record on. So one that is stuck, or whose records wait to be handled
     again, does not hold up others.
+
+    A handler that does not wait for anything is done before the next record is taken: the record taken last is `_fresh`
+    until then, and costs next to nothing. Every method but `take` and `finished` settles that first.
 
     As a container it holds the partitions that may be taken from now.
     """
@@ -84,7 +99,13 @@ class Work:
         self.in_hand = 0
         """The weight of all that is not finished."""
         self.turns: deque[PartitionWork] = deque()
-        """Partitions with something ready."""
+        """Partitions with something to take."""
+        self._left = RUN
+        """How many records the first of them may hand out before the others have their turns."""
+        self._fresh: Record | None = None
+        """The record that was taken last, if it did not have to be held yet."""
+        self._fresh_in: PartitionWork | None = None
+        """Its partition."""
         self._partitions: dict[TopicPartition, PartitionWork] = {}
 
     def __iter__(self) -> Iterator[PartitionWork]:
@@ -103,14 +124,15 @@ class Work:
             return True
         if partition.closed:
             return not self._positions.owns(partition.state)  # it has been assigned anew
+        self._settle()
         if self._has_share(partition):
             return True
-        partition.resume_at = partition.progress.in_hand * 3 // 4
+        partition.resume_at = partition.lanes.count() * 3 // 4
         return False
 
     def _has_share(self, partition: PartitionWork) -> bool:
         progress, half = partition.progress, self._half_share()
-        return progress.in_hand < half and progress.end.offset - progress.done_to().offset < half
+        return partition.lanes.count() < half and progress.end.offset - progress.done_to().offset < half
 
     def _half_share(self) -> int:
         return max(self._least_half, self._limit // max(1, 2 * len(self._positions)))
@@ -127,15 +149,16 @@ class Work:
         """Have ``on_room`` called once a good part of what is in hand is finished."""
         self._wanted_room = self.in_hand * 3 // 4
 
-    def add(self, state: PartitionState, records: Sequence[Record], end: Position) -> None:
+    def add(self, state: PartitionState, records: list[Record], end: Position) -> None:
         """The partition's next records are in hand; it goes on at ``end`` behind them."""
+        self._settle()
         partition = self._partition_for(state, records[0])
         weights = self._weights(records)
-        partition.progress.began(records, weights, end)
+        partition.progress.began(records, end)
+        partition.lanes.add(records, weights)
         weight = len(records) if weights is None else sum(weights)
         self.in_hand += weight
         self._mean_weight = weight / len(records)
-        partition.lanes.add(records)
         self._queue(partition)
 
     def _partition_for(self, state: PartitionState, first: Record) -> PartitionWork:
@@ -148,54 +171,92 @@ class Work:
             partition = self._partitions[tp] = PartitionWork(state, Position(first.offset), self._order)
         return partition
 
-    def _weights(self, records: Sequence[Record]) -> list[int] | None:
+    def _weights(self, records: list[Record]) -> list[int] | None:
+        """None where every record weighs 1."""
         unit = self._unit_bytes
-        largest_key = max(map(len, filter(None, map(_key_of, records))), default=0)
-        largest_value = max(map(len, filter(None, map(_value_of, records))), default=0)
-        if largest_key + largest_value < unit:
-            return None
-        return [1 + (len(record.key or b"") + len(record.value or b"")) // unit for record in records]
+        for record in records:
+            if len(record.key or b"") + len(record.value or b"") >= unit:
+                return [1 + (len(each.key or b"") + len(each.value or b"")) // unit for each in records]
+        return None
 
     # --- handing out -------------------------------------------------------------------------------------------------
 
-    def take(self) -> tuple[PartitionWork, Record] | None:
-        """The next record to handle, or None."""
+    def take(self, hand: Hand) -> Record | None:
+        """The next record to handle, which ``hand`` now has; or None."""
         turns = self.turns
-        if not turns:
-            return None
-        partition = turns.popleft()
-        ready = partition.lanes.ready
-        record = ready.popleft()
-        if ready:
-            turns.append(partition)
+        if self._fresh is not None:
+            self._settle()
+            if turns and turns[0] is self._fresh_in:
+                self._end_turn(turns[0])  # handlers take their time: each partition has its share of them
+        while turns:
+            partition = turns[0]
+            lanes = partition.lanes
+            record: Record | None
+            if lanes.ready:
+                record = lanes.ready.popleft()
+                partition.handled += 1
+            else:
+                record = self._fresh = lanes.next()
+                if record is None:
+                    self._end_turn(partition)
+                    continue
+                self._fresh_in = partition
+            self._left -= 1
+            if not self._left or not lanes.parallel or not (lanes.line or lanes.ready):
+                self._end_turn(partition)
+            hand.partition = partition
+            hand.record = record
+            return record
+        return None
+
+    def _end_turn(self, partition: PartitionWork) -> None:
+        """The others' turn; this one's comes again if there is more that can be taken before something is finished."""
+        self._left = RUN
+        self.turns.popleft()
+        if partition.lanes.parallel and partition.lanes.available():
+            self.turns.append(partition)
         else:
             partition.queued = False
-        partition.handled += 1
-        return partition, record
 
-    def finished(self, partition: PartitionWork, record: Record) -> None:
-        """The record is done, and counts as such."""
-        partition.handled -= 1
-        self.in_hand -= partition.progress.finished(record.offset)
+    def _settle(self) -> None:
+        """The record taken last is not done before something else happens."""
+        record, partition = self._fresh, self._fresh_in
+        if record is not None and partition is not None:
+            self._fresh = None
+            partition.lanes.hold(record)
+            partition.handled += 1
+
+    def finished(self, hand: Hand) -> None:
+        """The record in this hand is done, and counts as such."""
+        partition, record = hand.partition, hand.record
+        assert partition is not None
+        assert record is not None
+        hand.partition = None
         if partition.attempts:
             partition.attempts.pop(record.offset, None)
+        if record is self._fresh:
+            self._fresh = None
+            self.in_hand -= partition.lanes.passed(record)
+        else:
+            partition.handled -= 1
+            self.in_hand -= partition.lanes.finished(record)
         if partition.closed:
             self._came_back(partition)
-        else:
-            lanes = partition.lanes
-            lanes.finished(record)
-            if lanes.ready and not partition.queued:
-                partition.queued = True
-                self.turns.append(partition)
+        elif not partition.queued:
+            self._queue(partition)
         if self._wanted_room >= self.in_hand:
             self._wanted_room = -1
             self._on_room()
-        elif partition.resume_at >= partition.progress.in_hand and self._has_share(partition):
+        elif partition.resume_at >= 0 and partition.resume_at >= partition.lanes.count() and self._has_share(partition):
             partition.resume_at = -1
             self._on_room()
 
-    def given_up(self, partition: PartitionWork) -> None:
-        """A record is with its handler no more, and not done."""
+    def given_up(self, hand: Hand) -> None:
+        """The record in this hand is with its handler no more, and not done."""
+        self._settle()
+        partition = hand.partition
+        assert partition is not None
+        hand.partition = None
         partition.handled -= 1
         if partition.closed:
             self._came_back(partition)
@@ -211,7 +272,7 @@ class Work:
             self._queue(partition)
 
     def _queue(self, partition: PartitionWork) -> None:
-        if partition.lanes.ready and not partition.queued:
+        if not partition.queued and partition.lanes.available():
             partition.queued = True
             self.turns.append(partition)
 
@@ -219,25 +280,26 @@ class Work:
 
     def close(self, partition: PartitionWork) -> None:
         """Hand out no more of the partition. What is with handlers may still be finished."""
+        self._settle()
         if not partition.closed:
             partition.closed = True
-            partition.lanes.clear()
             if partition.queued:
                 partition.queued = False
                 self.turns.remove(partition)
 
     def done(self) -> Iterator[tuple[PartitionWork, Position]]:
         """For each partition the position before which everything is done."""
+        self._settle()
         for partition in self._partitions.values():
             done_to = partition.progress.done_to()
             read_to = partition.state.position
-            if not partition.progress.in_hand and read_to is not None and read_to.offset > done_to.offset:
+            if not partition.lanes.count() and read_to is not None and read_to.offset > done_to.offset:
                 done_to = read_to  # nothing to handle is in between, but the ends of transactions, say
             yield partition, done_to
 
     def drop(self, partition: PartitionWork) -> None:
         """Give up what is not finished of the partition."""
         self.close(partition)
-        self.in_hand -= partition.progress.abandon()
+        self.in_hand -= partition.progress.give_up()
         if self._partitions.get(partition.state.tp) is partition:
             del self._partitions[partition.state.tp]

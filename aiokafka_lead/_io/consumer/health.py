@@ -54,10 +54,12 @@ class HealthWatch:
         engine, loop, now = self._engine, self._loop, time.monotonic()
         group = engine.group
         grouped = group is not None and group.wanted
+        kept_out = None if group is None else group.kept_out
         limits = self._limits
         if group is not None:
             # While a classic group rebalances its members wait, and send no heartbeats.
-            limits = limits._replace(heartbeat_s=group.session_s + (0.0 if group.stable else self._rebalance_s))
+            waits = not group.stable and kept_out is None
+            limits = limits._replace(heartbeat_s=group.session_s + (self._rebalance_s if waits else 0.0))
         return judge(
             Facts(
                 unusable=self._unusable(),
@@ -67,6 +69,7 @@ class HealthWatch:
                 since_heartbeat_s=None if group is None else _since(group.last_heartbeat_at, now),
                 grouped=grouped,
                 joined=group is not None and group.joined,
+                kept_out=kept_out,
                 coordinator=None if group is None else group.coordinator,
                 handler_s=self._handler_s(now),
                 since_tick_s=now - loop.ticked_at if self._started_at is not None else 0.0,

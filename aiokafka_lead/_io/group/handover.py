@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import time
@@ -16,7 +17,7 @@ from ..._core.consumer.prefetch import Prefetch
 from ..._core.group.member import Assign, Lose, Revoke
 from ...errors import RebalanceListenerError
 from ...types import TopicPartition
-from ..loop import Signal
+from ..loop import Signal, is_cancelled
 
 if TYPE_CHECKING:
     from ..consumer.auto_commit import AutoCommit
@@ -70,9 +71,17 @@ class Handover:
         """Whether a partition was made while its topic was read already."""
         self.hurry_until: float | None = None
         """The consumer is being stopped: what is in hand is not waited for, and all else only until then."""
+        self._telling: anyio.CancelScope | None = None
+        """Around the callback that is under way."""
         self.wake = Signal()
         """Set when less is in hand, or the step may have changed."""
         in_hand.on_release = self.wake.set
+
+    def hurry(self, until: float) -> None:
+        """The consumer is being stopped, so that everything here has to end by this time."""
+        self.hurry_until = until
+        if self._telling is not None:
+            self._telling.deadline = min(self._telling.deadline, anyio.current_time() + until - time.monotonic())
 
     @property
     def assigned(self) -> Partitions:
@@ -162,18 +171,25 @@ class Handover:
         callback = next((found for name in names if (found := getattr(self.listener, name, None)) is not None), None)
         if callback is None:
             return
-        within_s = self._left(self.listen_within_s)
-        try:
-            with anyio.fail_after(within_s):
+        began_at = time.monotonic()
+        with anyio.move_on_after(self._left(self.listen_within_s)) as self._telling:
+            try:
                 result = callback(partitions)
                 if inspect.isawaitable(result):
                     await result
-        except TimeoutError as cause:
-            self._failed(f"{names[0]} of the listener did not end within {within_s:g} s", cause)
-        except Exception as cause:
-            self._failed(f"{names[0]} of the listener has failed: {cause!r}", cause)
+            except Exception as cause:
+                self._failed(f"{names[0]} of the listener has failed: {cause!r}", cause)
+            except asyncio.CancelledError as cause:
+                if is_cancelled():
+                    raise
+                # Whatever the callback waited for was cancelled, and not this task.
+                self._failed(f"{names[0]} of the listener has failed: {cause!r}", cause)
+        scope, self._telling = self._telling, None
+        if scope.cancelled_caught:
+            within_s = time.monotonic() - began_at
+            self._failed(f"{names[0]} of the listener did not end within {within_s:.3g} s", None)
 
-    def _failed(self, text: str, cause: Exception) -> None:
+    def _failed(self, text: str, cause: BaseException | None) -> None:
         error = RebalanceListenerError(text)
         error.__cause__ = cause
         self._prefetch.report("listener", error)

@@ -16,10 +16,10 @@ from ..._core.group.member import Ask, Assign, GroupMember, Lose, Revoke, Step, 
 from ..._core.group.offsets import Membership
 from ..._core.group.poll_interval import PollInterval
 from ..._core.metadata.types import ClusterSnapshot
-from ...errors import CommitFailedError, KafkaError, RebalanceInProgressError, StaleMemberEpochError
+from ...errors import CommitFailedError, IllegalStateError, KafkaError, RebalanceInProgressError, StaleMemberEpochError
 from ...types import TopicPartition
 from ..connection.connection import Lane
-from ..loop import Signal, Waiter
+from ..loop import Signal, Waiter, in_task
 from .asking import GroupCoordinator
 from .handover import Handover
 
@@ -62,6 +62,8 @@ class GroupTask:
         self._closing = False
         self._rebalance_wake = Signal()
         self._heartbeat_wake = Signal()
+        self._rebalancing = 0
+        """The task that rebalances, which calls the listener."""
         self._asking: tuple[Ask, anyio.CancelScope] | None = None
         """The request that the rebalancing task waits for."""
         self._changed: Waiter[None] = Waiter()
@@ -87,6 +89,11 @@ class GroupTask:
     def joined(self) -> bool:
         """Whether the consumer is a member now."""
         return self._member.membership is not None
+
+    @property
+    def kept_out(self) -> str | None:
+        """Why the group does not let the consumer in yet, while it goes on trying."""
+        return self._member.kept_out
 
     @property
     def stable(self) -> bool:
@@ -192,13 +199,20 @@ class GroupTask:
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
+    def check_stop(self) -> None:
+        """Raise if who stops the consumer is its own listener, for which leaving the group would wait."""
+        if self._rebalancing and in_task() and anyio.get_current_task().id == self._rebalancing:
+            raise IllegalStateError(
+                "a listener's callback cannot stop its consumer: let it return, and another task stop"
+            )
+
     async def close(self, timeout_s: float) -> None:
         """Give up the partitions, commit, leave the group (but for static members): all of it within this time."""
         if not self._running:
             return
         self._closing, self._wanted = True, False
         # Leaving needs its part of the time, too.
-        self._handover.hurry_until = time.monotonic() + timeout_s * 0.6
+        self._handover.hurry(time.monotonic() + timeout_s * 0.6)
         self._member.leave("the consumer is being closed", orderly=True, now=time.monotonic())
         self._notify()
         with anyio.move_on_after(timeout_s):
@@ -225,6 +239,7 @@ class GroupTask:
 
     async def _rebalance(self) -> None:
         member, handover = self._member, self._handover
+        self._rebalancing = anyio.get_current_task().id
         while True:
             step = member.step(time.monotonic())
             match step:

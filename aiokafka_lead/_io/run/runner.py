@@ -16,7 +16,7 @@ from ..._core.consumer.partition_state import PartitionState, Position
 from ..._core.consumer.subscription import SubscriptionKind
 from ..._core.run.options import RunConfig
 from ..._core.run.retries import Retries
-from ..._core.run.work import PartitionWork, Work
+from ..._core.run.work import Hand, PartitionWork, Work
 from ..._records import ConsumerRecord
 from ...errors import HandlerError, IllegalStateError, KafkaError, RecordDeserializationError
 from ...types import OffsetAndMetadata, TopicPartition
@@ -188,14 +188,15 @@ class Runner:
             raise error
         await self._handler(records[0])
 
-    async def _failed(self, partition: PartitionWork, record: Record, error: BaseException) -> None:
+    async def _failed(self, hand: Hand, record: Record, error: BaseException) -> None:
         """A handler has raised: handle the record again later, or send it to the dead letters, or end the run."""
-        work = self._work
+        work, partition = self._work, hand.partition
+        assert partition is not None
         where = f"the record at offset {record.offset} of {record.topic}-{record.partition}"
         hopeless = isinstance(error, RecordDeserializationError)
         if not hopeless and self._retries.failed(partition, record, time.monotonic()):
             log.info("%s could not be handled, and will be again: %r", where, error)
-            work.given_up(partition)
+            work.given_up(hand)
             self._retry.set()
             return
         attempts = partition.attempts.get(record.offset, 0)
@@ -204,7 +205,7 @@ class Runner:
                 f"{where} could not be handled ({attempts} attempts): {error!r}", record=record, attempts=attempts
             )
             failure.__cause__ = error
-            work.given_up(partition)
+            work.given_up(hand)
             self._fail(failure)
             return
         try:
@@ -217,11 +218,11 @@ class Runner:
                 attempts=attempts,
             )
             failure.__cause__ = refused
-            work.given_up(partition)
+            work.given_up(hand)
             self._fail(failure)
         else:
             log.warning("%s went to %s (%d attempts): %r", where, self._dead_letters.topic, attempts, error)
-            work.finished(partition, record)
+            work.finished(hand)
 
     async def _handle_again(self) -> None:
         """Put records back in line as their backoffs end."""
@@ -353,7 +354,7 @@ class Runner:
         """Whoever reads on gets everything that is not done."""
         engine = self._engine
         for partition, position in list(self._work.done()):
-            unfinished = partition.progress.in_hand
+            unfinished = partition.lanes.count()
             self._work.drop(partition)
             if unfinished and engine.positions.owns(partition.state):
                 engine.prefetch.drop(partition.state)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
+from time import monotonic
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from ..._core.run.work import PartitionWork, Work
+from ..._core.run.work import Hand, Work
 from ..._records import ConsumerRecord
-from ..loop import Signal, in_trio
+from ..loop import Signal, is_cancelled
 
 __all__ = ["Worker", "Workers"]
 
@@ -23,20 +23,18 @@ FAIR_S = 0.005
 """Handlers that never wait for anything let other tasks run after this time."""
 
 
-class Worker:
+class Worker(Hand):
     """A task that handles one record after the other."""
 
-    __slots__ = ("began_at", "parked", "partition", "record", "scope", "task_id")
+    __slots__ = ("began_at", "parked", "scope", "task_id")
 
     def __init__(self) -> None:
+        super().__init__()
         self.scope = anyio.CancelScope()
         self.parked = Signal()
         self.task_id = 0
-        self.partition: PartitionWork | None = None
-        """Whose record it handles now, or None."""
-        self.record: Record | None = None
         self.began_at = 0.0
-        """When it began to."""
+        """When it began to handle its record."""
 
 
 class Workers:
@@ -53,7 +51,7 @@ class Workers:
         work: Work,
         concurrency: int,
         handle: Callable[[Record], Awaitable[object]],
-        failed: Callable[[PartitionWork, Record, BaseException], Awaitable[None]],
+        failed: Callable[[Hand, Record, BaseException], Awaitable[None]],
     ) -> None:
         self._tasks = tasks
         self._work = work
@@ -92,35 +90,32 @@ class Workers:
         try:
             with worker.scope:
                 while True:
-                    taken = work.take()
-                    if taken is None:
-                        await self._park(worker)
-                        continue
-                    partition, record = taken
-                    worker.partition, worker.record = partition, record
-                    if work.turns and not self._relief:
-                        self.rouse()
-                    now = worker.began_at = time.monotonic()
+                    now = monotonic()
                     if now > self._gave_way_at + FAIR_S:
                         await anyio.lowlevel.checkpoint()
-                        self._gave_way_at = time.monotonic()
+                        now = self._gave_way_at = monotonic()
+                    record = work.take(worker)
+                    if record is None:
+                        await self._park(worker)
+                        continue
+                    worker.began_at = now
+                    if not self._relief and work.turns:
+                        self.rouse()
                     try:
                         await handle(record)
                     except Exception as error:
-                        await self._failed(partition, record, error)
+                        await self._failed(worker, record, error)
                     except asyncio.CancelledError as error:
-                        if _is_cancelled():
+                        if is_cancelled():
                             raise
                         # Whatever the handler waited for was cancelled, and not the handler.
-                        await self._failed(partition, record, error)
+                        await self._failed(worker, record, error)
                     else:
-                        work.finished(partition, record)
-                    worker.partition = None
+                        work.finished(worker)
         finally:
             self._all.discard(worker)
             if worker.partition is not None:
-                partition, worker.partition = worker.partition, None
-                work.given_up(partition)
+                work.given_up(worker)
         # Its handler alone was cancelled, and what else is ready needs another worker.
         self.rouse()
 
@@ -135,12 +130,4 @@ class Workers:
                 self._relief = False
             raise
         self._relief = False
-        self._gave_way_at = time.monotonic()
-
-
-def _is_cancelled() -> bool:
-    """Whether this task is being cancelled: by a scope of anyio's, or by asyncio itself."""
-    if in_trio() or anyio.current_effective_deadline() == float("-inf"):
-        return True
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+        self._gave_way_at = monotonic()

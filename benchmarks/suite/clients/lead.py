@@ -1,6 +1,6 @@
 """This client. ``method`` is the producer's: ``send``, ``send_forgotten``, ``send_nowait``, ``send_many``,
-``send_many_forgotten``; or the consumer's: ``async_for``, ``getmany``, ``values``, ``arrow``. Forgotten:
-nobody looks at what became of the records, but `flush` waits for all.
+``send_many_forgotten``; or the consumer's: ``async_for``, ``getmany``, ``run``, ``values``, ``arrow``.
+Forgotten: nobody looks at what became of the records, but `flush` waits for all.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from aiokafka_lead import Consumer, Producer, TopicPartition
+from aiokafka_lead import Consumer, ConsumerRecord, Producer, TopicPartition
 from aiokafka_lead.errors import BufferFull
 from aiokafka_lead.producer import DeliveryBatch
 
@@ -185,6 +185,23 @@ async def _getmany(consumer: Consumer, count: int) -> int:
     return seen
 
 
+async def _run(consumer: Consumer, count: int) -> int:
+    seen = 0
+    enough = anyio.Event()
+
+    async def handle(record: ConsumerRecord[Any, Any]) -> None:
+        nonlocal seen
+        seen += record.value is not None
+        if seen == count:
+            enough.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(consumer.run, handle)
+        await enough.wait()
+        tasks.cancel_scope.cancel()
+    return seen
+
+
 async def _values(consumer: Consumer, count: int) -> int:
     seen = 0
     async for batch in consumer.batches():
@@ -203,4 +220,4 @@ async def _arrow(consumer: Consumer, count: int) -> int:
     return seen
 
 
-READERS = {"async_for": _async_for, "getmany": _getmany, "values": _values, "arrow": _arrow}
+READERS = {"async_for": _async_for, "getmany": _getmany, "run": _run, "values": _values, "arrow": _arrow}

@@ -1,0 +1,45 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from aiokafka_lead._records.record cimport ConsumerRecord
+
+
+cdef class Lanes:
+    cdef readonly bint parallel
+    cdef readonly object line
+    cdef readonly dict heavy
+    cdef readonly object ready
+    cdef readonly dict pending
+
+    @cython.locals(record=ConsumerRecord)
+    cpdef add(self, list records, weights)
+    cpdef bint available(self)
+    cpdef ConsumerRecord next(self)
+    cpdef hold(self, ConsumerRecord record)
+    cpdef int64_t passed(self, ConsumerRecord record) except -1
+    cpdef int64_t finished(self, ConsumerRecord record) except -1
+    @cython.locals(offset=object)
+    cdef _remember(self, ConsumerRecord record)
+    cpdef Py_ssize_t count(self)
+    @cython.locals(record=ConsumerRecord)
+    cpdef int64_t first(self) except -2
+    cpdef int64_t give_up(self) except -1
+
+
+cdef class KeyLanes(Lanes):
+    cdef dict _waiting
+
+    @cython.locals(record=ConsumerRecord, waiting=dict)
+    cpdef ConsumerRecord next(self)
+    cpdef hold(self, ConsumerRecord record)
+    cpdef int64_t finished(self, ConsumerRecord record) except -1
+    cpdef int64_t give_up(self) except -1
+
+
+cdef class OneLane(Lanes):
+    cdef bint _busy
+
+    cpdef bint available(self)
+    cpdef ConsumerRecord next(self)
+    cpdef hold(self, ConsumerRecord record)
+    cpdef int64_t finished(self, ConsumerRecord record) except -1

@@ -1,0 +1,72 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from aiokafka_lead._core.run.order cimport Lanes
+from aiokafka_lead._records.record cimport ConsumerRecord
+
+
+@cython.final
+cdef class PartitionWork:
+    cdef readonly object state
+    cdef readonly Lanes lanes
+    cdef readonly object progress
+    cdef public object committed
+    cdef readonly dict attempts
+    cdef readonly Py_ssize_t handled
+    cdef readonly bint queued
+    cdef readonly bint closed
+    cdef public Py_ssize_t resume_at
+
+
+cdef class Hand:
+    cdef readonly PartitionWork partition
+    cdef readonly ConsumerRecord record
+
+
+@cython.final
+cdef class Work:
+    cdef object _order
+    cdef Py_ssize_t _limit
+    cdef Py_ssize_t _least_half
+    cdef Py_ssize_t _unit_bytes
+    cdef object _positions
+    cdef object _on_room
+    cdef object _on_calm
+    cdef int64_t _wanted_room
+    cdef double _mean_weight
+    cdef readonly int64_t in_hand
+    cdef readonly object turns
+    cdef int _left
+    cdef ConsumerRecord _fresh
+    cdef PartitionWork _fresh_in
+    cdef dict _partitions
+
+    cdef bint _has_share(self, PartitionWork partition) except -1
+    cdef Py_ssize_t _half_share(self) except -1
+
+    @cython.locals(partition=PartitionWork)
+    cpdef add(self, object state, list records, object end)
+
+    @cython.locals(partition=PartitionWork)
+    cdef PartitionWork _partition_for(self, object state, ConsumerRecord first)
+
+    @cython.locals(record=ConsumerRecord, each=ConsumerRecord)
+    cdef list _weights(self, list records)
+
+    @cython.locals(partition=PartitionWork, lanes=Lanes, record=ConsumerRecord)
+    cpdef ConsumerRecord take(self, Hand hand)
+    cdef _end_turn(self, PartitionWork partition)
+
+    @cython.locals(record=ConsumerRecord, partition=PartitionWork)
+    cdef _settle(self)
+
+    @cython.locals(record=ConsumerRecord, partition=PartitionWork)
+    cpdef finished(self, Hand hand)
+
+    @cython.locals(partition=PartitionWork)
+    cpdef given_up(self, Hand hand)
+    cdef _came_back(self, PartitionWork partition)
+    cpdef again(self, PartitionWork partition, ConsumerRecord record)
+    cdef _queue(self, PartitionWork partition)
+    cpdef close(self, PartitionWork partition)
+    cpdef drop(self, PartitionWork partition)

@@ -1,0 +1,166 @@
+"""What a rebalance listener hears, what it may do, and what becomes of one that fails or takes long."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import anyio
+import pytest
+
+from aiokafka_lead import OffsetAndMetadata
+from aiokafka_lead.consumer import Consumer
+from aiokafka_lead.errors import IllegalStateError, RebalanceListenerError
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .support import ALL, Partitions, Recorder, fill, member, read_on, reading, shared, until
+
+pytestmark = pytest.mark.anyio
+
+EAGER = {"partition_assignment_strategy": ["range"]}
+
+
+async def test_a_listener_hears_in_order_and_can_commit(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 5)
+
+    class Committing(Recorder):
+        async def on_partitions_revoked(self, partitions: Partitions) -> None:
+            await one.commit({tp: OffsetAndMetadata(2, "by the listener") for tp in partitions})
+            await super().on_partitions_revoked(partitions)
+
+        async def on_partitions_assigned(self, partitions: Partitions) -> None:
+            for tp in partitions:
+                one.seek(tp, 4)
+            await super().on_partitions_assigned(partitions)
+
+    recorder = Committing()
+    one = member(cluster, enable_auto_commit=False)
+    one.subscribe(["events"], listener=recorder)
+    async with one, reading(one) as got:
+        await until(lambda: len(got) == 6)
+        assert {record.offset for record in got} == {4}
+        async with member(cluster, "events") as two, reading(two):
+            await until(lambda: shared([one, two]))
+            taken = two.assignment()
+            for tp in taken:
+                assert await two.committed(tp) == OffsetAndMetadata(2, "by the listener")
+    assert recorder.heard[:2] == [("assigned", ALL), ("revoked", taken)]
+    assert recorder.heard[-1][0] == "revoked"
+
+
+async def test_a_listener_that_fails_is_told_to_the_reader(cluster: EmbeddedCluster) -> None:
+    class Failing:
+        def on_partitions_assigned(self, partitions: Partitions) -> None:
+            raise ZeroDivisionError
+
+    consumer = member(cluster)
+    consumer.subscribe(["events"], listener=Failing())
+    async with consumer:
+        with anyio.fail_after(10), pytest.raises(RebalanceListenerError, match="on_partitions_assigned") as caught:
+            await consumer.getone()
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+        await until(lambda: consumer.assignment() == ALL)
+        await fill(cluster, 1)
+        with anyio.fail_after(10):
+            await consumer.getone()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_listener_whose_own_work_was_cancelled_has_failed(cluster: EmbeddedCluster) -> None:
+    """asyncio raises the same for that as for a cancelled task; rebalances have to go on."""
+
+    class Failing:
+        async def on_partitions_revoked(self, partitions: Partitions) -> None:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            future.cancel()
+            await future
+
+    one = member(cluster)
+    one.subscribe(["events"], listener=Failing())
+    async with one:
+        async with reading(one):
+            await until(lambda: one.assignment() == ALL)
+        async with member(cluster, "events") as two, reading(two):
+            with anyio.fail_after(10), pytest.raises(RebalanceListenerError, match="CancelledError"):
+                await read_on(one)
+            async with reading(one):
+                await until(lambda: shared([one, two]))
+
+
+async def test_a_timeout_of_the_listeners_own_is_told_as_such(cluster: EmbeddedCluster) -> None:
+    class Failing:
+        async def on_partitions_assigned(self, partitions: Partitions) -> None:
+            raise TimeoutError("of the database")
+
+    consumer = member(cluster)
+    consumer.subscribe(["events"], listener=Failing())
+    async with consumer:
+        with anyio.fail_after(10), pytest.raises(RebalanceListenerError, match="of the database"):
+            await consumer.getone()
+
+
+class Stuck:
+    """Does not come back from one of its callbacks."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.called = anyio.Event()
+        self.cancelled = False
+
+    async def _wait(self, where: str) -> None:
+        if where != self.where:
+            return
+        self.called.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.cancelled = True
+
+    async def on_partitions_assigned(self, partitions: Partitions) -> None:
+        await self._wait("assigned")
+
+    async def on_partitions_revoked(self, partitions: Partitions) -> None:
+        await self._wait("revoked")
+
+
+async def test_a_callback_has_the_rebalance_timeout_and_no_longer(cluster: EmbeddedCluster) -> None:
+    listener = Stuck("assigned")
+    consumer = member(cluster, rebalance_timeout_ms=300)
+    consumer.subscribe(["events"], listener=listener)
+    async with consumer:
+        with anyio.fail_after(10), pytest.raises(RebalanceListenerError, match=r"did not end within 0\.3"):
+            await consumer.getone()
+        assert listener.cancelled
+
+
+@pytest.mark.parametrize("where", ["assigned", "revoked"])
+async def test_stop_ends_a_callback_and_leaves_the_group_nevertheless(cluster: EmbeddedCluster, where: str) -> None:
+    listener = Stuck(where)
+    one, two = member(cluster, **EAGER), member(cluster, "events", **EAGER)
+    one.subscribe(["events"], listener=listener)
+    async with one:
+        if where == "revoked":
+            await until(lambda: one.assignment() == ALL)
+        async with two, reading(two):
+            with anyio.fail_after(10):
+                await listener.called.wait()
+                await one.stop(timeout_ms=2_000)
+            assert listener.cancelled
+            assert cluster.requests.select("LeaveGroup")
+            await until(lambda: two.assignment() == ALL)
+
+
+async def test_a_callback_cannot_stop_its_consumer(cluster: EmbeddedCluster) -> None:
+    """Leaving the group would wait for the callback, and that for the stop."""
+
+    class Stopping:
+        async def on_partitions_assigned(self, partitions: Partitions) -> None:
+            await consumer.stop()
+
+    consumer: Consumer[Any, Any] = member(cluster)
+    consumer.subscribe(["events"], listener=Stopping())
+    async with consumer:
+        with anyio.fail_after(3), pytest.raises(RebalanceListenerError) as caught:
+            await consumer.getone()
+        assert isinstance(caught.value.__cause__, IllegalStateError)
+        await until(lambda: consumer.assignment() == ALL)

@@ -210,6 +210,7 @@ _ANSWERS_FOR_PARTS = frozenset(
     {
         ApiKey.PRODUCE,
         ApiKey.FETCH,
+        ApiKey.FIND_COORDINATOR,  # by key, from version 4 on
         ApiKey.LIST_OFFSETS,
         ApiKey.METADATA,
         ApiKey.OFFSET_FOR_LEADER_EPOCH,

@@ -108,8 +108,9 @@ async def test_what_a_coordinator_refuses_is_raised_at_once(cluster: EmbeddedClu
         rule.remove()
 
 
-async def test_a_refused_coordinator_lookup_is_raised_at_once(cluster: EmbeddedCluster) -> None:
-    cluster.max_versions = {"FindCoordinator": 3}
+@pytest.mark.parametrize("version", [3, 6])
+async def test_a_refused_coordinator_lookup_is_raised_at_once(cluster: EmbeddedCluster, version: int) -> None:
+    cluster.max_versions = {"FindCoordinator": version}
     cluster.faults.add("FindCoordinator", error_code=30)
     async with consumer_of(cluster, group_id="g") as consumer:
         with pytest.raises(GroupAuthorizationFailedError):

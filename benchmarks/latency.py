@@ -13,6 +13,9 @@ from .suite.rounds import OURS, PEERS, Case, Contender, Sample, parser, places, 
 from .suite.sink import SinkTopic
 from .suite.workload import Workload
 
+SPEEDS = {"confluent_aio": 0.02}
+"""It may take a tenth of a second for one record."""
+
 
 def main(arguments: list[str]) -> None:
     made = parser("latency", __doc__)
@@ -20,9 +23,10 @@ def main(arguments: list[str]) -> None:
     options = made.parse_args(arguments)
 
     def workload(contender: Contender, place: Brokers) -> Workload:
+        records = max(20, int(options.records * SPEEDS.get(contender.client, 1.0)))
         return Workload(
             "latency", contender.client, place.bootstrap, place.topic(SinkTopic(1)), loop=contender.loop,
-            pure=contender.pure, records=options.records, partitions=1,
+            pure=contender.pure, records=records, partitions=1,
         )  # fmt: skip
 
     case = Case("acks all", [Contender("bare"), *OURS, *PEERS], workload)

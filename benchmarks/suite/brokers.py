@@ -22,6 +22,8 @@ class Brokers:
     bootstrap: str
     topic: Callable[[SinkTopic], str]
     """Makes a topic of that kind, filled where it has records; returns its name."""
+    is_cold: bool = False
+    """Whether it has just been started, and is slow for as long as its JVM compiles."""
 
 
 @contextmanager
@@ -47,7 +49,7 @@ def kafka(bootstrap: str | None) -> Iterator[Brokers]:
     cluster = KafkaCluster(NEWEST, heap_mib=1024, optimise=True)
     try:
         cluster.start()
-        yield Brokers("kafka", cluster.bootstrap(), _maker(cluster.bootstrap()))
+        yield Brokers("kafka", cluster.bootstrap(), _maker(cluster.bootstrap()), is_cold=True)
     finally:
         cluster.stop()
 

@@ -121,6 +121,9 @@ def test_batches_that_decompress_to_much_stay_apart() -> None:
     ]
     world.hold(world.state(), *large)
     assert columns(world) == [[0], [1], [2]]
+    world.state().move(0)
+    world.hold(world.state(), *large)
+    assert chunks(world) == [[0, 1], [2]]
 
 
 def corrupt_record(offset: int) -> bytes:

@@ -103,7 +103,7 @@ class FetchedData:
         return None
 
     def _columns(self, views: list[BatchView]) -> tuple[list[Columns], BatchView]:
-        """The columns from the position on of as many of these batches as can be joined, and the last of those."""
+        """The columns from the position on of as many of these batches as fit together, and the last of those."""
         from_offset = self._position().offset
         found: list[Columns] = []
         size = 0
@@ -151,17 +151,22 @@ class FetchedData:
             self._pass_over(last)
 
     def _decode(self, views: list[BatchView]) -> tuple[list[Record], BatchView]:
-        """The records from the position on of as many of these batches as are sound, and the last of those."""
+        """The records from the position on of as many of these batches as fit together, and the last of those."""
         topic, partition = self.state.tp
         from_offset = self._position().offset
         records: list[Record] = []
+        size = 0
         last = views[0]
         for at, view in enumerate(views):
+            if size > JOINED_BYTES:
+                self._put_back(views[at:])
+                break
             try:
                 records += view.records(topic, partition, from_offset)
             except CorruptRecordError as error:
                 self._end_before(error, at)
                 break
+            size += len(view.load())  # decompressed, they may be much larger
             last = view
         return records, last
 

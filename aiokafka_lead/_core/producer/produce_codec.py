@@ -82,7 +82,7 @@ def read_plain(frame: memoryview, position: int, end: int, by_id: bool) -> Batch
         if buffer[at]:
             return None
         at += 1
-    if at + 5 > end or buffer[at + 4]:
+    if at + 5 != end or buffer[at + 4]:
         return None
     response = BatchesResponse(throttle_time_ms=raw.int32_at(buffer, at))
     response.acknowledged = acknowledged

@@ -102,19 +102,19 @@ def play(cases: Iterable[Case], place: brokers.Brokers, options: argparse.Namesp
     A contender that fails is told of on standard error, and has no figures there.
     """
     samples = []
-    chosen = [case for case in cases if options.case in case.name]
-    if place.is_cold:
-        for contender in chosen[0].contenders if chosen else ():
-            measure(chosen[0].workload(contender, place))
-    for case in chosen:
-        for number in range(options.rounds):
-            for contender in case.contenders:
-                if options.client in contender.label:
-                    workload = case.workload(contender, place)
-                    figures = measure(workload)
-                    print(f"{case.name}, round {number + 1}: {contender.label}", file=sys.stderr)
-                    if figures is not None:
-                        samples.append(Sample(case.name, contender.label, figures))
+    warm = not place.is_cold
+    for case in cases:
+        if options.case not in case.name:
+            continue
+        contenders = [contender for contender in case.contenders if options.client in contender.label]
+        for number in range(1 if warm else 0, options.rounds + 1):
+            for contender in contenders:
+                figures = measure(case.workload(contender, place))
+                turn = f"round {number}" if number else "to warm up"
+                print(f"{case.name}, {turn}: {contender.label}", file=sys.stderr)
+                if number and figures is not None:
+                    samples.append(Sample(case.name, contender.label, figures))
+        warm = True
     return samples
 
 

@@ -17,7 +17,7 @@ from ..._wire.messages.produce import (
 from ...errors import InvalidRecordError, KafkaConnectionError, KafkaError, error_for_code
 from ..metadata.types import NO_TOPIC_ID, Broker, LeaderHint
 from .append import ProducerBatch
-from .produce_codec import BatchesRequest, BatchesResponse
+from .produce_codec import FIRST_WITH_IDS, BatchesRequest, BatchesResponse
 
 __all__ = [
     "PartitionAnswer",
@@ -30,9 +30,8 @@ __all__ = [
 ]
 
 _FIRST_WITH_ZSTD = 7
-_FIRST_FLEXIBLE = 9
 _FIRST_WITH_HINTS = 10
-_LAST_WITH_NAMES = 12
+_LAST_WITH_NAMES = FIRST_WITH_IDS - 1
 _HINTED = (6, 74)
 """NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the errors that come with a hint (KIP-951)."""
 
@@ -81,7 +80,7 @@ def produce_request(
     """The request, the incarnations of its topics, and how many bytes of records it holds."""
     topic_ids: dict[str, UUID] = {}
     size = 0
-    if version >= _FIRST_FLEXIBLE:
+    if ProduceRequest.is_flexible(version):
         parts: dict[str, list[tuple[int, memoryview]]] = {}
         for batch in batches:
             queue = batch.queue

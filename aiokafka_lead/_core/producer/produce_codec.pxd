@@ -4,7 +4,6 @@ from libc.stdint cimport int32_t, int64_t
 from aiokafka_lead._records cimport raw
 
 cdef Py_ssize_t _COPY_BELOW
-cdef int _FIRST_WITH_IDS
 cdef Py_ssize_t _PARTITION_BYTES
 
 @cython.locals(
@@ -13,10 +12,5 @@ cdef Py_ssize_t _PARTITION_BYTES
 )
 cpdef object read_plain(object frame, Py_ssize_t position, Py_ssize_t end, bint by_id)
 
-@cython.locals(size=Py_ssize_t, at=Py_ssize_t, buffer="unsigned char *")
-cdef bytearray _write_partition(int32_t index, object records, list chunks, bytearray out)
-
 @cython.locals(size=Py_ssize_t)
-cdef inline Py_ssize_t _uvarint_size(Py_ssize_t value) noexcept
-
-cdef inline void _write_uvarint(unsigned char *buffer, Py_ssize_t at, Py_ssize_t value) noexcept
+cdef bytearray _write_partition(object index, object records, list chunks, bytearray out)

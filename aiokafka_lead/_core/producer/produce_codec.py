@@ -16,10 +16,12 @@ from ..._wire.codec import decoder_of
 from ..._wire.messages.produce import ProduceRequest, ProduceResponse
 from ..._wire.primitives import COPY_BELOW_BYTES, uvarint
 
-__all__ = ["BatchesRequest", "BatchesResponse", "read_plain", "write_request"]
+__all__ = ["FIRST_WITH_IDS", "BatchesRequest", "BatchesResponse", "read_plain", "write_request"]
+
+FIRST_WITH_IDS = 13
+"""The first version that names topics by their ids (KIP-516)."""
 
 _COPY_BELOW = COPY_BELOW_BYTES
-_FIRST_WITH_IDS = 13
 _PARTITION_BYTES = 33
 """An answer for one partition: index, error code, base offset, append time, start offset, no record errors, no text, no
 tagged fields."""
@@ -36,7 +38,7 @@ class BatchesResponse(ProduceResponse):
 
 def read_response(version: int, buffer: Buffer, position: int, end: int, view: memoryview) -> tuple[Any, int]:
     """The decoder of flexible versions: a `BatchesResponse`, or whatever else the answer is."""
-    response = read_plain(view, position, end, version >= _FIRST_WITH_IDS)
+    response = read_plain(view, position, end, version >= FIRST_WITH_IDS)
     if response is None:
         return decoder_of(ProduceResponse, version)(buffer, position, end, view)
     return response, end
@@ -107,7 +109,7 @@ def write_request(version: int, request: BatchesRequest, chunks: list[Buffer], o
     out += request.timeout_ms.to_bytes(4, "big", signed=True)
     out += uvarint(len(request.topics) + 1)
     for name, partitions in request.topics:
-        if version < _FIRST_WITH_IDS:
+        if version < FIRST_WITH_IDS:
             out += uvarint(len(name) + 1)
         out += name
         out += uvarint(len(partitions) + 1)
@@ -121,11 +123,8 @@ def write_request(version: int, request: BatchesRequest, chunks: list[Buffer], o
 def _write_partition(index: int, records: memoryview, chunks: list[Buffer], out: bytearray) -> bytearray:
     """One partition and its tagged fields, of which there are none; large records become chunks of their own."""
     size = len(records)
-    at = len(out)
-    raw.resize(out, at + 4 + _uvarint_size(size + 1))
-    buffer = raw.writable(out)
-    raw.put_int32(buffer, at, index)
-    _write_uvarint(buffer, at + 4, size + 1)
+    out += index.to_bytes(4, "big", signed=True)
+    out += uvarint(size + 1)
     if size < _COPY_BELOW:
         out += records
         out.append(0)
@@ -133,22 +132,6 @@ def _write_partition(index: int, records: memoryview, chunks: list[Buffer], out:
     chunks.append(out)
     chunks.append(records)
     return bytearray(1)
-
-
-def _uvarint_size(value: int) -> int:
-    size = 1
-    while value > 127:
-        value >>= 7
-        size += 1
-    return size
-
-
-def _write_uvarint(buffer: bytearray, at: int, value: int) -> None:
-    while value > 127:
-        buffer[at] = value & 127 | 128
-        value >>= 7
-        at += 1
-    buffer[at] = value
 
 
 BatchesResponse.OWN_DECODER = read_response

@@ -14,16 +14,15 @@ if TYPE_CHECKING:
     from ...admin import AdminClient
     from ...consumer import Consumer
 
-__all__ = ["admin_client", "check_settings", "group_consumer", "read_committed", "task_consumer"]
+__all__ = ["CHUNK_RECORDS", "admin_client", "check_settings", "group_consumer", "read_committed", "task_consumer"]
+
+CHUNK_RECORDS = 16_384
+"""Handed to Spark at once, if as many have come: an Arrow batch of these costs the JVM little per row."""
 
 
 def check_settings(options: Mapping[str, str]) -> None:
     """Raise ValueError for ``kafka.*`` settings that no consumer can be made with."""
     ConsumerConfig.from_options(bootstrap_servers(options), client_options(options, ConsumerConfig))
-
-
-CHUNK_RECORDS = 16_384
-"""Handed to Spark at once, if as many have come: an Arrow batch of these costs the JVM little per row."""
 
 
 def read_committed(options: Mapping[str, str]) -> bool:

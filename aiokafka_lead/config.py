@@ -114,7 +114,10 @@ class ProducerOptions(ClientOptions, total=False):
     compression_level: int | None
     """The codec's own level; None is the codec's default."""
     batch_size: int
-    """Bytes that one partition's batch may hold (16384)."""
+    """Bytes that make a batch ready to be sent, though it could linger (16384)."""
+    batch_size_max: int
+    """Bytes that a batch may grow to as long as it lingers behind another request to its broker, or has to wait
+    (262144; ``batch_size``, so that no batch is ever larger, where only that is given)."""
     linger_ms: float
     """How long a batch may wait for more records (5)."""
     buffer_memory: int
@@ -318,6 +321,7 @@ class ProducerConfig(ClientConfig):
     compression_type: CompressionType = option("none", _compression)
     compression_level: int | None = option(None, optional(integer(-131_072, 22)))
     batch_size: int = option(16_384, _bytes())
+    batch_size_max: int = option(262_144, _bytes())
     linger_ms: float = option(5, milliseconds())
     buffer_memory: int = option(32 * 1024 * 1024, integer(1, 2**63 - 1))
     max_block_ms: float = option(60_000, milliseconds())
@@ -339,6 +343,8 @@ class ProducerConfig(ClientConfig):
         many = given.get("max_in_flight_requests_per_connection", 1)
         if "enable_idempotence" not in given and (weaker or (isinstance(many, int) and many > 5)):
             given["enable_idempotence"] = False
+        if isinstance(given.get("batch_size"), int):
+            given.setdefault("batch_size_max", given["batch_size"])
         # Java: the default bound of a delivery grows with what is given explicitly for its parts.
         parts = [
             given.get(name, cls.__dataclass_fields__[name].default) for name in ("linger_ms", "request_timeout_ms")
@@ -349,6 +355,7 @@ class ProducerConfig(ClientConfig):
 
     def _check(self) -> None:
         super()._check()
+        self._first_at_most_longest("batch_size", "batch_size_max")
         if self.enable_idempotence:
             if self.acks != -1:
                 raise ConfigError('acks must be "all" with enable_idempotence')

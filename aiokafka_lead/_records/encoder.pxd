@@ -68,6 +68,7 @@ cdef class BatchBuilder:
     cdef readonly int64_t max_timestamp_ms
     cdef int _codec
     cdef Py_ssize_t _capacity
+    cdef Py_ssize_t _capacity_limit
     cdef bytearray _buffer
     cdef bint _closed
     cdef object _built
@@ -80,6 +81,8 @@ cdef class BatchBuilder:
 
     @cython.locals(index=Py_ssize_t, delta=int64_t, body=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t)
     cdef Py_ssize_t _append(self, int64_t timestamp_ms, bytes key, bytes value, tuple headers) except -2
+
+    cpdef int extend(self, Py_ssize_t size, Py_ssize_t at_most) except -1
 
     @cython.locals(capacity=Py_ssize_t)
     cdef int _grow(self, Py_ssize_t needed) except -1

@@ -202,6 +202,8 @@ class BatchBuilder:
         self.max_timestamp_ms = -1
         self._codec = CODEC_IDS[compression]
         self._capacity = max(_HEADER_SIZE, min(batch_size, _FIRST_CAPACITY))
+        self._capacity_limit = self.batch_size
+        """Memory is doubled up to this."""
         self._buffer = bytearray(self._capacity)
         self._closed = False
         """The records in `_buffer` are as they are sent, and no more are taken."""
@@ -271,10 +273,15 @@ class BatchBuilder:
         self.record_count = index + 1
         return index
 
+    def extend(self, size: int, at_most: int) -> None:
+        """Let the batch take as many bytes more than it has; it will never be given more than ``at_most`` in all."""
+        self.batch_size = min(self.size_bytes + size, _MAX_BATCH_BYTES)
+        self._capacity_limit = max(self.batch_size, at_most)
+
     def _grow(self, needed: int) -> None:
         if needed > _MAX_BATCH_BYTES:
             raise ValueError(f"a record batch of {needed} bytes is more than the format can hold")
-        capacity = max(needed, min(2 * self._capacity, self.batch_size))
+        capacity = max(needed, min(2 * self._capacity, self._capacity_limit))
         raw.resize(self._buffer, capacity)
         self._capacity = capacity
 

@@ -210,14 +210,15 @@ class ProducerSim:
     def _pump(self) -> None:
         self._notified = False
         accumulator = self.accumulator
-        accumulator.schedule.poll(self.now)
+        accumulator.start_turn(self.now)
         self.resolver.expire(self.now)
         for node_id in list(accumulator.schedule.ready):
             while (
                 node_id not in self.unreachable
                 and len(self._connections[node_id].in_flight) < self.config.max_in_flight_requests_per_connection
             ):
-                batches = accumulator.drain(node_id, self.now)
+                busy = bool(self._connections[node_id].in_flight)
+                batches = accumulator.drain(node_id, self.now, busy)
                 if not batches:
                     break
                 self._submit(node_id, batches)

@@ -7,7 +7,7 @@ import pytest
 from aiokafka_lead._core.metadata.types import ClusterSnapshot
 from aiokafka_lead._core.producer.buffer_memory import BufferMemory
 from aiokafka_lead.errors import DeliveryTimeoutError, MessageTooLargeError
-from tests.core.producer_sim import TOPIC, ProducerSim
+from tests.core.producer_sim import MESSAGE_TOO_LARGE, TOPIC, ProducerSim
 
 
 def test_batch_waits_for_linger_ms() -> None:
@@ -29,6 +29,103 @@ def test_full_batch_does_not_wait() -> None:
     assert [batch.builder.record_count for _, _, batch in sim.sent] == [2]
     sim.run(1.1)
     assert all(delivery.done for delivery in deliveries)
+
+
+def test_full_batch_lingers_behind_a_request_and_grows() -> None:
+    sim = ProducerSim(linger_ms=50, batch_size=200, batch_size_max=1000)
+    sim.latency = (0.01, 0.01)
+    deliveries = [sim.send(b"x" * 60, partition=0) for _ in range(3)]
+    sim.run(0.001)
+    deliveries += [sim.send(b"x" * 60, partition=0) for _ in range(8)]
+    sim.run(0.001)
+    assert [batch.builder.record_count for _, _, batch in sim.sent] == [3], "the broker was idle"
+    assert not deliveries[0].done
+    deliveries += [sim.send(b"x" * 60, partition=0) for _ in range(2)]
+    sim.run(0.02)
+    assert deliveries[2].done
+    assert [batch.builder.record_count for _, _, batch in sim.sent] == [3, 10], "the answer ends the wait"
+    sim.run_until_done(deliveries)
+    assert sim.partitions[0].log == [b"x" * 60] * 13
+
+
+def test_full_batch_lingers_behind_a_request_for_linger_ms_at_most() -> None:
+    sim = ProducerSim(linger_ms=5, batch_size=200, batch_size_max=1000)
+    sim.latency = (0.05, 0.05)
+    sim.run_until_done([sim.send(b"first", partition=0)])
+    sim.send(b"x" * 150, partition=0)
+    sim.run(0.006)
+    for _ in range(4):
+        sim.send(b"x" * 60, partition=0)
+    sim.run(0.004)
+    assert [batch.builder.record_count for _, _, batch in sim.sent] == [1, 1]
+    sim.run(0.002)
+    assert [batch.builder.record_count for _, _, batch in sim.sent] == [1, 1, 4]
+
+
+def test_batch_that_waits_for_its_leader_grows_to_batch_size_max() -> None:
+    sim = ProducerSim(linger_ms=5, batch_size=200, batch_size_max=1000, max_in_flight_requests_per_connection=5)
+    sim.unreachable = {0}
+    deliveries = [sim.send(b"x" * 60, partition=0) for _ in range(40)]
+    sim.run(0.01)
+    sim.unreachable = set()
+    sim.run_until_done(deliveries)
+    counts = [batch.builder.record_count for _, _, batch in sim.sent]
+    assert len(counts) == 4
+    assert all(200 < batch.size_bytes <= 1000 for _, _, batch in sim.sent[:3])
+    assert sum(counts) == 40
+    assert sim.accumulator.memory.used == 0
+
+
+def test_batch_size_alone_bounds_every_batch() -> None:
+    sim = ProducerSim(linger_ms=5, batch_size=200)
+    sim.unreachable = {0}
+    deliveries = [sim.send(b"x" * 60, partition=0) for _ in range(40)]
+    sim.unreachable = set()
+    sim.run_until_done(deliveries)
+    assert all(batch.size_bytes <= 200 for _, _, batch in sim.sent)
+
+
+def test_old_batch_does_not_grow() -> None:
+    sim = ProducerSim(linger_ms=5, batch_size=200, batch_size_max=100_000)
+    sim.unreachable = {0}
+    for _ in range(10):
+        sim.send(b"x" * 60, partition=0)
+        sim.run(0.3)
+    sim.unreachable = set()
+    sim.run(1)
+    # Its records have the first one's delivery timeout: three at a time, until it is older than a second.
+    assert [batch.builder.record_count for _, _, batch in sim.sent] == [4, 4, 2]
+
+
+def test_batches_of_a_topic_that_takes_no_large_ones_do_not_grow() -> None:
+    sim = ProducerSim(linger_ms=5, batch_size=200, batch_size_max=2000)
+    sim.faults.append(lambda request, batch: MESSAGE_TOO_LARGE if batch.size_bytes > 300 else None)
+    for _ in range(2):
+        sim.unreachable = {0}
+        deliveries = [sim.send(b"x" * 60, partition=0) for _ in range(20)]
+        sim.run(0.01)
+        sim.unreachable = set()
+        sim.run_until_done(deliveries)
+    refused = [batch for _, _, batch in sim.sent if batch.size_bytes > 300]
+    assert refused
+    assert all(batch.size_bytes <= 200 for _, _, batch in sim.sent[-10:])
+    assert sim.partitions[0].log == [b"x" * 60] * 40
+
+
+def test_what_goes_out_in_one_turn_is_bounded() -> None:
+    sim = ProducerSim(brokers=1, partitions=30, compression_type="gzip", linger_ms=0, max_request_size=100_000)
+    accumulator = sim.accumulator
+    sim.unreachable = {0}
+    for number in range(30):
+        sim.send(b"x" * 20_000, partition=number)
+    accumulator.start_turn(sim.now)
+    requests = []
+    while accumulator.turn_bytes > 0:
+        requests.append(sum(batch.size_bytes for batch in accumulator.drain(0, sim.now)))
+    assert max(requests) <= 100_000
+    assert 256 * 1024 <= sum(requests) < 256 * 1024 + 21_000
+    accumulator.start_turn(sim.now)
+    assert len(accumulator.drain(0, sim.now)) == 4
 
 
 def test_without_linger_records_join_the_batch_while_it_cannot_be_sent() -> None:

@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 from aiokafka_lead._core.metadata.types import ClusterSnapshot, PartitionMetadata, TopicMetadata
-from aiokafka_lead._core.producer.append import ProducerBatch, TopicBuffer
+from aiokafka_lead._core.producer.append import TopicBuffer
 from aiokafka_lead._core.producer.buffer_memory import BufferMemory
-from aiokafka_lead._core.producer.outcome import BatchOutcome
 from aiokafka_lead._core.producer.partitioner import NodeAvailability, StickyChooser
-from aiokafka_lead._records import BatchBuilder
 from tests.core.producer_sim import TOPIC, TOPIC_ID, ProducerSim
 
 # From Java's Utils.murmur2, by way of kafka-python's and librdkafka's test suites.
@@ -37,15 +35,10 @@ def topic_with(leaders: list[int]) -> tuple[TopicBuffer, ClusterSnapshot]:
 
 
 def pile_up(topic: TopicBuffer, depths: list[int]) -> None:
-    """Give the partitions' queues as many batches."""
-
-    async def park(outcome: BatchOutcome) -> None: ...
-
+    """Give the partitions' queues as many batches' worth of records."""
     for number, depth in enumerate(depths):
         queue = topic.queue(number)
-        for _ in range(depth):
-            outcome = BatchOutcome(TOPIC, number, park)
-            queue.batches.append(ProducerBatch(queue, BatchBuilder(batch_size=100), outcome, 0, 0.0))
+        queue.depth = depth
         if depth:
             topic.pending[queue] = None
 

@@ -62,7 +62,8 @@ async def test_acknowledged_once_and_in_order(cluster: EmbeddedCluster, seed: in
     async with Producer(
         cluster.bootstrap_servers,
         linger_ms=rng.choice([0, 1, 5]),
-        batch_size=rng.choice([100, 1000]),
+        batch_size=(size := rng.choice([100, 1000])),
+        batch_size_max=size * rng.choice([1, 4]),
         retry_backoff_ms=20,
         retry_backoff_max_ms=100,
         reconnect_backoff_ms=10,

@@ -51,7 +51,8 @@ class Run:
         producing = {
             **options,
             "linger_ms": rng.choice([0, 5]),
-            "batch_size": rng.choice([1, 200]),
+            "batch_size": (size := rng.choice([1, 200])),
+            "batch_size_max": size * rng.choice([1, 5]),
             "delivery_timeout_ms": 3_600_000,
         }
         servers = f"{BOOTSTRAP[0]}:{BOOTSTRAP[1]}"

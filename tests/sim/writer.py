@@ -84,7 +84,7 @@ class Writer:
         """Do all there is to do now."""
         self.client.pump()
         accumulator, now = self._accumulator, self._timeline.now
-        accumulator.schedule.poll(now)
+        accumulator.start_turn(now)
         self._resolver.expire(now)
         for node_id in list(accumulator.schedule.ready):
             link = self.client.links.ready(node_id, "data")
@@ -92,7 +92,10 @@ class Writer:
                 if self.client.links.state(node_id) is NodeState.BACKOFF:
                     self.client.request_update()
                 continue
-            while len(link.in_flight) < self._in_flight and (batches := accumulator.drain(node_id, now)):
+            while len(link.in_flight) < self._in_flight:
+                batches = accumulator.drain(node_id, now, bool(link.in_flight))
+                if not batches:
+                    break
                 self._submit(link, batches)
         if accumulator.schedule.leaderless:
             self.client.request_update()

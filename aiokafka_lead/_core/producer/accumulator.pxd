@@ -11,6 +11,7 @@ from aiokafka_lead._core.producer.outcome cimport BatchOutcome
 from aiokafka_lead._core.producer.schedule cimport Schedule
 from aiokafka_lead._records.encoder cimport BatchBuilder
 
+cdef double GROWS_FOR_S
 cdef Py_ssize_t CROWD_BYTES
 cdef Py_ssize_t CROWD_BATCHES
 cdef Py_ssize_t REQUEST_BATCHES
@@ -25,6 +26,7 @@ cdef class Accumulator:
     cdef readonly object identity
     cdef readonly object sequencing
     cdef readonly Py_ssize_t batch_size
+    cdef Py_ssize_t _batch_limit
     cdef readonly BufferMemory memory
     cdef readonly Schedule schedule
     cdef readonly NodeAvailability nodes
@@ -32,6 +34,8 @@ cdef class Accumulator:
     cdef readonly Expiry expiry
     cdef public Py_ssize_t unseen_bytes
     cdef public Py_ssize_t opened
+    cdef public Py_ssize_t turn_bytes
+    cdef Py_ssize_t _bytes_per_turn
     cdef readonly Py_ssize_t pending
     cdef StickyChooser _chooser
     cdef bint _ignore_keys
@@ -50,9 +54,9 @@ cdef class Accumulator:
     @cython.locals(topic=TopicBuffer, batch=ProducerBatch)
     cdef ProducerBatch _open(self, PartitionQueue queue, BatchBuilder builder, int64_t ordinal, double now)
     @cython.locals(topic=TopicBuffer, queue=PartitionQueue)
-    cdef _fill(self, ProducerBatch batch, double now)
-    @cython.locals(queue=PartitionQueue, batch=ProducerBatch, size=Py_ssize_t)
-    cpdef list drain(self, int node_id, double now)
+    cdef _fill(self, ProducerBatch batch, Py_ssize_t size, double now)
+    @cython.locals(queue=PartitionQueue, batch=ProducerBatch, size=Py_ssize_t, limit=Py_ssize_t)
+    cpdef list drain(self, int node_id, double now, bint busy=*)
     @cython.locals(queue=PartitionQueue, leader_epoch=int)
     cdef _send(self, ProducerBatch batch, int node_id, double now)
     cdef bint _renew_leader(self, PartitionQueue queue) except -1

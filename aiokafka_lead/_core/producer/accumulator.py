@@ -31,6 +31,12 @@ __all__ = ["Accumulator", "FlushTicket"]
 BATCH_HEADER_SIZE = 61
 """Bytes of a record batch (version 2) before its records."""
 
+GROWS_FOR_S = 1.0
+"""A batch that is older than this does not grow: its records share one delivery timeout, which began with the first."""
+
+TURN_BYTES = {"none": 4 << 20, "snappy": 2 << 20, "lz4": 2 << 20, "zstd": 1 << 20, "gzip": 256 << 10}
+"""As many bytes are sent, by how they are compressed, before others have their turn: some five milliseconds' work."""
+
 CROWD_BYTES = 256 * 1024
 """As much is taken in one go, without giving the sender its turn: a millisecond's worth or two. The larger this is, the
 more partitions a request carries."""
@@ -77,13 +83,17 @@ class Accumulator:
         """Bytes of the batches that became full since the sender looked."""
         self.opened = 0
         """Batches that were opened since others last had their turn."""
+        self.turn_bytes = 0
+        """Bytes that `drain` may still give out in this turn."""
         self.pending = 0
         """Batches neither acknowledged nor failed."""
         self._chooser = StickyChooser(config.partitioner_adaptive_partitioning_enable, self.nodes, rng)
         self._ignore_keys = config.partitioner_ignore_keys
         self._compression = config.compression_type
         self._compression_level = config.compression_level
+        self._bytes_per_turn = TURN_BYTES[config.compression_type]
         self._max_request_size = config.max_request_size
+        self._batch_limit = min(config.batch_size_max, config.max_request_size)
         self._park = park
         self._partitioner = config.partitioner
         self._cluster_id: str | None = None
@@ -92,6 +102,13 @@ class Accumulator:
         """How many batches with that ordinal are pending, in ascending order of the ordinal."""
         self._flushes: list[FlushTicket] = []
         """In ascending order of the ordinal."""
+
+    def start_turn(self, now: float) -> None:
+        """The sender looks: at what is due, and at all that came in."""
+        self.unseen_bytes = 0
+        self.opened = 0
+        self.turn_bytes = self._bytes_per_turn
+        self.schedule.poll(now)
 
     def crowded(self) -> bool:
         """Whether whoever brings more records should give the sender, and others, their turn first.
@@ -108,7 +125,7 @@ class Accumulator:
         if buffer is None:
             if not self.snapshot.partition_count(name):
                 return None
-            buffer = self.topics[name] = TopicBuffer(name, self.memory, self._ignore_keys)
+            buffer = self.topics[name] = TopicBuffer(name, self.memory, self._ignore_keys, self._batch_limit)
             buffer.renew(self.snapshot.partition_count(name), self.snapshot.topic_id(name))
         return buffer if buffer.count else None
 
@@ -158,7 +175,7 @@ class Accumulator:
             index = batch.builder.append(timestamp_ms, key, value, headers)
             if index >= 0:
                 break
-            self._fill(batch, now)
+            self._fill(batch, size, now)
         added = batch.builder.size_bytes - batch.size_bytes
         batch.size_bytes += added
         self.memory.used += added
@@ -246,28 +263,42 @@ class Accumulator:
             self._renew_leader(queue)
         queue.batches.append(batch)
         queue.open = batch
+        queue.depth += 1
         topic.pending[queue] = None
         self.expiry.watch(queue, now)
         self.schedule.opened(batch, now)
         return batch
 
-    def _fill(self, batch: ProducerBatch, now: float) -> None:
-        """A record did not fit any more."""
+    def _fill(self, batch: ProducerBatch, size: int, now: float) -> None:
+        """A record of that size did not fit any more: the batch may be sent, and grows only while it waits for that."""
         queue = batch.queue
         topic = queue.topic
         if topic.sticky is queue and topic.sticky_bytes * 2 >= self.batch_size:
             topic.sticky = None  # it had its share, even if the last record did not quite fit
-        _seal(batch)
-        self.unseen_bytes += batch.size_bytes
+        self.unseen_bytes += self.batch_size
+        grown = batch.size_bytes + self.batch_size
+        if grown > topic.batch_limit or size > self.batch_size or now - batch.created_at > GROWS_FOR_S:
+            _seal(batch)
+        else:
+            batch.builder.extend(self.batch_size, topic.batch_limit)
+            batch.shares += 1
+            queue.depth += 1
         self.schedule.evaluate(queue, now)
 
     # --- batches out --------------------------------------------------------------------------------------------------
 
-    def drain(self, node_id: int, now: float) -> list[ProducerBatch]:
-        """The batches for the next produce request to a broker: at most one for each partition, all marked as sent."""
+    def drain(self, node_id: int, now: float, busy: bool = False) -> list[ProducerBatch]:
+        """The batches for the next produce request to a broker: at most one for each partition, all marked as sent.
+
+        None where the broker is ``busy`` with an earlier request and they may as well linger (TCP does the same,
+        RFC 896): it works on one request of a connection at a time, and on a large one with less effort.
+        """
         drained: list[ProducerBatch] = []
         size = 0
         schedule = self.schedule
+        if busy and schedule.may_linger(node_id, now):
+            return drained
+        limit = min(self._max_request_size, self.turn_bytes)
         for _ in range(min(len(schedule.ready.get(node_id, ())), REQUEST_BATCHES)):
             queue = schedule.pop(node_id)
             if schedule.sendable_to(queue, now) != node_id:
@@ -276,9 +307,10 @@ class Accumulator:
             batch = schedule.first_unsent(queue)
             assert batch is not None
             size += batch.size_bytes
-            if drained and size > self._max_request_size:
+            if drained and size > limit:
                 schedule.put_back(queue, node_id)
                 break
+            self.turn_bytes -= batch.size_bytes
             self._send(batch, node_id, now)
             drained.append(batch)
         if drained:

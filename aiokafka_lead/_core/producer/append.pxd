@@ -17,6 +17,7 @@ cdef class ProducerBatch:
     cdef readonly double created_at
     cdef public double send_at
     cdef public Py_ssize_t size_bytes
+    cdef public int32_t shares
     cdef public bint sealed
     cdef public bint in_flight
     cdef public int32_t attempts
@@ -39,6 +40,7 @@ cdef class PartitionQueue:
     cdef readonly TopicBuffer topic
     cdef readonly int32_t partition
     cdef public object batches
+    cdef public int32_t depth
     cdef public ProducerBatch open
     cdef public int32_t in_flight
     cdef public int32_t in_flight_node
@@ -63,6 +65,7 @@ cdef class TopicBuffer:
     cdef readonly str name
     cdef readonly object topic_id
     cdef readonly int32_t count
+    cdef public Py_ssize_t batch_limit
     cdef public object available
     cdef readonly list queues
     cdef readonly dict pending

@@ -48,6 +48,7 @@ class ProducerBatch:
         "sealed",
         "send_at",
         "sent_epoch",
+        "shares",
         "size_bytes",
         "stranded",
     )
@@ -66,6 +67,8 @@ class ProducerBatch:
         """When an open batch is sent though it is not full."""
         self.size_bytes = 0
         """What the batch holds of ``buffer_memory``."""
+        self.shares = 1
+        """How many times a batch size it was given."""
         self.sealed = False
         """Whether it takes no more records."""
         self.in_flight = False
@@ -105,6 +108,7 @@ class PartitionQueue:
     __slots__ = (
         "acked_sequence",
         "batches",
+        "depth",
         "expiry_scheduled",
         "gap",
         "in_flight",
@@ -129,6 +133,8 @@ class PartitionQueue:
         self.topic = topic
         self.partition = partition
         self.batches: deque[ProducerBatch] = deque()
+        self.depth = 0
+        """How many times a batch size wait for their acknowledgement here: the shares of all batches."""
         self.open: ProducerBatch | None = None
         """The last batch, while it takes records."""
         self.in_flight = 0
@@ -171,6 +177,7 @@ class TopicBuffer:
         "_ignore_keys",
         "_memory",
         "available",
+        "batch_limit",
         "choices_until_survey",
         "count",
         "deepest",
@@ -182,11 +189,13 @@ class TopicBuffer:
         "topic_id",
     )
 
-    def __init__(self, name: str, memory: BufferMemory, ignore_keys: bool) -> None:
+    def __init__(self, name: str, memory: BufferMemory, ignore_keys: bool, batch_limit: int = 0) -> None:
         self.name = name
         self.topic_id = NO_TOPIC_ID
         self.count = 0
         """How many partitions the topic has, as metadata says; 0 while it is not known."""
+        self.batch_limit = batch_limit
+        """Bytes that a batch may grow to while it cannot be sent."""
         self.available: list[int] | None = None
         """Partitions that have a leader, for the application's own partitioner; None until it asks."""
         self.queues: list[PartitionQueue | None] = []

@@ -87,7 +87,7 @@ class StickyChooser:
         if topic.choices_until_survey <= 0:
             topic.deepest = 0
             for queue in topic.pending:
-                topic.deepest = max(topic.deepest, len(queue.batches))
+                topic.deepest = max(topic.deepest, queue.depth)
             topic.choices_until_survey = max(_MIN_CHOICES_BETWEEN_SURVEYS, len(topic.pending))
 
     def _usable(self, leader_id: int, now: float) -> bool:
@@ -103,7 +103,7 @@ class StickyChooser:
 
 def _depth(topic: TopicBuffer, partition: int) -> int:
     queue = topic.queues[partition]
-    return 0 if queue is None else len(queue.batches)
+    return 0 if queue is None else queue.depth
 
 
 def _leader(snapshot: ClusterSnapshot, topic: TopicBuffer, partition: int) -> int:

@@ -209,6 +209,8 @@ class BatchResolver:
         )  # fmt: skip
         at = queue.batches.index(batch)
         queue.batches = deque([*list(queue.batches)[:at], *pieces, *list(queue.batches)[at + 1 :]])
+        queue.depth += len(pieces) - batch.shares
+        queue.topic.batch_limit = 0
         memory = self._accumulator.memory
         memory.used += sum(piece.size_bytes for piece in pieces)
         memory.give(batch.size_bytes)
@@ -273,6 +275,7 @@ class BatchResolver:
             queue.batches.popleft()
         else:
             queue.batches.remove(batch)
+        queue.depth -= batch.shares
         if not queue.batches:
             queue.topic.pending.pop(queue, None)
         self._accumulator.memory.give(batch.size_bytes)

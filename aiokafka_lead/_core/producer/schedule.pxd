@@ -36,6 +36,10 @@ cdef class Schedule:
     cpdef int sendable_to(self, PartitionQueue queue, double now) except? -2
 
     @cython.locals(queue=PartitionQueue)
+    @cython.locals(batch=ProducerBatch, queue=PartitionQueue)
+    cpdef bint may_linger(self, int node_id, double now) except -1
+
+    @cython.locals(queue=PartitionQueue)
     cpdef PartitionQueue pop(self, int node_id)
     cpdef put_back(self, PartitionQueue queue, int node_id)
     cdef _put_in(self, PartitionQueue queue, int node_id)

@@ -18,6 +18,9 @@ from .retry import has_free_retry
 
 __all__ = ["Schedule"]
 
+LINGERING_PARTITIONS = 32
+"""A request that carries more of them is worth to be sent in any case."""
+
 
 class Schedule:
     """Ready sets by broker, and the timers of lingering and backed-off batches."""
@@ -125,9 +128,20 @@ class Schedule:
         if batch.not_before > now and not has_free_retry(batch, queue.leader_epoch):
             self._wake_at(queue, batch.not_before)
             return NO_LEADER
-        if not batch.sealed and batch.send_at > now and not self.hurried:
+        if batch.shares == 1 and not batch.sealed and batch.send_at > now and not self.hurried:
             return NO_LEADER
         return leader_id
+
+    def may_linger(self, node_id: int, now: float) -> bool:
+        """Whether all that is ready for the broker is full batches whose time is not over, and that take more yet."""
+        partitions = self.ready.get(node_id, ())
+        if self.hurried or len(partitions) > LINGERING_PARTITIONS:
+            return False
+        for queue in partitions:
+            batch = self.first_unsent(queue)
+            if batch is None or batch.sealed or batch.send_at <= now:
+                return False
+        return True
 
     def pop(self, node_id: int) -> PartitionQueue:
         """Take the partition that was ready first out of the broker's ready set."""

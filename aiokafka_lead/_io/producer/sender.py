@@ -227,9 +227,7 @@ class Sender:
         now = time.monotonic()
         self._working = True
         try:
-            accumulator.unseen_bytes = 0
-            accumulator.opened = 0
-            accumulator.schedule.poll(now)
+            accumulator.start_turn(now)
             self._resolver.expire(now)
             more = False
             for node_id in list(accumulator.schedule.ready):
@@ -250,12 +248,12 @@ class Sender:
             return False
         sent = 0
         for _ in range(_REQUESTS_AT_A_TIME):
-            if sent >= _BATCHES_AT_A_TIME:
+            if sent >= _BATCHES_AT_A_TIME or accumulator.turn_bytes <= 0:
                 break
             if not connection.can_send():
                 accumulator.nodes.blocked(node_id, now)
                 return False
-            batches = accumulator.drain(node_id, now)
+            batches = accumulator.drain(node_id, now, connection.busy)
             if not batches:
                 return False
             self._submit(connection, batches, now)

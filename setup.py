@@ -14,7 +14,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
-INLINED = {"raw", "clock", "tuples"}
+INLINED = {"raw", "clock", "tuples", "awaiting"}
 """Modules whose ``.pxd`` holds C functions for others, and which are not compiled themselves."""
 HOT_MODULES = sorted(p.with_suffix(".py") for p in Path("aiokafka_lead").rglob("*.pxd") if p.stem not in INLINED)
 TYPES = {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import cycle, islice, repeat
+from typing import Any
 
-from .workload import Workload
+from .workload import WINDOW, Workload
 
 DIFFERENT = 1000
 """How many different values and keys there are."""
@@ -27,15 +28,35 @@ def _value(size: int, number: int) -> bytes:
     return fields[:size].ljust(size, b" ")
 
 
-def records(work: Workload, count: int) -> Iterable[tuple[bytes, bytes | None, int | None]]:
-    """Value, key and partition of so many records; None leaves the partition to the client.
+def records(work: Workload, count: int, anywhere: Any = None) -> Iterator[tuple[bytes, bytes | None, Any]]:
+    """Value, key and partition of so many records; ``anywhere`` is what leaves the partition to the client.
 
     Iterating costs next to nothing, so that it does not hide what is measured.
     """
     keys: Iterable[bytes | None] = repeat(None)
     if work.keyed:
         keys = cycle([b"key-%d" % number for number in range(DIFFERENT)])
-    partitions: Iterable[int | None] = repeat(None)
+    partitions: Iterable[Any] = repeat(anywhere)
     if work.spread:
         partitions = cycle([partition for partition in range(work.partitions) for _ in range(work.run)])
     return zip(islice(cycle(values(work.size, DIFFERENT)), count), keys, partitions, strict=False)
+
+
+async def send_all(
+    send: Callable[..., Awaitable[Awaitable[Any]]],
+    flush: Callable[[], Awaitable[Any]],
+    work: Workload,
+    count: int,
+    anywhere: Any = None,
+) -> None:
+    """Send so many records one by one, half a window ahead of those whose delivery is awaited."""
+    topic = work.topic
+    behind: list[Awaitable[Any]] = []
+    content = records(work, count, anywhere)
+    while ahead := [await send(topic, value, key, where) for value, key, where in islice(content, WINDOW // 2)]:
+        for delivery in behind:
+            await delivery
+        behind = ahead
+    await flush()
+    for delivery in behind:
+        await delivery

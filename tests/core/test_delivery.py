@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 
 import pytest
@@ -31,6 +32,25 @@ async def test_done_deliveries_do_not_suspend() -> None:
     whole.complete(100)
     assert await Delivery(whole, 7, 55) == RecordMetadata("t", 3, 107, 55)
     assert whole.waiter is None
+
+
+async def test_done_delivery_can_be_awaited_under_a_debugger() -> None:
+    whole = outcome()
+    delivery = Delivery(whole, 7, 55)
+    with pytest.raises(TypeError):
+        next(delivery)  # type: ignore[call-overload]
+    whole.complete(100)
+    failed = outcome()
+    failed.fail(InvalidRecordError("no"))
+    before = sys.gettrace()
+    sys.settrace(lambda *_: None)
+    try:
+        found = await delivery
+        with pytest.raises(InvalidRecordError, match="no"):
+            await Delivery(failed, 0, 1)
+    finally:
+        sys.settrace(before)
+    assert found == await delivery == RecordMetadata("t", 3, 107, 55)
 
 
 async def test_result_before_and_after() -> None:

@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
+from aiokafka_lead._core.producer cimport awaiting
 from aiokafka_lead._core.producer.outcome cimport BatchOutcome
 
 
@@ -14,6 +15,12 @@ cdef class Delivery:
     cdef BatchOutcome _locate(self)
     cdef object _result(self, BatchOutcome outcome)
 
+
+@cython.locals(delivery=Delivery)
+cdef bint _is_done(object one) noexcept
+
+@cython.locals(delivery=Delivery)
+cdef object _result_of(object one)
 
 @cython.locals(delivery=Delivery)
 cpdef Delivery new_delivery(BatchOutcome outcome, Py_ssize_t index, int64_t timestamp_ms)

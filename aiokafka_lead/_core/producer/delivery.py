@@ -17,6 +17,7 @@ from typing import Any
 
 from ...errors import IllegalStateError, KafkaError
 from ...types import RecordMetadata
+from . import awaiting
 from .outcome import BatchOutcome
 
 __all__ = ["Delivery", "DeliveryBatch", "new_delivery"]
@@ -97,6 +98,19 @@ def _own(error: Any) -> KafkaError:
     if error.__cause__ is not None:
         own.__cause__ = error.__cause__
     return own
+
+
+def _is_done(one: Any) -> bool:
+    delivery: Delivery = one
+    return delivery._outcome.done
+
+
+def _result_of(one: Any) -> RecordMetadata:
+    delivery: Delivery = one
+    return delivery._result(delivery._outcome)
+
+
+awaiting.shorten_await(Delivery, _is_done, _result_of)
 
 
 def new_delivery(outcome: BatchOutcome, index: int, timestamp_ms: int) -> Delivery:

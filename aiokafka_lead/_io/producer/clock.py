@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from threading import get_ident as thread_id
 from time import monotonic as monotonic_s
-from time import time as wall_s
+from time import time_ns
 
-__all__ = ["monotonic_s", "thread_id", "wall_s"]
+__all__ = ["monotonic_s", "thread_id", "wall_ms"]
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970."""
+    return time_ns() // 1_000_000

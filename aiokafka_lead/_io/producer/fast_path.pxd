@@ -19,7 +19,7 @@ cdef class FastPath:
     cdef str _key
 
     @cython.locals(
-        number=int32_t, time_ms=int64_t, seconds=double, buffer=TopicBuffer, delivery=Delivery, accumulator=Accumulator
+        number=int32_t, time_ms=int64_t, buffer=TopicBuffer, delivery=Delivery, accumulator=Accumulator
     )
     cpdef Delivery append(
         self, object topic, object value, object key, object partition, object timestamp_ms, object headers

@@ -72,8 +72,7 @@ class FastPath:
                 return None
             number = partition
         if timestamp_ms is None:
-            seconds = clock.wall_s()
-            time_ms = int(seconds * 1000)
+            time_ms = clock.wall_ms()
         elif type(timestamp_ms) is int and 0 <= timestamp_ms <= INT64_MAX:
             time_ms = timestamp_ms
         else:

@@ -8,9 +8,9 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from ..payload import DIFFERENT as CHUNK
-from ..payload import records, values
+from ..payload import send_all, values
 from ..usage import Meter, resident_bytes
-from ..workload import LINGER_MS, WINDOW, Workload
+from ..workload import LINGER_MS, Workload
 
 
 def producer(work: Workload, **options: Any) -> Any:
@@ -45,16 +45,7 @@ async def produce(work: Workload) -> dict[str, Any]:
 
 
 async def _send(producer: Any, work: Workload, count: int) -> None:
-    topic, waiting = work.topic, []
-    for value, key, partition in records(work, count):
-        waiting.append(await producer.send(topic, value, key, partition))
-        if len(waiting) >= WINDOW:
-            for future in waiting[: WINDOW // 2]:
-                await future
-            del waiting[: WINDOW // 2]
-    await producer.flush()
-    for future in waiting:
-        await future
+    await send_all(producer.send, producer.flush, work, count)
 
 
 async def latency(work: Workload) -> list[float]:

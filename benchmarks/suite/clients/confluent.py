@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -10,6 +11,9 @@ from ..payload import DIFFERENT as CHUNK
 from ..payload import records, values
 from ..usage import Meter, resident_bytes
 from ..workload import LINGER_MS, Workload
+
+ANYWHERE = -1
+"""Leaves the partition to the client."""
 
 
 def producer_options(work: Workload, linger_ms: int = LINGER_MS) -> dict[str, Any]:
@@ -42,18 +46,17 @@ def _send(producers: list[Any], work: Workload, count: int) -> None:
         nonlocal failed
         failed += error is not None
 
-    for number, (value, key, partition) in enumerate(records(work, count)):
+    content = records(work, count, ANYWHERE)
+    while some := list(islice(content, 100)):
         for producer in producers:
-            where = {} if partition is None else {"partition": partition}
-            while True:
-                try:
-                    producer.produce(topic, value, key, on_delivery=done, **where)
-                    break
-                except BufferError:
-                    producer.poll(0.01)
-        if not number % 100:
-            for producer in producers:
-                producer.poll(0)
+            for value, key, partition in some:
+                while True:
+                    try:
+                        producer.produce(topic, value, key, partition, done)
+                        break
+                    except BufferError:
+                        producer.poll(0.01)
+            producer.poll(0)
     for producer in producers:
         producer.flush()
     assert not failed

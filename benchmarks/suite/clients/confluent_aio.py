@@ -7,10 +7,10 @@ from typing import Any
 from confluent_kafka import TopicPartition
 from confluent_kafka.aio import AIOConsumer, AIOProducer
 
-from ..payload import records
+from ..payload import send_all
 from ..usage import Meter
-from ..workload import WINDOW, Workload
-from .confluent import consumer_options, producer_options
+from ..workload import Workload
+from .confluent import ANYWHERE, consumer_options, producer_options
 
 
 async def produce(work: Workload) -> dict[str, Any]:
@@ -26,17 +26,7 @@ async def produce(work: Workload) -> dict[str, Any]:
 
 
 async def _send(producer: Any, work: Workload, count: int) -> None:
-    topic, waiting = work.topic, []
-    for value, key, partition in records(work, count):
-        where = {} if partition is None else {"partition": partition}
-        waiting.append(await producer.produce(topic, value, key, **where))
-        if len(waiting) >= WINDOW:
-            for future in waiting[: WINDOW // 2]:
-                await future
-            del waiting[: WINDOW // 2]
-    await producer.flush()
-    for future in waiting:
-        await future
+    await send_all(producer.produce, producer.flush, work, count, anywhere=ANYWHERE)
 
 
 async def latency(work: Workload) -> list[float]:

@@ -16,7 +16,7 @@ from aiokafka_lead.errors import BufferFull
 from aiokafka_lead.producer import DeliveryBatch
 
 from ..payload import DIFFERENT as CHUNK
-from ..payload import records, values
+from ..payload import records, send_all, values
 from ..usage import Meter, resident_bytes
 from ..workload import LINGER_MS, WINDOW, Workload
 
@@ -48,16 +48,7 @@ async def produce(work: Workload) -> dict[str, Any]:
 
 
 async def _send(producer: Producer, work: Workload, count: int) -> None:
-    topic, waiting = work.topic, []
-    for value, key, partition in records(work, count):
-        waiting.append(await producer.send(topic, value, key, partition))
-        if len(waiting) >= WINDOW:
-            for delivery in waiting[: WINDOW // 2]:
-                await delivery
-            del waiting[: WINDOW // 2]
-    await producer.flush()
-    for delivery in waiting:
-        await delivery
+    await send_all(producer.send, producer.flush, work, count)
 
 
 async def _send_forgotten(producer: Producer, work: Workload, count: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+import anyio
 import pytest
 
 from aiokafka_lead._records import murmur2
@@ -107,6 +108,46 @@ async def test_order_within_a_partition_is_the_order_of_the_calls(cluster: Embed
         offsets = [(await delivery).offset for delivery in deliveries]
     assert offsets == list(range(2000))
     assert [record.value for record in cluster.records("events", 0)] == [b"%d" % number for number in range(2000)]
+
+
+async def test_without_linger_the_first_record_goes_out_in_the_same_turn_of_the_event_loop(
+    cluster: EmbeddedCluster,
+) -> None:
+    async with Producer(cluster.bootstrap_servers, linger_ms=0) as producer:
+        await producer.send_and_wait("events", b"0", partition=1)
+        before = producer.metrics()
+        deliveries = [producer.send_nowait("events", b"%d" % number, partition=1) for number in range(1, 4)]
+        at_once = producer.metrics()
+        for delivery in deliveries:
+            await delivery
+        after = producer.metrics()
+    assert (at_once.requests - before.requests, at_once.records_sent - before.records_sent) == (1, 1)
+    assert (after.requests - before.requests, after.records_sent - before.records_sent) == (2, 3)
+    assert [record.value for record in cluster.records("events", 1)] == [b"0", b"1", b"2", b"3"]
+
+
+async def test_with_linger_no_record_goes_out_in_the_same_turn(cluster: EmbeddedCluster) -> None:
+    async with Producer(cluster.bootstrap_servers) as producer:
+        await producer.send_and_wait("events", b"0", partition=1)
+        before = producer.metrics().requests
+        producer.send_nowait("events", b"1", partition=1)
+        assert producer.metrics().requests == before
+
+
+async def test_full_batches_grow_while_the_broker_is_busy(cluster: EmbeddedCluster) -> None:
+    cluster.faults.add("Produce", delay_ms=300, count=1)
+    async with Producer(cluster.bootstrap_servers, linger_ms=10_000) as producer:
+        first = [await producer.send("events", b"x" * 10_000, partition=1) for _ in range(2)]
+        while not producer.metrics().requests:
+            await anyio.lowlevel.checkpoint()
+        for number in range(60):
+            await producer.send("events", b"%02d" % number + b"y" * 1000, partition=1)
+        for delivery in first:
+            await delivery
+        await producer.flush()
+        assert producer.metrics().batches_sent == 2
+    values = [record.value or b"" for record in cluster.records("events", 1)]
+    assert [value[:2] for value in values] == [b"xx", b"xx", *(b"%02d" % number for number in range(60))]
 
 
 async def test_delivery_may_be_awaited_many_times(cluster: EmbeddedCluster) -> None:

@@ -12,6 +12,7 @@ cdef class FastPath:
     cdef public bint usable
     cdef Accumulator _accumulator
     cdef dict _topics
+    cdef object _send_first
     cdef unsigned long _thread
     cdef object _probe
     cdef object _expected

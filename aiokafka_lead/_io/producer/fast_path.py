@@ -23,13 +23,15 @@ class FastPath:
     Wrong arguments are among what it leaves to the others: it only takes what it knows to be right.
     """
 
-    __slots__ = ("_accumulator", "_expected", "_key", "_known", "_probe", "_thread", "_topics", "usable")
+    __slots__ = ("_accumulator", "_expected", "_key", "_known", "_probe", "_send_first", "_thread", "_topics", "usable")
 
-    def __init__(self, accumulator: Accumulator) -> None:
+    def __init__(self, accumulator: Accumulator, send_first: Callable[[], object] | None) -> None:
+        """``send_first`` sends the only batch there is, where none should linger; None where they should."""
         self.usable = False
         """Whether the producer is started, and neither stopped nor failed."""
         self._accumulator = accumulator
         self._topics = accumulator.topics
+        self._send_first = send_first
         self._thread = 0
         """The event loop's thread."""
         self._probe: Callable[[], object] = object
@@ -83,6 +85,8 @@ class FastPath:
             accumulator = self._accumulator
             if buffer.count and not accumulator.crowded():
                 delivery = accumulator.append(buffer, time_ms, key, value, number, checked, clock.monotonic_s())
+                if self._send_first is not None and accumulator.pending == 1:
+                    self._send_first()
         return delivery
 
     def append_values(

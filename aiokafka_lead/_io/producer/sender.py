@@ -221,6 +221,11 @@ class Sender:
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
+    def send_first(self) -> None:
+        """Send the only batch there is, in this very turn of the event loop. (More of them wait for the next one.)"""
+        if not self._working and self.accumulator.schedule.ready:
+            self._work()
+
     def _work(self) -> bool:
         """Do all there is to do now; whether more is left."""
         accumulator = self.accumulator
@@ -303,7 +308,8 @@ class Sender:
                 self._resolver.acknowledged(batch, sent.node_id, -1, -1, now)
         else:
             self._on_response(sent, response, now)
-        self._notify()
+        if self.accumulator.pending:
+            self._notify()
 
     def _on_response(self, sent: SentBatches, response: ProduceResponse, now: float) -> None:
         offsets = read_offsets(sent, response)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import AsyncExitStack
+from itertools import islice
 from typing import Any
 
 import anyio
@@ -60,15 +61,16 @@ async def _send_forgotten(producer: Producer, work: Workload, count: int) -> Non
 
 async def _send_nowait(producer: Producer, work: Workload, count: int) -> None:
     topic = work.topic
-    for number, (value, key, partition) in enumerate(records(work, count)):
-        while True:
-            try:
-                producer.send_nowait(topic, value, key, partition)
-                break
-            except BufferFull:
-                await anyio.sleep(0.001)
-        if not number % 500:
-            await anyio.lowlevel.checkpoint()
+    content = records(work, count)
+    while some := list(islice(content, CHUNK)):
+        for value, key, partition in some:
+            while True:
+                try:
+                    producer.send_nowait(topic, value, key, partition)
+                    break
+                except BufferFull:
+                    await anyio.sleep(0.001)
+        await anyio.lowlevel.checkpoint()
     await producer.flush()
 
 

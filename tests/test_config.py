@@ -67,6 +67,8 @@ def test_bootstrap_servers_of_another_type(given: Any) -> None:
         ({"request_timeout_ms": float("nan")}, ValueError, "request_timeout_ms"),
         ({"batch_size": 1.5}, TypeError, "batch_size"),
         ({"batch_size": 2**31}, ValueError, "batch_size"),
+        ({"batch_size": 1000, "batch_size_max": 999}, ValueError, "batch_size"),
+        ({"batch_size_max": 1000}, ValueError, "batch_size"),
         ({"client_id": ""}, ValueError, "client_id"),
         ({"compression_type": "brotli"}, ValueError, "compression_type"),
         ({"value_serializer": "json"}, TypeError, "value_serializer"),
@@ -105,6 +107,23 @@ def test_tls_verifies_by_default() -> None:
 )
 def test_idempotence_gives_way_where_it_was_not_asked_for(options: dict[str, Any]) -> None:
     assert not ProducerConfig.from_options("a", options).enable_idempotence
+
+
+@pytest.mark.parametrize(
+    ("options", "size", "most"),
+    [
+        ({}, 16_384, 262_144),
+        ({"batch_size": 1000}, 1000, 1000),
+        ({"batch_size": 1_000_000}, 1_000_000, 1_000_000),
+        ({"batch_size": 1000, "batch_size_max": 5000}, 1000, 5000),
+        ({"batch_size_max": 500_000}, 16_384, 500_000),
+    ],
+)
+def test_batches_grow_beyond_a_given_size_only_where_that_is_wanted(
+    options: dict[str, Any], size: int, most: int
+) -> None:
+    config = ProducerConfig.from_options("a", options)
+    assert (config.batch_size, config.batch_size_max) == (size, most)
 
 
 def test_secrets_stay_out_of_repr() -> None:

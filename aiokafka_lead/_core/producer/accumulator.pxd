@@ -53,7 +53,7 @@ cdef class Accumulator:
     cdef PartitionQueue _queue_for(self, TopicBuffer topic, int partition, object key, double now)
     @cython.locals(topic=TopicBuffer, batch=ProducerBatch)
     cdef ProducerBatch _open(self, PartitionQueue queue, BatchBuilder builder, int64_t ordinal, double now)
-    @cython.locals(topic=TopicBuffer, queue=PartitionQueue)
+    @cython.locals(topic=TopicBuffer, queue=PartitionQueue, room=Py_ssize_t)
     cdef _fill(self, ProducerBatch batch, Py_ssize_t size, double now)
     @cython.locals(queue=PartitionQueue, batch=ProducerBatch, size=Py_ssize_t, limit=Py_ssize_t)
     cpdef list drain(self, int node_id, double now, bint busy=*)

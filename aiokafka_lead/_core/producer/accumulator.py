@@ -276,11 +276,11 @@ class Accumulator:
         if topic.sticky is queue and topic.sticky_bytes * 2 >= self.batch_size:
             topic.sticky = None  # it had its share, even if the last record did not quite fit
         self.unseen_bytes += self.batch_size
-        grown = batch.size_bytes + self.batch_size
-        if grown > topic.batch_limit or size > self.batch_size or now - batch.created_at > GROWS_FOR_S:
+        room = min(self.batch_size, topic.batch_limit - batch.size_bytes)
+        if size > room or now - batch.created_at > GROWS_FOR_S:
             _seal(batch)
         else:
-            batch.builder.extend(self.batch_size, topic.batch_limit)
+            batch.builder.extend(room, topic.batch_limit)
             batch.shares += 1
             queue.depth += 1
         self.schedule.evaluate(queue, now)

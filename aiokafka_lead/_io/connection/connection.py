@@ -125,11 +125,6 @@ class Connection:
         """Requests that have been sent and not answered."""
         return len(self._ledger)
 
-    @property
-    def busy(self) -> bool:
-        """Whether it owes an answer."""
-        return bool(self._ledger)
-
     def can_send(self) -> bool:
         """Whether a request would go out now: ready, fewer than the most in flight, not throttled, not congested.
 

@@ -258,7 +258,7 @@ class Sender:
             if not connection.can_send():
                 accumulator.nodes.blocked(node_id, now)
                 return False
-            batches = accumulator.drain(node_id, now, connection.busy)
+            batches = accumulator.drain(node_id, now, connection.in_flight > 0)
             if not batches:
                 return False
             self._submit(connection, batches, now)

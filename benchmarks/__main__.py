@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 _HELPERS = {"__init__", "__main__", "embedded", "follower", "load", "prober", "stats", "traces"}
-_COMPARISONS = ["produce", "consume", "latency", "scale", "pauses", "footprint"]
+_COMPARISONS = ["produce", "consume", "latency", "steady", "scale", "pauses", "footprint"]
 
 
 def main() -> None:

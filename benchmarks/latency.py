@@ -6,10 +6,10 @@ blocking socket.
 
 from __future__ import annotations
 
-from .stats import percentile, table
+from .stats import table
 from .suite.brokers import Brokers
 from .suite.report import bars
-from .suite.rounds import OURS, PEERS, Case, Contender, Sample, parser, places, play, save, spreads
+from .suite.rounds import OURS, PEERS, Case, Contender, parser, places, play, save, spreads
 from .suite.sink import SinkTopic
 from .suite.workload import Workload
 
@@ -32,10 +32,7 @@ def main(arguments: list[str]) -> None:
     case = Case("acks all", [Contender("bare"), *OURS, *PEERS], workload)
     for place in places(options):
         with place as brokers:
-            samples = [
-                Sample(name, who, {"p50": percentile(sorted(took), 0.5), "p99": percentile(sorted(took), 0.99)})
-                for name, who, took in play([case], brokers, options)
-            ]
+            samples = [sample.quantiles(50, 99) for sample in play([case], brokers, options)]
             p50, p99 = spreads(samples, "p50"), spreads(samples, "p99")
             bare = p50.get(("acks all", "bare"))
             rows = [

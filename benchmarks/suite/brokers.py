@@ -73,7 +73,7 @@ async def _make(bootstrap: str, name: str, kind: SinkTopic) -> None:
     from .payload import values
 
     async with AdminClient(bootstrap) as admin:
-        await admin.create_topics([NewTopic(name, kind.partitions, 1)])
+        await admin.create_topics([NewTopic(name, kind.partitions, kind.replicas)])
     content = values(kind.size, 1000)
     async with Producer(bootstrap, compression_type=kind.compression) as producer:  # type: ignore[arg-type]
         for partition in range(kind.partitions if kind.records else 0):

@@ -1,18 +1,26 @@
-"""Round trips one by one: those of a client, and the bare one that no client can beat."""
+"""Round trips: of a client's records one by one or at a steady rate, and the bare one that no client can beat."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from aiokafka_lead._records import BatchBuilder
 from aiokafka_lead._wire import encode_request
 from aiokafka_lead._wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
+from .payload import DIFFERENT, values
 from .workload import Workload
 
 WARM_UP = 200
+SAMPLED = 20
+"""Of so many records at a steady rate one is looked after until it is acknowledged."""
+WARMING = 0.2
+"""The part of the records at a steady rate that does not count."""
+TICK_S = 0.001
 VERSION = 9
 
 
@@ -25,6 +33,33 @@ async def timed(action: Callable[[], Awaitable[None]], count: int) -> list[float
         began = time.perf_counter()
         await action()
         took.append((time.perf_counter() - began) * 1000)
+    return took
+
+
+async def paced(
+    send: Callable[[bytes, Callable[[], None] | None], Awaitable[None]], work: Workload, tick: Callable[[], object]
+) -> list[float]:
+    """How many milliseconds a record took from when it was due to its acknowledgement, whatever else is on its way.
+
+    ``send`` takes a value, and what to call once it is acknowledged; ``tick`` is called a thousand times a second.
+    """
+    content = values(work.size, DIFFERENT)
+    took: list[float] = []
+    began = time.perf_counter() + TICK_S
+
+    def acknowledged(due: float) -> None:
+        took.append((time.perf_counter() - due) * 1000)
+
+    number = 0
+    while number < work.records:
+        now = min(work.records, int((time.perf_counter() - began) * work.rate))
+        while number < now:
+            watched = number % SAMPLED == 0 and number >= work.records * WARMING
+            due = began + number / work.rate
+            await send(content[number % DIFFERENT], partial(acknowledged, due) if watched else None)
+            number += 1
+        tick()
+        await asyncio.sleep(TICK_S)
     return took
 
 

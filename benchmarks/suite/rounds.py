@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+from ..stats import percentile
 from . import brokers
 from .workload import Workload
 
@@ -68,7 +69,12 @@ class Sample(NamedTuple):
     case: str
     contender: str
     figures: Any
-    """By name; of the latency of single calls a list."""
+    """By name; of the latency of single records a list."""
+
+    def quantiles(self, *percents: float) -> Sample:
+        """The same turn with figures like ``p50`` instead of the list."""
+        ordered = sorted(self.figures)
+        return self._replace(figures={f"p{percent:g}": percentile(ordered, percent / 100) for percent in percents})
 
 
 def parser(name: str, doc: str | None) -> argparse.ArgumentParser:

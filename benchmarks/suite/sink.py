@@ -50,6 +50,8 @@ class SinkTopic(NamedTuple):
     """In each partition."""
     size: int = 100
     compression: str = "none"
+    replicas: int = 1
+    """On a cluster that has some."""
 
     @property
     def name(self) -> str:

@@ -16,7 +16,7 @@ class Workload:
     """One measurement of one client. Not every field means something to every kind of work."""
 
     work: str
-    """``produce``, ``consume``, ``latency``, ``idle`` or ``buffered``."""
+    """``produce``, ``consume``, ``latency``, ``steady``, ``idle`` or ``buffered``."""
     client: str
     """A module of `benchmarks.suite.clients`."""
     bootstrap: str
@@ -36,6 +36,8 @@ class Workload:
     spread: bool = False
     """Whether the records go to all partitions in turn, a run of `run` to each, and not where the client wants."""
     run: int = 20
+    rate: int = 0
+    """Records a second, where they come at a steady rate."""
     clients: int = 1
     """How many clients in the process."""
     ticks: bool = False

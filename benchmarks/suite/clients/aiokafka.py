@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -61,6 +62,26 @@ async def latency(work: Workload) -> list[float]:
             await one.send_and_wait(work.topic, value)
 
         return await timed(send, work.records)
+    finally:
+        await one.stop()
+
+
+async def steady(work: Workload) -> list[float]:
+    """Milliseconds until records at a steady rate are acknowledged."""
+    from ..latency import paced
+
+    one = producer(work)
+    await one.start()
+
+    async def send(value: bytes, acknowledged: Callable[[], None] | None) -> None:
+        future = await one.send(work.topic, value)
+        if acknowledged is not None:
+            future.add_done_callback(lambda _: acknowledged())
+
+    try:
+        took = await paced(send, work, lambda: None)
+        await one.flush()
+        return took
     finally:
         await one.stop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -74,6 +75,23 @@ async def latency(work: Workload) -> list[float]:
         one.flush()
 
     return await timed(send, work.records)
+
+
+async def steady(work: Workload) -> list[float]:
+    """Milliseconds until records at a steady rate are acknowledged."""
+    from ..latency import paced
+
+    one = Producer(producer_options(work))
+
+    async def send(value: bytes, acknowledged: Callable[[], None] | None) -> None:
+        if acknowledged is None:
+            one.produce(work.topic, value)
+        else:
+            one.produce(work.topic, value, on_delivery=lambda error, message: acknowledged())
+
+    took = await paced(send, work, lambda: one.poll(0))
+    one.flush()
+    return took
 
 
 async def buffered(work: Workload) -> dict[str, float]:

@@ -6,6 +6,7 @@ Forgotten: nobody looks at what became of the records, but `flush` waits for all
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from itertools import islice
 from typing import Any
@@ -14,7 +15,7 @@ import anyio
 
 from aiokafka_lead import Consumer, ConsumerRecord, Producer, TopicPartition
 from aiokafka_lead.errors import BufferFull
-from aiokafka_lead.producer import DeliveryBatch
+from aiokafka_lead.producer import Delivery, DeliveryBatch
 
 from ..payload import DIFFERENT as CHUNK
 from ..payload import records, send_all, values
@@ -113,6 +114,26 @@ async def latency(work: Workload) -> list[float]:
             await one.send_and_wait(work.topic, value)
 
         return await timed(send, work.records)
+
+
+async def steady(work: Workload) -> list[float]:
+    """Milliseconds until records at a steady rate are acknowledged."""
+    from ..latency import paced
+
+    async with producer(work) as one, anyio.create_task_group() as tasks:
+
+        async def send(value: bytes, acknowledged: Callable[[], None] | None) -> None:
+            delivery = await one.send(work.topic, value)
+            if acknowledged is not None:
+                tasks.start_soon(confirm, delivery, acknowledged)
+
+        async def confirm(delivery: Delivery, acknowledged: Callable[[], None]) -> None:
+            await delivery
+            acknowledged()
+
+        took = await paced(send, work, lambda: None)
+        await one.flush()
+    return took
 
 
 async def buffered(work: Workload) -> dict[str, float]:

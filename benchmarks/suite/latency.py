@@ -16,8 +16,8 @@ from .payload import DIFFERENT, values
 from .workload import Workload
 
 WARM_UP = 200
-SAMPLED = 20
-"""Of so many records at a steady rate one is looked after until it is acknowledged."""
+SAMPLES = 1000
+"""As many records a second of those at a steady rate are looked after until they are acknowledged."""
 WARMING = 0.2
 """The part of the records at a steady rate that does not count."""
 TICK_S = 0.001
@@ -45,6 +45,7 @@ async def paced(
     """
     content = values(work.size, DIFFERENT)
     took: list[float] = []
+    every = max(1, work.rate // SAMPLES)
     began = time.perf_counter() + TICK_S
 
     def acknowledged(due: float) -> None:
@@ -54,7 +55,7 @@ async def paced(
     while number < work.records:
         now = min(work.records, int((time.perf_counter() - began) * work.rate))
         while number < now:
-            watched = number % SAMPLED == 0 and number >= work.records * WARMING
+            watched = number % every == 0 and number >= work.records * WARMING
             due = began + number / work.rate
             await send(content[number % DIFFERENT], partial(acknowledged, due) if watched else None)
             number += 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import pytest
 
 from aiokafka_lead._core.metadata.types import ClusterSnapshot
@@ -74,6 +76,30 @@ def test_batch_that_waits_for_its_leader_grows_to_batch_size_max() -> None:
     assert all(850 < batch.size_bytes <= 950 for _, _, batch in sim.sent[:3])
     assert sum(counts) == 40
     assert sim.accumulator.memory.used == 0
+
+
+def test_records_without_a_key_stay_with_a_partition_for_linger_ms() -> None:
+    sim = ProducerSim(partitions=4, linger_ms=20, batch_size=200, batch_size_max=2000)
+    sim.run_until_done([sim.send(b"first", partition=number) for number in range(4)])
+    deliveries = []
+    for _ in range(200):
+        deliveries.append(sim.send(b"x" * 60))
+        sim.run(0.001)
+    runs = [len(list(run)) for _, run in groupby(delivery.partition for delivery in deliveries)]
+    assert len(runs) > 2
+    assert min(runs[:-1]) >= 19, runs
+    sim.run_until_done(deliveries)
+
+
+def test_records_without_a_key_leave_a_partition_with_batch_size_max() -> None:
+    sim = ProducerSim(partitions=4, linger_ms=20, batch_size=200, batch_size_max=1000)
+    sim.unreachable = {0, 1, 2}
+    deliveries = [sim.send(b"x" * 60) for _ in range(50)]
+    runs = [len(list(run)) for _, run in groupby(delivery.partition for delivery in deliveries)]
+    assert max(runs) <= 2 * 14, "a partition may be drawn twice"
+    sim.unreachable = set()
+    sim.run_until_done(deliveries)
+    assert all(batch.size_bytes <= 1000 for _, _, batch in sim.sent)
 
 
 def test_batch_size_alone_bounds_every_batch() -> None:

@@ -41,6 +41,7 @@ cdef class Accumulator:
     cdef bint _ignore_keys
     cdef object _compression
     cdef object _compression_level
+    cdef double _linger_s
     cdef Py_ssize_t _max_request_size
     cdef object _park
     cdef object _partitioner
@@ -77,6 +78,7 @@ cdef class Accumulator:
         object into, double now
     ) except -1
 
+    cdef bint _had_share(self, TopicBuffer topic, Py_ssize_t size, double now) except -1
     cpdef int64_t next_ordinal(self)
     cpdef started(self, int64_t ordinal, Py_ssize_t batches=*)
     cpdef finish(self, int64_t ordinal)

@@ -92,6 +92,7 @@ class Accumulator:
         self._compression = config.compression_type
         self._compression_level = config.compression_level
         self._bytes_per_turn = TURN_BYTES[config.compression_type]
+        self._linger_s = config.linger_ms / 1000
         self._max_request_size = config.max_request_size
         self._batch_limit = min(config.batch_size_max, config.max_request_size)
         self._park = park
@@ -239,15 +240,26 @@ class Accumulator:
         """The partition of a record: the given one, the key's, or the sticky one."""
         if partition < 0 and (key is None or self._ignore_keys):
             sticky = topic.sticky
-            if sticky is None or (sticky.open is None and topic.sticky_bytes >= self.batch_size):
+            if sticky is None or (sticky.open is None and self._had_share(topic, topic.sticky_bytes, now)):
                 sticky = topic.sticky = topic.queue(self._chooser.choose(topic, self.snapshot, now))
                 topic.sticky_bytes = 0
+                topic.sticky_since = now
             return sticky
         if key is not None and partition < 0:
             partition = topic.partition_for_key(key)
         if partition >= topic.count:
             raise ConfigError(f"partition must be from 0 to {topic.count - 1} in topic {topic.name!r}, not {partition}")
         return topic.queue(partition)
+
+    def _had_share(self, topic: TopicBuffer, size: int, now: float) -> bool:
+        """Whether as many bytes are enough for the sticky partition.
+
+        It gets a batch's worth (KIP-794), and more within the linger time: to spread that over the partitions would
+        leave each with a small batch. How fast its broker is has no say, so that all partitions get the same.
+        """
+        if size < self.batch_size:
+            return False
+        return size >= topic.batch_limit or now - topic.sticky_since >= self._linger_s
 
     def next_ordinal(self) -> int:
         """A number for new batches, which tells a flush what came before it."""
@@ -273,8 +285,8 @@ class Accumulator:
         """A record of that size did not fit any more: the batch may be sent, and grows only while it waits for that."""
         queue = batch.queue
         topic = queue.topic
-        if topic.sticky is queue and topic.sticky_bytes * 2 >= self.batch_size:
-            topic.sticky = None  # it had its share, even if the last record did not quite fit
+        if topic.sticky is queue and self._had_share(topic, topic.sticky_bytes + self.batch_size // 2, now):
+            topic.sticky = None  # even if the last record did not quite fit
         self.unseen_bytes += self.batch_size
         room = min(self.batch_size, topic.batch_limit - batch.size_bytes)
         if size > room or now - batch.created_at > GROWS_FOR_S:

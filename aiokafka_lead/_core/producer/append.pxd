@@ -71,6 +71,7 @@ cdef class TopicBuffer:
     cdef readonly dict pending
     cdef public PartitionQueue sticky
     cdef public Py_ssize_t sticky_bytes
+    cdef public double sticky_since
     cdef public Py_ssize_t deepest
     cdef public Py_ssize_t choices_until_survey
     cdef BufferMemory _memory

@@ -186,6 +186,7 @@ class TopicBuffer:
         "queues",
         "sticky",
         "sticky_bytes",
+        "sticky_since",
         "topic_id",
     )
 
@@ -206,6 +207,8 @@ class TopicBuffer:
         """Where records without a key go; None lets the accumulator choose (KIP-480)."""
         self.sticky_bytes = 0
         """How much it got since it was chosen."""
+        self.sticky_since = 0.0
+        """When it was chosen."""
         self.deepest = 0
         """The length of the longest queue when that was last looked up."""
         self.choices_until_survey = 0

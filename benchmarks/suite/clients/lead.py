@@ -120,6 +120,7 @@ async def steady(work: Workload) -> list[float]:
     """Milliseconds until records at a steady rate are acknowledged."""
     from ..latency import paced
 
+    took: list[float] = []
     async with producer(work) as one, anyio.create_task_group() as tasks:
 
         async def send(value: bytes, acknowledged: Callable[[], None] | None) -> None:
@@ -131,7 +132,7 @@ async def steady(work: Workload) -> list[float]:
             await delivery
             acknowledged()
 
-        took = await paced(send, work, lambda: None)
+        took += await paced(send, work, lambda: None)
         await one.flush()
     return took
 

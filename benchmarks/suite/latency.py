@@ -37,14 +37,18 @@ async def timed(action: Callable[[], Awaitable[None]], count: int) -> list[float
 
 
 async def paced(
-    send: Callable[[bytes, Callable[[], None] | None], Awaitable[None]], work: Workload, tick: Callable[[], object]
-) -> list[float]:
-    """How many milliseconds a record took from when it was due to its acknowledgement, whatever else is on its way.
+    took: list[float],
+    send: Callable[[bytes, Callable[[], None] | None], Awaitable[None]],
+    work: Workload,
+    tick: Callable[[], object],
+) -> None:
+    """Send records at the workload's rate, whatever became of earlier ones.
 
-    ``send`` takes a value, and what to call once it is acknowledged; ``tick`` is called a thousand times a second.
+    ``took`` gets the milliseconds from when a record was due to its acknowledgement: the last ones after this has
+    ended, and the caller waits for them. ``send`` takes a value, and what to call once it is acknowledged; ``tick`` is
+    called a thousand times a second.
     """
     content = values(work.size, DIFFERENT)
-    took: list[float] = []
     every = max(1, work.rate // SAMPLES)
     began = time.perf_counter() + TICK_S
 
@@ -61,7 +65,6 @@ async def paced(
             number += 1
         tick()
         await asyncio.sleep(TICK_S)
-    return took
 
 
 async def bare(work: Workload) -> list[float]:

@@ -70,6 +70,7 @@ async def steady(work: Workload) -> list[float]:
     """Milliseconds until records at a steady rate are acknowledged."""
     from ..latency import paced
 
+    took: list[float] = []
     one = producer(work)
     await one.start()
 
@@ -79,7 +80,7 @@ async def steady(work: Workload) -> list[float]:
             future.add_done_callback(lambda _: acknowledged())
 
     try:
-        took = await paced(send, work, lambda: None)
+        await paced(took, send, work, lambda: None)
         await one.flush()
         return took
     finally:

@@ -81,6 +81,7 @@ async def steady(work: Workload) -> list[float]:
     """Milliseconds until records at a steady rate are acknowledged."""
     from ..latency import paced
 
+    took: list[float] = []
     one = Producer(producer_options(work))
 
     async def send(value: bytes, acknowledged: Callable[[], None] | None) -> None:
@@ -89,7 +90,7 @@ async def steady(work: Workload) -> list[float]:
         else:
             one.produce(work.topic, value, on_delivery=lambda error, message: acknowledged())
 
-    took = await paced(send, work, lambda: one.poll(0))
+    await paced(took, send, work, lambda: one.poll(0))
     one.flush()
     return took
 

@@ -132,7 +132,7 @@ async def steady(work: Workload) -> list[float]:
             await delivery
             acknowledged()
 
-        took += await paced(send, work, lambda: None)
+        await paced(took, send, work, lambda: None)
         await one.flush()
     return took
 

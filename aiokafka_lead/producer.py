@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
@@ -14,6 +13,7 @@ from ._core.producer.delivery import Delivery, DeliveryBatch
 from ._core.producer.metrics import ProducerMetrics
 from ._core.producer.record import check_headers, check_partition, check_timestamp, check_topic, to_bytes
 from ._io.loop import Waiter, loop_probe, loop_thread
+from ._io.producer.clock import wall_ms
 from ._io.producer.fast_path import FastPath
 from ._io.producer.record_intake import PreparedRecord, RecordIntake
 from ._io.producer.sender import HOT_REQUESTS, Sender
@@ -232,7 +232,7 @@ class Producer(Generic[K, V]):
         contents = list(values)
         topic = check_topic(topic)
         target = check_partition(partition)
-        now_ms = int(time.time() * 1000)
+        now_ms = wall_ms()
         if self._direct and keys is None and headers is None and timestamps_ms is None:
             plain = _all_bytes(contents)
             return await self._intake.put_values(topic, now_ms, plain, target)
@@ -313,7 +313,7 @@ class Producer(Generic[K, V]):
         config = self._config
         return PreparedRecord(
             check_topic(topic),
-            int(time.time() * 1000) if timestamp_ms is None else check_timestamp(timestamp_ms),
+            wall_ms() if timestamp_ms is None else check_timestamp(timestamp_ms),
             _serialize("key", key, config.key_serializer),
             _serialize("value", value, config.value_serializer),
             check_partition(partition),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-import anyio
 import pytest
 
 from aiokafka_lead._records import murmur2
@@ -135,11 +134,10 @@ async def test_with_linger_no_record_goes_out_in_the_same_turn(cluster: Embedded
 
 
 async def test_full_batches_grow_while_the_broker_is_busy(cluster: EmbeddedCluster) -> None:
-    cluster.faults.add("Produce", delay_ms=300, count=1)
+    cluster.faults.add("Produce", delay_ms=800, count=1)
     async with Producer(cluster.bootstrap_servers, linger_ms=10_000) as producer:
         first = [await producer.send("events", b"x" * 10_000, partition=1) for _ in range(2)]
-        while not producer.metrics().requests:
-            await anyio.lowlevel.checkpoint()
+        await cluster.wait_for_requests("Produce")
         for number in range(60):
             await producer.send("events", b"%02d" % number + b"y" * 1000, partition=1)
         for delivery in first:

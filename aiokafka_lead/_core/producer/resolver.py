@@ -210,7 +210,7 @@ class BatchResolver:
         at = queue.batches.index(batch)
         queue.batches = deque([*list(queue.batches)[:at], *pieces, *list(queue.batches)[at + 1 :]])
         queue.depth += len(pieces) - batch.shares
-        queue.topic.batch_limit = 0
+        queue.topic.batch_limit = 0  # what the topic refused once it would refuse again
         memory = self._accumulator.memory
         memory.used += sum(piece.size_bytes for piece in pieces)
         memory.give(batch.size_bytes)

@@ -74,7 +74,7 @@ class Producer(Generic[K, V]):
         self._stopped: Waiter[None] | None = None
         """Made by the first `stop`, done when that has ended."""
         config = self._config
-        self._fast = FastPath(self._accumulator, None if config.linger_ms else self._sender.send_first)
+        self._fast = FastPath(self._accumulator, None if config.linger_ms else self._sender.put_first)
         self._intake = RecordIntake(config, self._sender, self._fast, self._client.metadata, self._check_now)
         self._direct = config.partitioner is None and config.key_serializer is None and config.value_serializer is None
         """Whether records can be appended as they come."""

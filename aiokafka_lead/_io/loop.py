@@ -135,7 +135,7 @@ class Waiter(Generic[T]):
 
     def __init__(self) -> None:
         self.done = False
-        self._value: T | None = None
+        self._value: Any = None
         self._error: BaseException | None = None
         self._queue: list[_Parked] = []
 
@@ -161,7 +161,8 @@ class Waiter(Generic[T]):
             raise self._error
         if not self.done:
             raise RuntimeError("not done yet")
-        return cast(T, self._value)
+        value: T = self._value
+        return value
 
     async def wait(self, timeout_s: float | None = None) -> T:
         """The value, or raises the error; TimeoutError when it took longer. Does not suspend when already done.

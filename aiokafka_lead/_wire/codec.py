@@ -63,13 +63,14 @@ def decode_from(message: type[M], version: int, view: memoryview, position: int)
     if pause:
         gc.disable()
     try:
+        decoded: M
         decoded, position = decoder(_plain(view), position, len(view), view)
     except _MALFORMED as error:
         raise _malformed(message, version, error) from error
     finally:
         if pause:
             gc.enable()
-    return cast(M, decoded), position
+    return decoded, position
 
 
 def decode_in_steps(

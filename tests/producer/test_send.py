@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from aiokafka_lead._records import murmur2
+from aiokafka_lead.config import Serializer
 from aiokafka_lead.errors import KafkaError, MessageTooLargeError, UnknownTopicOrPartitionError
 from aiokafka_lead.producer import Producer
 from aiokafka_lead.testing import EmbeddedCluster
@@ -109,10 +110,11 @@ async def test_order_within_a_partition_is_the_order_of_the_calls(cluster: Embed
     assert [record.value for record in cluster.records("events", 0)] == [b"%d" % number for number in range(2000)]
 
 
+@pytest.mark.parametrize("serializer", [None, bytes])
 async def test_without_linger_the_first_record_goes_out_in_the_same_turn_of_the_event_loop(
-    cluster: EmbeddedCluster,
+    cluster: EmbeddedCluster, serializer: Serializer | None
 ) -> None:
-    async with Producer(cluster.bootstrap_servers, linger_ms=0) as producer:
+    async with Producer(cluster.bootstrap_servers, linger_ms=0, value_serializer=serializer) as producer:
         await producer.send_and_wait("events", b"0", partition=1)
         before = producer.metrics()
         deliveries = [producer.send_nowait("events", b"%d" % number, partition=1) for number in range(1, 4)]

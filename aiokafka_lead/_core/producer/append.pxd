@@ -64,6 +64,7 @@ cdef class PartitionQueue:
 cdef class TopicBuffer:
     cdef readonly str name
     cdef readonly object topic_id
+    cdef readonly bint has_id
     cdef readonly int32_t count
     cdef public Py_ssize_t batch_limit
     cdef public object available

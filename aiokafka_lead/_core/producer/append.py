@@ -181,6 +181,7 @@ class TopicBuffer:
         "choices_until_survey",
         "count",
         "deepest",
+        "has_id",
         "name",
         "pending",
         "queues",
@@ -193,6 +194,8 @@ class TopicBuffer:
     def __init__(self, name: str, memory: BufferMemory, ignore_keys: bool, batch_limit: int = 0) -> None:
         self.name = name
         self.topic_id = NO_TOPIC_ID
+        self.has_id = False
+        """Whether the cluster has told ``topic_id``: old brokers do not."""
         self.count = 0
         """How many partitions the topic has, as metadata says; 0 while it is not known."""
         self.batch_limit = batch_limit
@@ -229,6 +232,7 @@ class TopicBuffer:
         self.count = count
         if count and topic_id != self.topic_id:
             self.topic_id = topic_id
+            self.has_id = topic_id != NO_TOPIC_ID
             self._start_incarnation()
         self.queues.extend([None] * (count - len(self.queues)))
         if self.sticky is not None and self.sticky.partition >= count:

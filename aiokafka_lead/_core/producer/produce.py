@@ -68,7 +68,7 @@ def produce_version(versions: ApiVersions, batches: Sequence[ProducerBatch], com
     """The version to send these batches in. Raises `UnsupportedVersionError`."""
     lowest = _FIRST_WITH_ZSTD if compression == "zstd" else None
     for batch in batches:
-        if batch.queue.topic.topic_id == NO_TOPIC_ID:
+        if not batch.queue.topic.has_id:
             # Metadata of an old broker, in a cluster that is being upgraded.
             return versions.version_for(ProduceRequest, lowest=lowest, highest=_LAST_WITH_NAMES)
     return versions.version_for(ProduceRequest, lowest=lowest)

@@ -7,7 +7,7 @@ import math
 import time
 from collections import deque
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Protocol, TypeVar, cast
 
 from ..._core.connection.in_flight import InFlight, InFlightLedger, OnDone
@@ -31,7 +31,7 @@ R = TypeVar("R", bound=Response)
 NO_VERSIONS = ApiVersions({})
 
 
-class Lane(Enum):
+class Lane(StrEnum):
     """What a connection is for. Each node has one connection per lane, so that nothing waits behind a long poll."""
 
     DATA = "data"
@@ -123,7 +123,7 @@ class Connection:
     @property
     def in_flight(self) -> int:
         """Requests that have been sent and not answered."""
-        return len(self._ledger)
+        return len(self._ledger.entries)
 
     def can_send(self) -> bool:
         """Whether a request would go out now: ready, fewer than the most in flight, not throttled, not congested.
@@ -132,7 +132,7 @@ class Connection:
         """
         if (
             self.ready
-            and len(self._ledger) < self._max_in_flight
+            and len(self._ledger.entries) < self._max_in_flight
             and not self._muted
             and not (self._transport is None or self._transport.paused)
         ):

@@ -12,7 +12,7 @@ cdef class FastPath:
     cdef public bint usable
     cdef Accumulator _accumulator
     cdef dict _topics
-    cdef object _send_first
+    cdef object _put_first
     cdef unsigned long _thread
     cdef object _probe
     cdef object _expected
@@ -20,10 +20,21 @@ cdef class FastPath:
     cdef str _key
 
     @cython.locals(
-        number=int32_t, time_ms=int64_t, buffer=TopicBuffer, delivery=Delivery, accumulator=Accumulator
+        number=int32_t, time_ms=int64_t, buffer=TopicBuffer, delivery=Delivery
     )
     cpdef Delivery append(
         self, object topic, object value, object key, object partition, object timestamp_ms, object headers
+    )
+
+    @cython.locals(accumulator=Accumulator, now=double, first=Delivery)
+    cpdef Delivery open_and_append(
+        self,
+        TopicBuffer buffer,
+        int64_t timestamp_ms,
+        bytes key,
+        bytes value,
+        int32_t partition,
+        object headers,
     )
 
     @cython.locals(buffer=TopicBuffer)

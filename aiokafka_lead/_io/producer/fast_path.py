@@ -8,13 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..._core.producer.accumulator import Accumulator
+from ..._core.producer.append import TopicBuffer
 from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._core.producer.record import check_headers
+from ...types import Header
 from . import clock
 
 __all__ = ["FastPath"]
 
 INT64_MAX = 2**63 - 1
+
+PutFirst = Callable[[TopicBuffer, int, bytes | None, bytes | None, int, Sequence[Header], float], Delivery | None]
+"""Topic, timestamp in milliseconds, key, value, partition or -1, headers, now."""
 
 
 class FastPath:
@@ -23,15 +28,15 @@ class FastPath:
     Wrong arguments are among what it leaves to the others: it only takes what it knows to be right.
     """
 
-    __slots__ = ("_accumulator", "_expected", "_key", "_known", "_probe", "_send_first", "_thread", "_topics", "usable")
+    __slots__ = ("_accumulator", "_expected", "_key", "_known", "_probe", "_put_first", "_thread", "_topics", "usable")
 
-    def __init__(self, accumulator: Accumulator, send_first: Callable[[], object] | None) -> None:
-        """``send_first`` sends the only batch there is, where none should linger; None where they should."""
+    def __init__(self, accumulator: Accumulator, put_first: PutFirst | None) -> None:
+        """``put_first`` takes a record when there is no other, where none should linger; None where they should."""
         self.usable = False
         """Whether the producer is started, and neither stopped nor failed."""
         self._accumulator = accumulator
         self._topics = accumulator.topics
-        self._send_first = send_first
+        self._put_first = put_first
         self._thread = 0
         """The event loop's thread."""
         self._probe: Callable[[], object] = object
@@ -81,13 +86,26 @@ class FastPath:
             return None
         checked = check_headers(headers) if headers else ()
         delivery = buffer.append(time_ms, key, value, number, checked)
-        if delivery is None:
-            accumulator = self._accumulator
-            if buffer.count and not accumulator.crowded():
-                delivery = accumulator.append(buffer, time_ms, key, value, number, checked, clock.monotonic_s())
-                if self._send_first is not None and accumulator.pending == 1:
-                    self._send_first()
+        if delivery is None and buffer.count and not self._accumulator.crowded():
+            delivery = self.open_and_append(buffer, time_ms, key, value, number, checked)
         return delivery
+
+    def open_and_append(
+        self,
+        buffer: TopicBuffer,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        partition: int,
+        headers: Sequence[Header],
+    ) -> Delivery | None:
+        """Take a record that no open batch takes; None when memory is short."""
+        accumulator = self._accumulator
+        now = clock.monotonic_s()
+        if self._put_first is None or accumulator.pending:
+            return accumulator.append(buffer, timestamp_ms, key, value, partition, headers, now)
+        first: Delivery | None = self._put_first(buffer, timestamp_ms, key, value, partition, headers, now)
+        return first
 
     def append_values(
         self, topic: str, timestamp_ms: int, values: Sequence[bytes | None], start: int, partition: int,

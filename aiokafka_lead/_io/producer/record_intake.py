@@ -68,14 +68,12 @@ class RecordIntake:
         accumulator = self._accumulator
         _, timestamp_ms, key, value, partition, headers = record
         partition = accumulator.chosen_partition(buffer, key, partition)
-        delivery = None
-        if not granted:
-            delivery = buffer.append(timestamp_ms, key, value, partition, headers)
-        if delivery is None:
+        if granted:
             now = time.monotonic()
-            delivery = accumulator.append(
-                buffer, timestamp_ms, key, value, partition, headers, now=now, granted=granted
-            )
+            return accumulator.append(buffer, timestamp_ms, key, value, partition, headers, now=now, granted=True)
+        delivery = buffer.append(timestamp_ms, key, value, partition, headers)
+        if delivery is None:
+            delivery = self._fast.open_and_append(buffer, timestamp_ms, key, value, partition, headers)
         return delivery
 
     async def put_when_possible(self, record: PreparedRecord) -> Delivery:

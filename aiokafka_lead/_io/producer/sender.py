@@ -8,6 +8,7 @@ callback.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -18,7 +19,7 @@ import anyio.lowlevel
 from ..._core.backoff import Backoff
 from ..._core.metadata.state import ClusterSnapshot
 from ..._core.producer.accumulator import Accumulator
-from ..._core.producer.append import ProducerBatch
+from ..._core.producer.append import ProducerBatch, TopicBuffer
 from ..._core.producer.buffer_memory import MemoryClaim
 from ..._core.producer.delivery import Delivery
 from ..._core.producer.held import HeldRecords
@@ -91,6 +92,8 @@ class Sender:
         self._loop: object | None = None
         self._working = False
         """While it works it sees what comes up, and need not be woken."""
+        self._sleeps_until = math.inf
+        """When it wakes if nothing wakes it before."""
         self._hinted: list[tuple[str, int]] | None = None
         """The partitions whose hints are being merged, while they are."""
         self._blocked: set[Waiter[None]] = set()
@@ -116,6 +119,7 @@ class Sender:
                 await anyio.lowlevel.checkpoint()
                 continue
             due = self.accumulator.next_at()
+            self._sleeps_until = math.inf if due is None else due
             await self._wake.wait(None if due is None else max(0.0, due - time.monotonic()))
 
     def abort(self, make_error: Callable[[str], KafkaError]) -> None:
@@ -221,10 +225,30 @@ class Sender:
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
-    def send_first(self) -> None:
-        """Send the only batch there is, in this very turn of the event loop. (More of them wait for the next one.)"""
-        if not self._working and self.accumulator.schedule.ready:
-            self._work()
+    def put_first(
+        self,
+        topic: TopicBuffer,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        partition: int,
+        headers: Sequence[Header],
+        now: float,
+    ) -> Delivery | None:
+        """Take a record when there is no other, and send it in this very turn of the event loop.
+
+        The task sleeps on, unless that leaves something to it: to wake it would cost more than the record.
+        """
+        self._working = True
+        try:
+            delivery = self.accumulator.append(topic, timestamp_ms, key, value, partition, headers, now)
+        finally:
+            self._working = False
+        more = self._work()
+        due = self.accumulator.next_at()
+        if more or (due is not None and due < self._sleeps_until):
+            self._wake.set()
+        return delivery
 
     def _work(self) -> bool:
         """Do all there is to do now; whether more is left."""
@@ -251,10 +275,10 @@ class Sender:
         if connection is None:
             self._not_connected(node_id, now)
             return False
-        sent = 0
-        for _ in range(_REQUESTS_AT_A_TIME):
-            if sent >= _BATCHES_AT_A_TIME or accumulator.turn_bytes <= 0:
-                break
+        requests = sent = 0
+        while node_id in accumulator.schedule.ready:
+            if requests >= _REQUESTS_AT_A_TIME or sent >= _BATCHES_AT_A_TIME or accumulator.turn_bytes <= 0:
+                return True
             if not connection.can_send():
                 accumulator.nodes.blocked(node_id, now)
                 return False
@@ -262,8 +286,9 @@ class Sender:
             if not batches:
                 return False
             self._submit(connection, batches, now)
+            requests += 1
             sent += len(batches)
-        return node_id in accumulator.schedule.ready
+        return False
 
     def _not_connected(self, node_id: int, now: float) -> None:
         self.accumulator.nodes.blocked(node_id, now)
@@ -288,9 +313,9 @@ class Sender:
             request, topic_ids, size = produce_request(batches, version, config.acks, timeout_ms)
             sent = SentBatches(node_id, connection.label, version, batches, topic_ids)
             self.accumulator.counters.bytes_sent += size
+            connection.submit(request, partial(self._on_done, sent), version=version, expect_response=config.acks != 0)
             for name in topic_ids:
                 self._metadata.use_topic(name)
-            connection.submit(request, partial(self._on_done, sent), version=version, expect_response=config.acks != 0)
         except KafkaError as error:
             for batch in batches:
                 self._resolver.not_sent(batch, node_id, error, now)

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     ("arguments", "kind", "text"),
     [
+        ({"topic": None}, ConfigTypeError, "topic must be a str, not NoneType"),
         ({"topic": 5}, ConfigTypeError, "topic must be a str, not int"),
         ({"topic": ""}, ConfigError, "topic must not be empty"),
         ({"topic": "a b"}, ConfigError, "topic must be .*'a b'"),

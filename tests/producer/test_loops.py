@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import pytest
+
 from aiokafka_lead.errors import WrongEventLoopError
 from aiokafka_lead.producer import Producer
-from aiokafka_lead.testing import EmbeddedCluster
+from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 
 def test_another_event_loop_is_an_error() -> None:
@@ -50,6 +52,23 @@ def test_another_event_loop_is_an_error() -> None:
         await delivery  # type: ignore[misc]
 
     asyncio.run(main())
+
+
+def test_the_event_loop_may_stop_and_run_again_and_others_may_run_in_the_same_thread() -> None:
+    with ClusterThread(EmbeddedCluster(brokers=1)) as cluster, asyncio.Runner() as own, asyncio.Runner() as other:
+        cluster.create_topic("events")
+        producer = Producer(cluster.bootstrap_servers)
+        own.run(producer.start())
+        offsets = []
+        for _ in range(3):
+            for _ in range(2):
+                offsets.append(own.run(producer.send_and_wait("events", b"v")).offset)
+            with pytest.raises(WrongEventLoopError):
+                other.run(producer.send("events", b"v"))
+            with pytest.raises(WrongEventLoopError):
+                producer.send_nowait("events", b"v")
+        own.run(producer.stop())
+        assert offsets == list(range(6))
 
 
 def test_hint_that_needs_a_new_connection_outside_of_anyio() -> None:

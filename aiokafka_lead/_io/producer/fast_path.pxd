@@ -13,7 +13,10 @@ cdef class FastPath:
     cdef Accumulator _accumulator
     cdef dict _topics
     cdef object _put_first
+    cdef object _topic
+    cdef TopicBuffer _buffer
     cdef unsigned long _thread
+    cdef object _identity
     cdef object _probe
     cdef object _expected
     cdef dict _known

@@ -18,6 +18,8 @@ __all__ = ["FastPath"]
 
 INT64_MAX = 2**63 - 1
 
+_NONE_YET = object()
+
 PutFirst = Callable[[TopicBuffer, int, bytes | None, bytes | None, int, Sequence[Header], float], Delivery | None]
 """Topic, timestamp in milliseconds, key, value, partition or -1, headers, now."""
 
@@ -28,7 +30,20 @@ class FastPath:
     Wrong arguments are among what it leaves to the others: it only takes what it knows to be right.
     """
 
-    __slots__ = ("_accumulator", "_expected", "_key", "_known", "_probe", "_put_first", "_thread", "_topics", "usable")
+    __slots__ = (
+        "_accumulator",
+        "_buffer",
+        "_expected",
+        "_identity",
+        "_key",
+        "_known",
+        "_probe",
+        "_put_first",
+        "_thread",
+        "_topic",
+        "_topics",
+        "usable",
+    )
 
     def __init__(self, accumulator: Accumulator, put_first: PutFirst | None) -> None:
         """``put_first`` takes a record when there is no other, where none should linger; None where they should."""
@@ -37,8 +52,14 @@ class FastPath:
         self._accumulator = accumulator
         self._topics = accumulator.topics
         self._put_first = put_first
+        self._topic: object = _NONE_YET
+        """The topic of the latest record."""
+        self._buffer: TopicBuffer
+        """Its buffer, which stays the same."""
         self._thread = 0
         """The event loop's thread."""
+        self._identity: object = None
+        """The same as an object: the one that the event loop itself has of it."""
         self._probe: Callable[[], object] = object
         """Gives ``_expected`` while the producer's event loop runs, or else something different or RuntimeError."""
         self._expected: object = None
@@ -58,17 +79,22 @@ class FastPath:
         self._expected = expected
         if thread is not None:
             self._known, self._key = thread
+            self._identity = self._known[self._key]
         self.usable = True
 
     def append(
         self, topic: object, value: object, key: object, partition: object, timestamp_ms: object, headers: object
     ) -> Delivery | None:
         """Take the record; None when there is more to it, or when the sender should have its turn first."""
-        if not self._here() or type(topic) is not str:
+        if not self._here():
             return None
-        buffer = self._topics.get(topic)
-        if buffer is None:
-            return None
+        if topic is self._topic:
+            buffer = self._buffer
+        else:
+            if type(topic) is not str or topic not in self._topics:
+                return None
+            self._topic = topic
+            self._buffer = buffer = self._topics[topic]
         if key is not None and type(key) is not bytes:
             return None
         if value is not None and type(value) is not bytes:
@@ -124,7 +150,13 @@ class FastPath:
         if not self.usable or clock.thread_id() != self._thread:
             return False
         if self._known is not None:
-            return self._known.get(self._key) == self._thread
+            identity = self._known.get(self._key)
+            if identity is self._identity:
+                return True
+            if identity != self._thread:
+                return False
+            self._identity = identity  # the event loop was stopped and runs again
+            return True
         try:
             return self._probe() is self._expected
         except RuntimeError:

@@ -17,8 +17,6 @@ from ._core.run.dead_letter import DEAD_LETTER_HEADERS
 from ._core.run.options import RunConfig, RunOptions
 from ._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
 from ._io.consumer.leases import Batches
-from ._io.consumer.reader import Records
-from ._io.loop import in_trio
 from ._options import INT32_MAX
 from ._records import ConsumerRecord
 from .client import Client
@@ -302,8 +300,7 @@ class Consumer(Generic[K, V]):
         Each time this raises or is left, another ``async for`` goes on behind the last record.
         """
         self._client.check()
-        reader = self._engine.reader
-        return Records(reader) if in_trio() else reader.records()
+        return self._engine.reader.records()
 
     async def __anext__(self) -> ConsumerRecord[K, V]:
         record = await self._engine.reader.next_record()

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from aiokafka_lead._core.producer cimport awaiting
+from aiokafka_lead._core cimport awaiting
 from aiokafka_lead._core.producer.outcome cimport BatchOutcome
 
 
@@ -17,10 +17,12 @@ cdef class Delivery:
 
 
 @cython.locals(delivery=Delivery)
-cdef bint _is_done(object one) noexcept
+cdef int _is_done(object one) except -1
 
 @cython.locals(delivery=Delivery)
 cdef object _result_of(object one)
+
+cdef object _no_coroutine(object one)
 
 @cython.locals(delivery=Delivery)
 cpdef Delivery new_delivery(BatchOutcome outcome, Py_ssize_t index, int64_t timestamp_ms)

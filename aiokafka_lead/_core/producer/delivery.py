@@ -11,13 +11,13 @@ after that the outcome refers to nothing but plain values, and to errors that ar
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Coroutine, Generator, Sequence
 from copy import copy
 from typing import Any
 
 from ...errors import IllegalStateError, KafkaError
 from ...types import RecordMetadata
-from . import awaiting
+from .. import awaiting
 from .outcome import BatchOutcome
 
 __all__ = ["Delivery", "DeliveryBatch", "new_delivery"]
@@ -110,7 +110,11 @@ def _result_of(one: Any) -> RecordMetadata:
     return delivery._result(delivery._outcome)
 
 
-awaiting.shorten_await(Delivery, _is_done, _result_of)
+def _no_coroutine(one: Any) -> Coroutine[Any, Any, RecordMetadata]:
+    raise TypeError("a delivery is no coroutine: await it")
+
+
+awaiting.shorten_await(Delivery, _is_done, _result_of, _no_coroutine)
 
 
 def new_delivery(outcome: BatchOutcome, index: int, timestamp_ms: int) -> Delivery:

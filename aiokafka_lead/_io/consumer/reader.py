@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Container, Iterator
 from itertools import islice
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import anyio.lowlevel
 
@@ -18,8 +18,9 @@ from ..._records import ConsumerRecord
 from ...errors import ClientClosedError, IllegalStateError, KafkaError
 from ...types import TopicPartition
 from ..loop import Signal
+from .records import Records
 
-__all__ = ["Reader", "Records", "Witness"]
+__all__ = ["Reader", "Witness"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -99,15 +100,10 @@ class Reader(Generic[K, V]):
 
     # --- one by one --------------------------------------------------------------------------------------------------
 
-    async def records(self) -> AsyncIterator[ConsumerRecord[K, V]]:
-        """Every record, one after the other; what `Records` is, but quicker on asyncio.
-
-        trio warns of each asynchronous generator that was not read to its end.
-        """
+    def records(self) -> AsyncIterator[ConsumerRecord[K, V]]:
+        """Every record, one after the other."""
         slices: Slices[K, V] = Slices(self)
-        while (some := await slices.next()) is not None:
-            for record in some:
-                yield record
+        return Records(slices.next)
 
     async def slice(self, size: int) -> Iterator[ConsumerRecord[K, V]] | None:
         """The next records, handed out as they are iterated over; None when the consumer was stopped meanwhile."""
@@ -278,23 +274,3 @@ class Slices(Generic[K, V]):
         some = await self._reader.slice(self._size)
         self._began_at = time.monotonic()
         return some
-
-
-class Records(Generic[K, V]):
-    """Every record, one after the other."""
-
-    def __init__(self, reader: Reader[K, V]) -> None:
-        self._slices = Slices(reader)
-        self._some: Iterator[ConsumerRecord[K, V]] = iter(())
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> ConsumerRecord[K, V]:
-        while True:
-            for record in self._some:
-                return record
-            some = await self._slices.next()
-            if some is None:
-                raise StopAsyncIteration
-            self._some = some

@@ -1,0 +1,86 @@
+"""What an ``async for`` over the consumer runs on.
+
+Hot: this module is compiled through ``records.pxd`` where a compiler is, and runs as it is elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from typing import Any, Self
+
+from ..._core import awaiting
+from ..._records import ConsumerRecord
+from ...errors import IllegalStateError
+
+__all__ = ["Records"]
+
+
+class Records:
+    """Every record, one after the other.
+
+    Where the next one is at hand, the iterator itself is what is awaited for it, so that it takes no other object.
+    """
+
+    __slots__ = ("_at_hand", "_more", "_next")
+
+    def __init__(self, more: Callable[[], Coroutine[Any, Any, Iterator[ConsumerRecord[Any, Any]] | None]]) -> None:
+        """``more`` waits for records, to be iterated over to their end; it gives None when there will be none."""
+        self._more = more
+        self._at_hand: Iterator[ConsumerRecord[Any, Any]] = iter(())
+        self._next: ConsumerRecord[Any, Any] | None = None
+        """Taken from those at hand, and about to be handed out."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    def __anext__(self) -> Awaitable[ConsumerRecord[Any, Any]]:
+        return self if _is_ready(self) else self._wait_for_next()
+
+    def __await__(self) -> Generator[Any, Any, ConsumerRecord[Any, Any]]:
+        if _is_ready(self):
+            return _take(self)
+        return (yield from self._wait_for_next().__await__())
+
+    def send(self, value: Any) -> Any:
+        """With `throw` and `close`, what asyncio asks of ``anext(records)`` before it makes a task of it."""
+        if _is_ready(self):
+            raise StopIteration(_take(self))
+        return _refuse(self)
+
+    def throw(self, kind: Any, error: Any = None, trace: Any = None) -> Any:
+        """As of a coroutine that has not begun."""
+        raise kind if error is None else error
+
+    def close(self) -> None:
+        """As of a coroutine that has not begun."""
+
+    async def _wait_for_next(self) -> ConsumerRecord[Any, Any]:
+        while True:
+            some = await self._more()
+            if some is None:
+                raise StopAsyncIteration
+            self._at_hand = some
+            for record in some:
+                return record
+
+
+def _is_ready(one: Any) -> bool:
+    records: Records = one
+    if records._next is None:
+        records._next = next(records._at_hand, None)
+    return records._next is not None
+
+
+def _take(one: Any) -> ConsumerRecord[Any, Any]:
+    records: Records = one
+    record = records._next
+    records._next = None
+    assert record is not None
+    return record
+
+
+def _refuse(one: Any) -> Coroutine[Any, Any, ConsumerRecord[Any, Any]]:
+    raise IllegalStateError("another task took this step's record: iterate in one task at a time")
+
+
+awaiting.shorten_await(Records, _is_ready, _take, _refuse)

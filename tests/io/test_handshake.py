@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 from aiokafka_lead import __version__
+from aiokafka_lead._io.connection.authentication import MAX_SASL_ROUNDS
 from aiokafka_lead._io.connection.brokers import NodeState
-from aiokafka_lead._io.connection.handshake import MAX_SASL_ROUNDS
 from aiokafka_lead._wire import RequestFrame
 from aiokafka_lead._wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...errors import KafkaError, MalformedMessageError
 
@@ -22,8 +21,7 @@ OnDone = Callable[[Any, KafkaError | None], None]
 _LAST_ID = 2**31 - 1
 
 
-@dataclass(slots=True)
-class InFlight:
+class InFlight(NamedTuple):
     """A request on its way."""
 
     correlation_id: int

@@ -65,7 +65,7 @@ class EpochEnd(NamedTuple):
     leader_epoch: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LookupAnswer(Generic[T]):
     """What one leader said of its partitions. Those that it left out are to be asked for again."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...errors import ConfigError
 
@@ -22,8 +22,7 @@ _DURATION = re.compile(
 _UNIT_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
 
 
-@dataclass(frozen=True, slots=True)
-class ResetPolicy:
+class ResetPolicy(NamedTuple):
     """What to ask ListOffsets for: a special timestamp, or now less a duration."""
 
     name: str

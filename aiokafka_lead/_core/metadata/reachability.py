@@ -36,7 +36,7 @@ class NodeState(Enum):
     """The last try failed or the connection was lost, and the wait after that is not over. Also an unknown node."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Failures:
     """What went wrong at one address since the last connection that became ready."""
 

@@ -8,8 +8,7 @@ the newer one, `TopicMerger` does so for topics.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from ...errors import ClusterIdMismatchError, KafkaConnectionError, raise_for_code
@@ -52,8 +51,7 @@ HintPolicy = Literal["trust", "known_nodes", "off"]
 ClusterIdPolicy = Literal["fail", "warn", "adopt"]
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(NamedTuple):
     """What an answer did to the view."""
 
     changed: bool

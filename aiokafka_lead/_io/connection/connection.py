@@ -6,9 +6,8 @@ import copy
 import math
 import time
 from collections import deque
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from ..._core.connection.in_flight import InFlight, InFlightLedger, OnDone
 from ..._core.metadata.reachability import Endpoint
@@ -46,8 +45,7 @@ class Lane(StrEnum):
     """JoinGroup and SyncGroup, which the coordinator holds until all members are there: commits must not wait."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionSettings:
+class ConnectionSettings(NamedTuple):
     """The options that concern a single connection."""
 
     client_id: str

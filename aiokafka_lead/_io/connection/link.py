@@ -6,8 +6,7 @@ import copy
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import anyio
 
@@ -31,8 +30,7 @@ class Spawner(Protocol):
     def start_soon(self, func: Callable[..., Any], /, *args: Any, name: object = None) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True)
-class LinkContext:
+class LinkContext(NamedTuple):
     """What all links of a client share."""
 
     settings: ConnectionSettings

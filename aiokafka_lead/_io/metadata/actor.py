@@ -12,7 +12,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..._core.backoff import Backoff
 from ..._core.metadata.answer import MetadataReader
@@ -50,8 +50,7 @@ REFRESH_AT_LEAST_S = 1.0
 """A refresh may take this long, however little of ``metadata_recovery_rebootstrap_trigger_ms`` is left."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
     """A refresh to be made."""
 
     topics: Sequence[str] | None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from random import random
+from typing import NamedTuple
 
 import anyio
 
@@ -24,16 +24,14 @@ HEDGE_AFTER_S = 0.5
 _PREFERENCE = {NodeState.READY: 0, NodeState.CONNECTING: 1, NodeState.CONNECTABLE: 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """The first answer, and who gave it."""
 
     node_id: int
     told: ClusterAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What asking around has brought."""
 
     answer: Answer | None

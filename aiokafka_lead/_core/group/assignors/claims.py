@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ....types import TopicPartition
 from .types import NO_GENERATION, Assignment, TopicPartitions
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """What one member says it owns, and since which generation."""
 
     member_id: str

@@ -34,8 +34,8 @@ BATCH_HEADER_SIZE = 61
 GROWS_FOR_S = 1.0
 """A batch that is older than this does not grow: its records share one delivery timeout, which began with the first."""
 
-TURN_BYTES = {"none": 4 << 20, "snappy": 2 << 20, "lz4": 2 << 20, "zstd": 1 << 20, "gzip": 256 << 10}
-"""As many bytes are sent, by how they are compressed, before others have their turn: some five milliseconds' work."""
+TURN_BYTES = {"none": 2 << 20, "snappy": 1 << 20, "lz4": 1 << 20, "zstd": 1 << 20, "gzip": 256 << 10}
+"""As many bytes are sent, by how they are compressed, before others have their turn: a few milliseconds' work."""
 
 CROWD_BYTES = 256 * 1024
 """As much is taken in one go, without giving the sender its turn: a millisecond's worth or two. The larger this is, the

@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
+from aiokafka_lead._core.producer.idempotence cimport Sequencing
 from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch, TopicBuffer
 from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
 from aiokafka_lead._core.producer.expiry cimport Expiry
@@ -24,7 +25,7 @@ cdef class Accumulator:
     cdef readonly object snapshot
     cdef readonly dict topics
     cdef readonly object identity
-    cdef readonly object sequencing
+    cdef readonly Sequencing sequencing
     cdef readonly Py_ssize_t batch_size
     cdef Py_ssize_t _batch_limit
     cdef readonly BufferMemory memory

@@ -8,8 +8,20 @@ cdef bint _is_later(int64_t sequence, int64_t than)
 cdef bint _has_sent(PartitionQueue queue)
 
 
-@cython.final
-cdef class IdempotentSequencing:
+cdef class Sequencing:
+    cpdef bint blocks(self, PartitionQueue queue, ProducerBatch batch, int leader_id) except -1
+    cpdef sending(self, ProducerBatch batch)
+    cpdef acknowledged(self, ProducerBatch batch, int node_id)
+    cpdef bint settle(self, PartitionQueue queue) except -1
+
+
+cdef class PlainSequencing(Sequencing):
+    cdef bint _one_at_a_time
+
+    cpdef bint blocks(self, PartitionQueue queue, ProducerBatch batch, int leader_id) except -1
+
+
+cdef class IdempotentSequencing(Sequencing):
     cdef readonly int64_t producer_id
     cdef readonly int producer_epoch
     cdef readonly Py_ssize_t restarts

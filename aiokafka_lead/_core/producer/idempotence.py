@@ -11,8 +11,6 @@ not make the others wait for theirs to drain (Java bumps the epoch of all). A tr
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from ..metadata.types import NO_LEADER
 from .append import NO_SEQUENCE, PartitionQueue, ProducerBatch
 
@@ -32,8 +30,10 @@ def _is_later(sequence: int, than: int) -> bool:
     return 0 < (sequence - than) & SEQUENCE_MAX <= SEQUENCE_MAX // 2
 
 
-class Sequencing(Protocol):
-    """What may be sent next in a partition, and what an answer means for the batches behind."""
+class Sequencing:
+    """What may be sent next in a partition, and what an answer means for the batches behind: by itself, nothing."""
+
+    __slots__ = ()
 
     def blocks(self, queue: PartitionQueue, batch: ProducerBatch, leader_id: int) -> bool:
         """Whether ``batch``, the first one that awaits no answer, must wait for the answers of others."""
@@ -50,7 +50,7 @@ class Sequencing(Protocol):
 
     def surely_in_log(self, batch: ProducerBatch) -> bool:
         """Whether a batch behind it was appended, which takes that this one was."""
-        raise NotImplementedError
+        return False
 
     def rejected(self, batch: ProducerBatch) -> None:
         """The batch was next in line, and its sequence did not follow what is in the log: so it is not in there."""
@@ -60,10 +60,10 @@ class Sequencing(Protocol):
 
     def settle(self, queue: PartitionQueue) -> bool:
         """After every change: start the partition's sequences over if it is time to; whether that was done."""
-        raise NotImplementedError
+        return False
 
 
-class PlainSequencing:
+class PlainSequencing(Sequencing):
     """Without idempotence: order is sure only with one request in flight, but a leader's move does not upset it.
 
     A batch goes to a new leader when the old one has answered all that it was sent: else the first batch that was
@@ -78,29 +78,8 @@ class PlainSequencing:
     def blocks(self, queue: PartitionQueue, batch: ProducerBatch, leader_id: int) -> bool:
         return queue.in_flight > 0 and (self._one_at_a_time or queue.in_flight_node != leader_id)
 
-    def sending(self, batch: ProducerBatch) -> None:
-        pass
 
-    def acknowledged(self, batch: ProducerBatch, node_id: int) -> None:
-        pass
-
-    def refused(self, batch: ProducerBatch) -> None:
-        pass
-
-    def surely_in_log(self, batch: ProducerBatch) -> bool:
-        return False
-
-    def rejected(self, batch: ProducerBatch) -> None:
-        pass
-
-    def given_up(self, batch: ProducerBatch, in_doubt: bool) -> None:
-        pass
-
-    def settle(self, queue: PartitionQueue) -> bool:
-        return False
-
-
-class IdempotentSequencing:
+class IdempotentSequencing(Sequencing):
     """The producer id, and the sequences of every partition."""
 
     __slots__ = ("producer_epoch", "producer_id", "restarts")

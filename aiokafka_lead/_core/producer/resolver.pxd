@@ -2,6 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from aiokafka_lead._core.producer.accumulator cimport Accumulator
+from aiokafka_lead._core.producer.idempotence cimport Sequencing
 from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch
 from aiokafka_lead._core.producer.schedule cimport Schedule
 
@@ -10,7 +11,7 @@ cdef class BatchResolver:
     cdef Accumulator _accumulator
     cdef object _counters
     cdef Schedule _schedule
-    cdef object _sequencing
+    cdef Sequencing _sequencing
     cdef object _retry
     cdef bint _idempotent
     cdef object _retries

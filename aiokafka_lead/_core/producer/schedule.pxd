@@ -1,5 +1,6 @@
 cimport cython
 
+from aiokafka_lead._core.producer.idempotence cimport Sequencing
 from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch
 from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
 from aiokafka_lead._core.producer.retry cimport has_free_retry
@@ -12,7 +13,7 @@ cdef class Schedule:
     cdef public Py_ssize_t flushes
     cdef double _linger_s
     cdef BufferMemory _memory
-    cdef object _sequencing
+    cdef Sequencing _sequencing
     cdef object _notify
     cdef object _lingering
     cdef list _timers

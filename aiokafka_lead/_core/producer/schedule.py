@@ -104,6 +104,8 @@ class Schedule:
 
     def first_unsent(self, queue: PartitionQueue) -> ProducerBatch | None:
         """The first batch that awaits no answer: the only one that may be sent next."""
+        if not queue.in_flight:
+            return queue.batches[0] if queue.batches else None
         for batch in queue.batches:
             if not batch.in_flight:
                 return batch

@@ -19,5 +19,6 @@ def shorten_await(
 ) -> None:
     """Let ``await`` of such an object have the ``result`` at once where it is ``ready``. One type for each module.
 
-    ``otherwise`` runs for an object that is not, which is what ``__await__`` gives. (Plain Python has no such way.)
+    ``otherwise`` has the coroutine to go on with where asyncio runs an object as a task that is not ready, or raises.
+    (Plain Python has no such way.)
     """

@@ -35,7 +35,7 @@ class FrameReader:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.error: KafkaError | None = None
-        self._scratch = bytearray(SCRATCH_BYTES)
+        self._scratch = raw.new_buffer(SCRATCH_BYTES)
         self._scratch_view = memoryview(self._scratch)
         self._end = 0
         """Bytes of the scratch buffer that hold an incomplete frame, always from its start."""

@@ -1,10 +1,10 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
-from aiokafka_lead._core.producer.idempotence cimport Sequencing
 from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch, TopicBuffer
 from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
 from aiokafka_lead._core.producer.expiry cimport Expiry
+from aiokafka_lead._core.producer.idempotence cimport Sequencing
 from aiokafka_lead._core.producer.partitioner cimport NodeAvailability, StickyChooser
 from aiokafka_lead._core.producer.retry cimport RetryPolicy, has_free_retry
 from aiokafka_lead._core.producer.delivery cimport Delivery, new_delivery

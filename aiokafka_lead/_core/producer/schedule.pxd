@@ -1,8 +1,8 @@
 cimport cython
 
-from aiokafka_lead._core.producer.idempotence cimport Sequencing
 from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch
 from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
+from aiokafka_lead._core.producer.idempotence cimport Sequencing
 from aiokafka_lead._core.producer.retry cimport has_free_retry
 
 

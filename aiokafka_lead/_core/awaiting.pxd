@@ -2,7 +2,7 @@
 #
 # `await` asks a type's am_await for an iterator, and then am_send of that for the result (PEP 492, and PyIter_Send of
 # Python 3.10). An object that is ready is its own iterator here; the type's `__await__` serves all others. An asyncio
-# task that runs such an object as its coroutine calls am_send without asking am_await before.
+# task that runs such an object as its coroutine calls am_send without asking am_await before: then `take` may refuse.
 
 from cpython.object cimport PyTypeObject
 
@@ -12,8 +12,7 @@ cdef extern from *:
     typedef struct {
         unaryfunc wait;
         int (*ready)(PyObject *);
-        PyObject *(*result)(PyObject *);
-        PyObject *(*otherwise)(PyObject *);
+        PyObject *(*take)(PyObject *);
     } aiokafka_lead_awaiting;
 
     static aiokafka_lead_awaiting aiokafka_lead_await;
@@ -29,47 +28,30 @@ cdef extern from *:
     }
 
     static PySendResult aiokafka_lead_am_send(PyObject *self, PyObject *sent, PyObject **result) {
-        int ready = aiokafka_lead_await.ready(self);
-        PyObject *other;
-        PySendResult state;
-        *result = NULL;
-        if (ready < 0)
-            return PYGEN_ERROR;
-        if (ready) {
-            *result = aiokafka_lead_await.result(self);
-            return *result == NULL ? PYGEN_ERROR : PYGEN_RETURN;
-        }
-        other = aiokafka_lead_await.otherwise(self);
-        if (other == NULL)
-            return PYGEN_ERROR;
-        state = PyIter_Send(other, sent, result);
-        Py_DECREF(other);
-        return state;
+        *result = aiokafka_lead_await.take(self);
+        return *result == NULL ? PYGEN_ERROR : PYGEN_RETURN;
     }
 
     /* What the interpreter calls instead while a debugger or profiler is at work, and what `yield from` calls. */
     static PyObject *aiokafka_lead_iternext(PyObject *self) {
-        PyObject *result, *stop;
-        PySendResult state = aiokafka_lead_am_send(self, Py_None, &result);
-        if (state == PYGEN_RETURN) {
-            stop = PyObject_CallOneArg(PyExc_StopIteration, result);
+        PyObject *result = aiokafka_lead_await.take(self);
+        if (result != NULL) {
+            PyObject *stop = PyObject_CallOneArg(PyExc_StopIteration, result);
             Py_DECREF(result);
-            result = NULL;
             if (stop != NULL) {
                 PyErr_SetObject(PyExc_StopIteration, stop);
                 Py_DECREF(stop);
             }
         }
-        return result;
+        return NULL;
     }
 
     static void aiokafka_lead_shorten_await(
-        PyTypeObject *kind, int (*ready)(PyObject *), PyObject *(*result)(PyObject *), PyObject *(*otherwise)(PyObject *)
+        PyTypeObject *kind, int (*ready)(PyObject *), PyObject *(*take)(PyObject *)
     ) {
         aiokafka_lead_await.wait = kind->tp_as_async->am_await;
         aiokafka_lead_await.ready = ready;
-        aiokafka_lead_await.result = result;
-        aiokafka_lead_await.otherwise = otherwise;
+        aiokafka_lead_await.take = take;
         kind->tp_as_async->am_await = aiokafka_lead_am_await;
         kind->tp_as_async->am_send = aiokafka_lead_am_send;
         kind->tp_iter = PyObject_SelfIter;
@@ -77,13 +59,9 @@ cdef extern from *:
         PyType_Modified(kind);
     }
     """
-    void aiokafka_lead_shorten_await(
-        PyTypeObject *kind, int (*ready)(object) except -1, object (*result)(object), object (*otherwise)(object)
-    )
+    void aiokafka_lead_shorten_await(PyTypeObject *kind, int (*ready)(object) except -1, object (*take)(object))
 
 
-cdef inline int shorten_await(
-    type kind, int (*ready)(object) except -1, object (*result)(object), object (*otherwise)(object)
-) except -1:
-    aiokafka_lead_shorten_await(<PyTypeObject *> kind, ready, result, otherwise)
+cdef inline int shorten_await(type kind, int (*ready)(object) except -1, object (*take)(object)) except -1:
+    aiokafka_lead_shorten_await(<PyTypeObject *> kind, ready, take)
     return 0

@@ -5,20 +5,15 @@ A compiled module takes the function of the same name from ``awaiting.pxd`` inst
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 __all__ = ["shorten_await"]
 
 
-def shorten_await(
-    kind: type,
-    ready: Callable[[Any], bool],
-    result: Callable[[Any], Any],
-    otherwise: Callable[[Any], Coroutine[Any, Any, Any]],
-) -> None:
-    """Let ``await`` of such an object have the ``result`` at once where it is ``ready``. One type for each module.
+def shorten_await(kind: type, ready: Callable[[Any], bool], take: Callable[[Any], Any]) -> None:
+    """Let ``await`` of such an object have what ``take`` gives at once where it is ``ready``. One type for each module.
 
-    ``otherwise`` has the coroutine to go on with where asyncio runs an object as a task that is not ready, or raises.
-    (Plain Python has no such way.)
+    ``take`` raises where the object is not, which somebody may have run without awaiting it. (Plain Python has no such
+    way.)
     """

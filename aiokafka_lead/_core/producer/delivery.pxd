@@ -20,9 +20,7 @@ cdef class Delivery:
 cdef int _is_done(object one) except -1
 
 @cython.locals(delivery=Delivery)
-cdef object _result_of(object one)
-
-cdef object _no_coroutine(object one)
+cdef object _take(object one)
 
 @cython.locals(delivery=Delivery)
 cpdef Delivery new_delivery(BatchOutcome outcome, Py_ssize_t index, int64_t timestamp_ms)

@@ -11,7 +11,7 @@ after that the outcome refers to nothing but plain values, and to errors that ar
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Generator, Sequence
 from copy import copy
 from typing import Any
 
@@ -105,16 +105,14 @@ def _is_done(one: Any) -> bool:
     return delivery._outcome.done
 
 
-def _result_of(one: Any) -> RecordMetadata:
+def _take(one: Any) -> RecordMetadata:
     delivery: Delivery = one
+    if not delivery._outcome.done:
+        raise TypeError("a delivery is no iterator: await it")
     return delivery._result(delivery._outcome)
 
 
-def _no_coroutine(one: Any) -> Coroutine[Any, Any, RecordMetadata]:
-    raise TypeError("a delivery is no coroutine: await it")
-
-
-awaiting.shorten_await(Delivery, _is_done, _result_of, _no_coroutine)
+awaiting.shorten_await(Delivery, _is_done, _take)
 
 
 def new_delivery(outcome: BatchOutcome, index: int, timestamp_ms: int) -> Delivery:

@@ -123,13 +123,8 @@ def write_request(version: int, request: BatchesRequest, chunks: list[Buffer], o
 def _write_partition(index: int, records: memoryview, chunks: list[Buffer], out: bytearray) -> bytearray:
     """One partition and its tagged fields, of which there are none; large records become chunks of their own."""
     size = len(records)
-    for shift in (24, 16, 8, 0):
-        out.append((index >> shift) & 0xFF)
-    length = size + 1
-    while length >= 0x80:
-        out.append((length & 0x7F) | 0x80)
-        length >>= 7
-    out.append(length)
+    out += index.to_bytes(4, "big", signed=True)
+    out += uvarint(size + 1)
     if size < _COPY_BELOW:
         out += records
         out.append(0)

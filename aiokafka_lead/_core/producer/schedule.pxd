@@ -36,7 +36,6 @@ cdef class Schedule:
     @cython.locals(batch=ProducerBatch, leader_id=int)
     cpdef int sendable_to(self, PartitionQueue queue, double now) except? -2
 
-    @cython.locals(queue=PartitionQueue)
     @cython.locals(batch=ProducerBatch, queue=PartitionQueue)
     cpdef bint may_linger(self, int node_id, double now) except -1
 

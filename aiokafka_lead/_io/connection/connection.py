@@ -30,7 +30,7 @@ R = TypeVar("R", bound=Response)
 NO_VERSIONS = ApiVersions({})
 
 
-class Lane(StrEnum):
+class Lane(StrEnum):  # whose hash is quick: connections are looked up by it for each request
     """What a connection is for. Each node has one connection per lane, so that nothing waits behind a long poll."""
 
     DATA = "data"
@@ -121,7 +121,7 @@ class Connection:
     @property
     def in_flight(self) -> int:
         """Requests that have been sent and not answered."""
-        return len(self._ledger.entries)
+        return len(self._ledger)
 
     def can_send(self) -> bool:
         """Whether a request would go out now: ready, fewer than the most in flight, not throttled, not congested.
@@ -130,7 +130,7 @@ class Connection:
         """
         if (
             self.ready
-            and len(self._ledger.entries) < self._max_in_flight
+            and len(self._ledger) < self._max_in_flight
             and not self._muted
             and not (self._transport is None or self._transport.paused)
         ):

@@ -15,5 +15,3 @@ cdef int _is_ready(object one) except -1
 
 @cython.locals(records=Records)
 cdef object _take(object one)
-
-cdef object _refuse(object one)

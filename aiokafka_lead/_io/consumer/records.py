@@ -43,9 +43,7 @@ class Records:
 
     def send(self, value: Any) -> Any:
         """With `throw` and `close`, what asyncio asks of ``anext(records)`` before it makes a task of it."""
-        if _is_ready(self):
-            raise StopIteration(_take(self))
-        return _refuse(self)
+        raise StopIteration(_take(self))
 
     def throw(self, kind: Any, error: Any = None, trace: Any = None) -> Any:
         """As of a coroutine that has not begun."""
@@ -73,14 +71,11 @@ def _is_ready(one: Any) -> bool:
 
 def _take(one: Any) -> ConsumerRecord[Any, Any]:
     records: Records = one
-    record = records._next
+    record = records._next if _is_ready(records) else None
+    if record is None:
+        raise IllegalStateError("another task took this step's record: iterate in one task at a time")
     records._next = None
-    assert record is not None
     return record
 
 
-def _refuse(one: Any) -> Coroutine[Any, Any, ConsumerRecord[Any, Any]]:
-    raise IllegalStateError("another task took this step's record: iterate in one task at a time")
-
-
-awaiting.shorten_await(Records, _is_ready, _take, _refuse)
+awaiting.shorten_await(Records, _is_ready, _take)

@@ -22,14 +22,12 @@ cdef class FastPath:
     cdef dict _known
     cdef str _key
 
-    @cython.locals(
-        number=int32_t, time_ms=int64_t, buffer=TopicBuffer, delivery=Delivery
-    )
+    @cython.locals(number=int32_t, time_ms=int64_t, buffer=TopicBuffer, delivery=Delivery)
     cpdef Delivery append(
         self, object topic, object value, object key, object partition, object timestamp_ms, object headers
     )
 
-    @cython.locals(accumulator=Accumulator, now=double, first=Delivery)
+    @cython.locals(accumulator=Accumulator, now=double)
     cpdef Delivery open_and_append(
         self,
         TopicBuffer buffer,

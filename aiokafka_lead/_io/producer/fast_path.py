@@ -130,8 +130,7 @@ class FastPath:
         now = clock.monotonic_s()
         if self._put_first is None or accumulator.pending:
             return accumulator.append(buffer, timestamp_ms, key, value, partition, headers, now)
-        first: Delivery | None = self._put_first(buffer, timestamp_ms, key, value, partition, headers, now)
-        return first
+        return self._put_first(buffer, timestamp_ms, key, value, partition, headers, now)
 
     def append_values(
         self, topic: str, timestamp_ms: int, values: Sequence[bytes | None], start: int, partition: int,
@@ -151,11 +150,10 @@ class FastPath:
             return False
         if self._known is not None:
             identity = self._known.get(self._key)
-            if identity is self._identity:
-                return True
-            if identity != self._thread:
-                return False
-            self._identity = identity  # the event loop was stopped and runs again
+            if identity is not self._identity:
+                if identity != self._thread:
+                    return False
+                self._identity = identity  # the event loop was stopped and runs again
             return True
         try:
             return self._probe() is self._expected

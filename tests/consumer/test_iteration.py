@@ -69,7 +69,7 @@ async def test_a_step_is_a_task_where_asyncio_makes_one(cluster: EmbeddedCluster
         for number in range(4, 6):
             step: Any = anext(records)
             waiting = asyncio.create_task(step)
-            await asyncio.sleep(0.01)
+            await anyio.wait_all_tasks_blocked()
             assert not waiting.done()
             if number == 4:
                 waiting.cancel()

@@ -16,7 +16,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo pipeline test lint ruff format-check mypy pyright imports generated fmt fuzz bench build dist clean
+.PHONY: help demo pipeline test pytest pytest-kafka pytest-others lint ruff format-check mypy pyright imports generated fmt fuzz bench build dist clean
 
 help:
 	@echo "make demo    events flow through an embedded cluster while leaders move and a broker dies"
@@ -34,9 +34,19 @@ demo: $(BUILT)
 pipeline: $(SPARK) $(BUILT)
 	@$(PY) -m examples.pipeline $(ARGS)
 
+# Without ARGS in two halves at once: the tests on a real Apache Kafka mostly wait for it.
 test: $(DEV) $(BUILT)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line $(if $(ARGS),pytest,pytest-kafka pytest-others)
+
+pytest:
 	$(PY) -m pytest $(ARGS)
+
+pytest-kafka:
+	$(PY) -m pytest tests/kafka
+
+pytest-others:
+	$(PY) -m pytest --ignore=tests/kafka
 
 lint: ruff format-check mypy pyright imports generated
 

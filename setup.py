@@ -14,7 +14,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
-INLINED = {"raw", "clock", "tuples", "awaiting"}
+INLINED = {"raw", "clock", "tuples", "awaiting", "slots"}
 """Modules whose ``.pxd`` holds C functions for others, and which are not compiled themselves."""
 HOT_MODULES = sorted(p.with_suffix(".py") for p in Path("aiokafka_lead").rglob("*.pxd") if p.stem not in INLINED)
 TYPES = {
@@ -53,6 +53,10 @@ def hot_extensions() -> list[Extension]:
 
 
 class BuildOrStayPure(build_ext):
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
+
     def run(self) -> None:
         try:
             super().run()

@@ -170,7 +170,8 @@ class Producer(Generic[K, V]):
         `MessageTooLargeError` for a record beyond ``max_request_size``, and `ConfigError` (a ValueError) or
         `ConfigTypeError` (a TypeError) for arguments that cannot be right.
         """
-        delivery = self._append(topic, value, key, partition, timestamp_ms, headers)
+        append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
+        delivery = append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
             self._check()
             record = self._prepare(topic, value, key, partition, timestamp_ms, headers)
@@ -204,7 +205,8 @@ class Producer(Generic[K, V]):
         raise then, the delivery raises.
         A loop of nothing but these calls keeps the producer from sending; await something now and then.
         """
-        delivery = self._append(topic, value, key, partition, timestamp_ms, headers)
+        append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
+        delivery = append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
             self._check()
             delivery = self._intake.put_or_hold(self._prepare(topic, value, key, partition, timestamp_ms, headers))

@@ -1,6 +1,8 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
+from aiokafka_lead._records cimport slots
+
 
 @cython.final
 cdef class ConsumerRecord:

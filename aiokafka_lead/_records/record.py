@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from types import GenericAlias
 
+from . import slots
+
 __all__ = ["ConsumerRecord"]
 
 
@@ -89,3 +91,10 @@ class ConsumerRecord:
             f"timestamp_ms={self.timestamp_ms}, timestamp_type={self.timestamp_type!r}, key={self.key!r}, "
             f"value={self.value!r}, headers={self.headers!r}, leader_epoch={self.leader_epoch})"
         )
+
+
+_UNIQUE = [object() for _ in range(6)]
+slots.expose(
+    ConsumerRecord(_UNIQUE[0], 0, 0, 0, *_UNIQUE[1:]),
+    ("topic", "timestamp_type", "key", "value", "headers", "leader_epoch"),
+)

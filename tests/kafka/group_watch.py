@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from .group_clients.journal import Options
-from .harness.processes import Processes
+from .harness.processes import Processes, freeze
 
 _ROOT = Path(__file__).parents[2]
 _LEAVE_TIMEOUT_S = 20
@@ -109,7 +109,7 @@ class GroupWatch:
     def freeze(self, member: Member) -> None:
         """SIGSTOP: it says nothing until `thaw`, its connections stay open."""
         self._gone(member, "frozen")
-        member.process.send_signal(signal.SIGSTOP)
+        freeze(member.process)
 
     def thaw(self, member: Member) -> None:
         """Let a frozen member go on."""

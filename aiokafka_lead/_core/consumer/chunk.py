@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from operator import length_hint
 from typing import Any
 
 from ..._records import ConsumerRecord
+from ...types import TopicPartition
 from .partition_state import Position
 
 __all__ = ["Chunk"]
@@ -22,9 +22,12 @@ class Chunk:
     costs nothing beside the list's own iterator, and the position follows from what the iterator has left.
     """
 
-    __slots__ = ("_taken", "leader_epoch", "next_offset", "records", "remaining", "start")
+    __slots__ = ("_taken", "leader_epoch", "next_offset", "records", "remaining", "start", "tp")
 
-    def __init__(self, records: list[Record], start: Position, next_offset: int, leader_epoch: int) -> None:
+    def __init__(
+        self, tp: TopicPartition, records: list[Record], start: Position, next_offset: int, leader_epoch: int
+    ) -> None:
+        self.tp = tp
         self.records = records
         self.remaining: Iterator[Record] = iter(records)
         self.start = start
@@ -50,14 +53,18 @@ class Chunk:
 
     def take(self, limit: int | None) -> list[Record]:
         """The next records, as many as asked for or all."""
-        return list(self.remaining if limit is None else islice(self.remaining, limit))
+        first = len(self.records) - length_hint(self.remaining)
+        taken = self.records[first:] if limit is None else self.records[first : first + limit]
+        # To move a list's iterator so, and to copy a part of the list, takes a tenth of iterating over it.
+        self.remaining.__setstate__(first + len(taken))  # type: ignore[attr-defined]
+        return taken
 
     def withdraw(self) -> Chunk:
         """The same chunk for later: whoever iterates over this one gets nothing more."""
         start = self.position()
         if self._taken is None:
             self._taken = len(self.records) - self.left()
-        return Chunk(list(self.remaining), start, self.next_offset, self.leader_epoch)
+        return Chunk(self.tp, list(self.remaining), start, self.next_offset, self.leader_epoch)
 
     def before_last_taken(self) -> Position | None:
         """The position before the record that was handed out last, or None before the first."""

@@ -146,7 +146,7 @@ class FetchedData:
                     raise failure
                 next_offset = failure.offset
             if records:
-                return Chunk(records, start, next_offset, last.leader_epoch)
+                return Chunk(self.state.tp, records, start, next_offset, last.leader_epoch)
             # Compaction left nothing at or behind the position.
             self._pass_over(last)
 
@@ -176,19 +176,20 @@ class FetchedData:
         """Successive batches of one epoch and kind of timestamps that the application may see; empty at the end."""
         if self._error is not None:
             raise self._error.with_traceback(None)
+        offset = self._position().offset
         try:
-            first = self._draw()
+            first = self._draw(offset)
         except CorruptRecordError as error:
-            self._pass_hidden()
+            self._pass_hidden(offset)
             raise self._corrupt(error) from None
-        self._pass_hidden()
+        self._pass_hidden(offset)
         if first is None:
             return []
         views = [first]
         count, size = first.record_count, first.size_bytes
         while count < self._joined_records:
             try:
-                view = self._draw()
+                view = self._draw(offset)
             except CorruptRecordError as error:
                 self._put_back([error])
                 break
@@ -203,14 +204,13 @@ class FetchedData:
             views.append(view)
         return views
 
-    def _draw(self) -> BatchView | None:
-        """The next batch with something behind the position, which the application may see."""
+    def _draw(self, offset: int) -> BatchView | None:
+        """The next batch with something at or behind the offset, which the application may see."""
         if self._ahead:
             found = self._ahead.popleft()
             if isinstance(found, CorruptRecordError):
                 raise found.with_traceback(None)
             return found
-        offset = self._position().offset
         for view in self._batches:
             hidden = view.is_control if self._filter is None else self._filter.hides(view)
             if view.next_offset > offset:
@@ -224,10 +224,10 @@ class FetchedData:
         self._ahead.extendleft(reversed(drawn))
         self._hidden = None  # it may be behind them
 
-    def _pass_hidden(self) -> None:
-        """Let the position pass over what was just found not to be for the application."""
+    def _pass_hidden(self, offset: int) -> None:
+        """Let the position, which is at this offset, pass over what was just found not to be for the application."""
         hidden, self._hidden = self._hidden, None
-        if hidden is not None and hidden.next_offset > self._position().offset:
+        if hidden is not None and hidden.next_offset > offset:
             self._pass_over(hidden)
 
     def _pass_over(self, view: BatchView) -> None:

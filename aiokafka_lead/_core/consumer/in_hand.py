@@ -23,7 +23,7 @@ class InHand:
     def __init__(self) -> None:
         self._many: dict[TopicPartition, Position] = {}
         """Where partitions stood before what was handed out at once."""
-        self._one_by_one: tuple[TopicPartition, Chunk] | None = None
+        self._one_by_one: Chunk | None = None
         """Iterated over: the record that was taken last is in hand."""
         self._covered: int | None = None
         """The application has committed up to this offset while it iterates over ``_one_by_one``."""
@@ -46,10 +46,10 @@ class InHand:
         """Records from this position on have been handed out."""
         self._many.setdefault(tp, before)
 
-    def hold_last(self, tp: TopicPartition, chunk: Chunk) -> None:
+    def hold_last(self, chunk: Chunk) -> None:
         """The chunk is handed out record by record; its last one taken is in hand at any time."""
-        if self._one_by_one is None or self._one_by_one[1] is not chunk:
-            self._one_by_one = (tp, chunk)
+        if self._one_by_one is not chunk:
+            self._one_by_one = chunk
             self._covered = None
 
     def returned(self, now: float) -> None:
@@ -68,7 +68,7 @@ class InHand:
         self._abandoned.clear()
         self._lost.clear()
         if self._one_by_one is not None:
-            chunk = self._one_by_one[1]
+            chunk = self._one_by_one
             if chunk.left():
                 # A loop may go on with it after another call has read: the records to come are in hand again.
                 self._covered = chunk.position().offset
@@ -88,14 +88,14 @@ class InHand:
             self._many.pop(tp, None)
             self._stored.pop(tp, None)
             self._abandoned.discard(tp)
-            if self._one_by_one is not None and self._one_by_one[0] == tp:
+            if self._one_by_one is not None and self._one_by_one.tp == tp:
                 self._one_by_one = None
 
     def taken_away(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         """Forget these partitions; returns those of which the application had something in hand."""
         held = {tp for tp in self._many if tp in partitions}
         if self._one_by_one is not None and self._iterates(partitions):
-            held.add(self._one_by_one[0])
+            held.add(self._one_by_one.tp)
         self.forget(partitions)
         return frozenset(held)
 
@@ -119,13 +119,13 @@ class InHand:
         return any(tp in partitions and tp not in self._abandoned for tp in self._many) or self._iterates(partitions)
 
     def _iterates(self, partitions: Collection[TopicPartition]) -> bool:
-        return self._one_by_one is not None and self._one_by_one[0] in partitions and self.last_taken() is not None
+        return self._one_by_one is not None and self._one_by_one.tp in partitions and self.last_taken() is not None
 
     def last_taken(self) -> Position | None:
         """The position before the one record in hand of those that are iterated over."""
         if self._one_by_one is None:
             return None
-        before = self._one_by_one[1].before_last_taken()
+        before = self._one_by_one.before_last_taken()
         if before is None or (self._covered is not None and before.offset < self._covered):
             return None
         return before
@@ -155,7 +155,7 @@ class InHand:
             if offset is not None and position is not None and offset.offset >= position.offset:
                 self._many.pop(state.tp, None)
                 self._abandoned.discard(state.tp)
-                if self._one_by_one is not None and self._one_by_one[0] == state.tp:
+                if self._one_by_one is not None and self._one_by_one.tp == state.tp:
                     self._covered = offset.offset
         self.on_release()
 
@@ -164,7 +164,7 @@ class InHand:
         if position is None:
             return None
         held = self._many.get(state.tp)
-        if held is None and self._one_by_one is not None and self._one_by_one[0] == state.tp:
+        if held is None and self._one_by_one is not None and self._one_by_one.tp == state.tp:
             held = self.last_taken()
         # A seek back moves the position before what is in hand.
         return position if held is None or position.offset < held.offset else held

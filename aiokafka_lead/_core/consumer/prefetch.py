@@ -225,10 +225,13 @@ class Prefetch:
 
     def _settle(self, state: PartitionState) -> None:
         """Take the position over from the chunk, and the chunk away from whoever iterates over it."""
-        if state.chunk is not None:
-            self._records_loaded -= state.chunk.left()
-            state.advance(*state.chunk.position())
-            state.chunk.withdraw()
+        chunk = state.chunk
+        if chunk is not None:
+            state.advance(*chunk.position())
+            left = chunk.left()
+            if left:
+                self._records_loaded -= left
+                chunk.withdraw()
             state.chunk = None
 
     def _finish(self, state: PartitionState, data: FetchedData) -> None:

@@ -66,9 +66,9 @@ class AutoCommit:
         """The application gets records from this position on."""
         self._in_hand.hold(tp, before)
 
-    def hold_last(self, tp: TopicPartition, chunk: Chunk) -> None:
+    def hold_last(self, chunk: Chunk) -> None:
         """The application gets these records one by one."""
-        self._in_hand.hold_last(tp, chunk)
+        self._in_hand.hold_last(chunk)
 
     # --- committing --------------------------------------------------------------------------------------------------
 

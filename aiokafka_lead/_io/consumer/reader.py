@@ -49,7 +49,7 @@ class Witness(Protocol):
     def hold(self, tp: TopicPartition, before: Position) -> None:
         """It gets records from this position on."""
 
-    def hold_last(self, tp: TopicPartition, chunk: Chunk) -> None:
+    def hold_last(self, chunk: Chunk) -> None:
         """It gets these records one by one."""
 
 
@@ -170,14 +170,12 @@ class Reader(Generic[K, V]):
                 raise
             if chunk is None:
                 break
-            before = chunk.position()
+            held = taken.get(chunk.tp)
+            if held is None and self._witness is not None:
+                self._witness.hold(chunk.tp, chunk.position())
             records = chunk.take(limit)
-            tp = TopicPartition(records[0].topic, records[0].partition)
-            held = taken.get(tp)
             if held is None:
-                taken[tp] = records
-                if self._witness is not None:
-                    self._witness.hold(tp, before)
+                taken[chunk.tp] = records
             else:
                 held.extend(records)
             if limit is not None:
@@ -219,8 +217,7 @@ class Reader(Generic[K, V]):
 
     def _hold_last(self, chunk: Chunk) -> None:
         if self._witness is not None:
-            first = chunk.records[0]
-            self._witness.hold_last(TopicPartition(first.topic, first.partition), chunk)
+            self._witness.hold_last(chunk)
 
     # --- waiting -----------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from confluent_kafka.cimpl import NewTopic
 from . import java
 from .certificates import Certificates
 from .ports import PortPool
-from .processes import Processes, wait_until
+from .processes import Processes, freeze, wait_until
 from .releases import Release
 from .settings import PASSWORD, USER, Listener, Node, server_properties
 from .tools import Tools
@@ -138,7 +138,7 @@ class KafkaCluster:
 
     def pause(self, broker_id: int) -> None:
         """SIGSTOP a broker: its connections stay open and nothing answers."""
-        self._running[broker_id].send_signal(signal.SIGSTOP)
+        freeze(self._running[broker_id])
 
     def resume(self, broker_id: int) -> None:
         """SIGCONT a broker that was paused."""

@@ -17,6 +17,15 @@ from typing import IO, Final
 _REAPER: Final = Path(__file__).with_name("reaper.py")
 
 
+def freeze(process: subprocess.Popen[bytes]) -> None:
+    """SIGSTOP a child process, and wait until it has stopped.
+
+    It takes effect when the thread that is to handle it next runs; on a busy machine the others work on until then.
+    """
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+
 class Processes:
     """Starts processes in groups of their own and ends them; a `reaper` does it if this process cannot.
 

@@ -34,10 +34,11 @@ demo: $(BUILT)
 pipeline: $(SPARK) $(BUILT)
 	@$(PY) -m examples.pipeline $(ARGS)
 
-# Without ARGS in two halves at once: the tests on a real Apache Kafka mostly wait for it.
+# Without ARGS in two halves at once, since the tests on a real Apache Kafka mostly wait for it. Theirs is the progress
+# that is seen; what the others say comes when they are through.
 test: $(DEV) $(BUILT)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line $(if $(ARGS),pytest,pytest-kafka pytest-others)
+	@$(MAKE) --no-print-directory --jobs=2 $(if $(ARGS),pytest,pytest-kafka pytest-others)
 
 pytest:
 	$(PY) -m pytest $(ARGS)
@@ -46,7 +47,7 @@ pytest-kafka:
 	$(PY) -m pytest tests/kafka
 
 pytest-others:
-	$(PY) -m pytest --ignore=tests/kafka
+	@said=$$($(PY) -m pytest --ignore=tests/kafka 2>&1); failed=$$?; printf '\n%s\n' "$$said"; exit $$failed
 
 lint: ruff format-check mypy pyright imports generated
 

@@ -14,7 +14,7 @@ from ._core.producer.metrics import ProducerMetrics
 from ._core.producer.record import check_headers, check_partition, check_timestamp, check_topic, to_bytes
 from ._io.loop import Waiter, loop_probe, loop_thread
 from ._io.producer.clock import wall_ms
-from ._io.producer.fast_path import FastPath
+from ._io.producer.fast_path import FastPath, all_bytes
 from ._io.producer.record_intake import PreparedRecord, RecordIntake
 from ._io.producer.sender import HOT_REQUESTS, Sender
 from .client import Client
@@ -24,7 +24,6 @@ from .errors import (
     ClientClosedError,
     ConfigError,
     KafkaError,
-    MessageTooLargeError,
     RequestTimedOutError,
     WrongEventLoopError,
 )
@@ -235,15 +234,13 @@ class Producer(Generic[K, V]):
         topic = check_topic(topic)
         target = check_partition(partition)
         now_ms = wall_ms()
-        if self._direct and keys is None and headers is None and timestamps_ms is None:
-            plain = _all_bytes(contents)
-            return await self._intake.put_values(topic, now_ms, plain, target)
         count = len(contents)
-        every_key = _one_for_each("keys", keys, count)
-        every_headers = _headers_for_each(headers, count)
+        every_key = None if keys is None else _one_for_each("keys", keys, count)
         if self._direct and headers is None and timestamps_ms is None:
-            plain, plain_keys = _all_bytes(contents), _all_bytes(every_key, "key")
-            return await self._put_keyed(topic, now_ms, plain, plain_keys, target)
+            plain_keys = None if every_key is None else _all_bytes("key", every_key)
+            return await self._intake.put_plain(topic, now_ms, _all_bytes("value", contents), plain_keys, target)
+        every_key = every_key or [None] * count
+        every_headers = _headers_for_each(headers, count)
         times = [now_ms] * count if timestamps_ms is None else _one_for_each("timestamps_ms", timestamps_ms, count)
         records = [
             self._prepare(topic, value, key, partition, time_ms, some)
@@ -282,26 +279,6 @@ class Producer(Generic[K, V]):
     def _check_now(self) -> None:
         self._check()
 
-    async def _put_keyed(
-        self, topic: str, now_ms: int, values: list[bytes | None], keys: list[bytes | None], target: int
-    ) -> DeliveryBatch:
-        """Take many checked records: at once where that is possible, else one by one."""
-        batch = DeliveryBatch()
-        append, chosen, count = self._append, None if target < 0 else target, len(values)
-        for at, (value, key) in enumerate(zip(values, keys, strict=True)):
-            try:
-                delivery = append(topic, value, key, chosen, now_ms, None)
-            except MessageTooLargeError as error:
-                batch.add_failed(error)
-                continue
-            if delivery is not None:
-                batch.add_delivery(delivery)
-                continue
-            record = PreparedRecord(topic, now_ms, key, value, target, ())
-            if not await self._intake.put_one(batch, record, count - at):
-                break
-        return batch
-
     def _prepare(
         self,
         topic: str,
@@ -329,16 +306,12 @@ def _serialize(what: str, content: Any, serializer: Serializer | None) -> bytes 
     return to_bytes(what, content)
 
 
-def _all_bytes(contents: list[Any], what: str = "value") -> list[bytes | None]:
+def _all_bytes(what: str, contents: list[Any]) -> list[bytes | None]:
     """The values or keys, if they are fit to be sent as they are, else what can be made of them."""
-    if {bytes, type(None)}.issuperset(map(type, contents)):
-        return contents
-    return [to_bytes(what, content) for content in contents]
+    return contents if all_bytes(contents) else [to_bytes(what, content) for content in contents]
 
 
-def _one_for_each(name: str, given: Iterable[Any] | None, count: int) -> list[Any]:
-    if given is None:
-        return [None] * count
+def _one_for_each(name: str, given: Iterable[Any], count: int) -> list[Any]:
     entries = list(given)
     if len(entries) != count:
         raise ConfigError(f"{name} must have one entry for each of the {count} values, not {len(entries)}")

@@ -108,7 +108,7 @@ async def test_many_records_one_outcome_each() -> None:
     batch = DeliveryBatch()
     batch.add(first, 5, 2, 9)
     batch.add_failed(MessageTooLargeError("too large"))
-    batch.add(second, 0, 2, [1, 2])
+    batch.add(second, 0, 2, 1)
     batch.add_delivery(Delivery(second, 2, 3))
     batch.add_delivery(Delivery(second, 3, 3))
     assert len(batch) == 7
@@ -122,7 +122,7 @@ async def test_many_records_one_outcome_each() -> None:
     results = await batch
     assert isinstance(results[2], MessageTooLargeError)
     assert [r.offset for r in results if isinstance(r, RecordMetadata)] == [15, 16, 50, 51, 52, 53]
-    assert [r.timestamp_ms for r in results if isinstance(r, RecordMetadata)] == [9, 9, 1, 2, 3, 3]
+    assert [r.timestamp_ms for r in results if isinstance(r, RecordMetadata)] == [9, 9, 1, 1, 3, 3]
 
 
 async def test_error_that_was_raised_keeps_nothing_alive() -> None:

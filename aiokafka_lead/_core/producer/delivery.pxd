@@ -24,3 +24,18 @@ cdef object _take(object one)
 
 @cython.locals(delivery=Delivery)
 cpdef Delivery new_delivery(BatchOutcome outcome, Py_ssize_t index, int64_t timestamp_ms)
+
+
+@cython.final
+cdef class RecordRun:
+    cdef BatchOutcome outcome
+    cdef Py_ssize_t first
+    cdef Py_ssize_t count
+    cdef int64_t timestamp_ms
+
+
+@cython.locals(delivery=Delivery, run=RecordRun, outcome=BatchOutcome, part=BatchOutcome, index=Py_ssize_t)
+cdef BatchOutcome _pending(object entry)
+
+@cython.locals(delivery=Delivery, run=RecordRun, part=BatchOutcome, index=Py_ssize_t)
+cdef int _collect(object entry, list results) except -1

@@ -11,14 +11,14 @@ after that the outcome refers to nothing but plain values, and to errors that ar
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from copy import copy
 from typing import Any
 
 from ...errors import IllegalStateError, KafkaError
 from ...types import RecordMetadata
 from .. import awaiting
-from .outcome import BatchOutcome
+from .outcome import BatchOutcome, nothing_to_wait_for
 
 __all__ = ["Delivery", "DeliveryBatch", "new_delivery"]
 
@@ -124,41 +124,77 @@ def new_delivery(outcome: BatchOutcome, index: int, timestamp_ms: int) -> Delive
     return delivery
 
 
+class RecordRun:
+    """Consecutive records of one batch and one time."""
+
+    __slots__ = ("count", "first", "outcome", "timestamp_ms")
+
+    def __init__(self, outcome: BatchOutcome, first: int, count: int, timestamp_ms: int) -> None:
+        self.outcome = outcome
+        self.first = first
+        self.count = count
+        self.timestamp_ms = timestamp_ms
+
+
+def _pending(entry: Any) -> BatchOutcome | None:
+    """What a `Delivery` or a `RecordRun` waits for, or None where everything is known."""
+    if type(entry) is Delivery:
+        delivery = entry
+        outcome = delivery._locate()
+        return None if outcome.done else outcome
+    run: RecordRun = entry
+    outcome = run.outcome
+    if outcome.parts is None:
+        return None if outcome.done else outcome
+    for index in range(run.first, run.first + run.count):
+        part = outcome.locate(index)[0]
+        if not part.done:
+            return part
+    return None
+
+
+def _collect(entry: Any, results: list[RecordMetadata | KafkaError]) -> None:
+    """Append what became of the records of a `Delivery` or a `RecordRun`, of which everything is known."""
+    if type(entry) is Delivery:
+        delivery = entry
+        results.append(delivery._locate().record(delivery._index, delivery._timestamp_ms))
+    else:
+        run: RecordRun = entry
+        if run.outcome.parts is None:
+            results.extend(run.outcome.records(run.first, run.count, run.timestamp_ms))
+        else:
+            for index in range(run.first, run.first + run.count):
+                part, at = run.outcome.locate(index)
+                results.append(part.record(at, run.timestamp_ms))
+
+
 class DeliveryBatch:
     """The records of one ``send_many``. Await it for a list with one outcome per record, in order.
 
     Each outcome is a `RecordMetadata`, or the exception that the record failed with: awaiting does not raise it.
     """
 
-    __slots__ = ("_runs", "_size")
+    __slots__ = ("_entries", "_size")
 
     def __init__(self) -> None:
-        self._runs: list[tuple[BatchOutcome | KafkaError, int, int, Sequence[int] | int]] = []
-        """Where consecutive records went: outcome (or why they never got one), first index there, how many, times."""
+        self._entries: list[Delivery | RecordRun] = []
         self._size = 0
 
-    def add(self, outcome: BatchOutcome, first: int, count: int, timestamps_ms: Sequence[int] | int) -> None:
-        """The next ``count`` records went to this batch; one time for all of them, or one for each."""
-        self._runs.append((outcome, first, count, timestamps_ms))
+    def add(self, outcome: BatchOutcome, first: int, count: int, timestamp_ms: int) -> None:
+        """The next ``count`` records, all of this time, went to this batch."""
+        self._entries.append(RecordRun(outcome, first, count, timestamp_ms))
         self._size += count
 
     def add_delivery(self, delivery: Delivery) -> None:
         """The next record is this one."""
-        outcome, index = delivery.place
-        time_ms = delivery.timestamp_ms
-        if self._runs:
-            at = len(self._runs) - 1  # compiled without negative indices
-            last, first, count, times = self._runs[at]
-            if last is outcome and first + count == index and times == time_ms:
-                self._runs[at] = (last, first, count + 1, times)
-                self._size += 1
-                return
-        self.add(outcome, index, 1, time_ms)
+        self._entries.append(delivery)
+        self._size += 1
 
     def add_failed(self, error: KafkaError, count: int = 1) -> None:
-        """The next ``count`` records were refused."""
-        self._runs.append((error, 0, count, 0))
-        self._size += count
+        """The next ``count`` records were refused, as if they had been in a batch that failed."""
+        refused = BatchOutcome("", -1, nothing_to_wait_for)
+        refused.fail(error)
+        self.add(refused, 0, count, -1)
 
     def __len__(self) -> int:
         return self._size
@@ -166,32 +202,16 @@ class DeliveryBatch:
     @property
     def done(self) -> bool:
         """Whether every record was acknowledged or failed."""
-        for outcome, first, count, _ in self._runs:
-            if isinstance(outcome, BatchOutcome) and not outcome.done:
-                if outcome.parts is None:
-                    return False
-                if not all(outcome.locate(index)[0].done for index in range(first, first + count)):
-                    return False
-        return True
+        return all(_pending(entry) is None for entry in self._entries)
 
     def __await__(self) -> Generator[Any, Any, list[RecordMetadata | KafkaError]]:
         results: list[RecordMetadata | KafkaError] = []
-        for outcome, first, count, timestamps_ms in self._runs:
-            if isinstance(outcome, KafkaError):
-                results.extend([outcome] * count)
-                continue
-            while not outcome.done and outcome.parts is None:
+        for entry in self._entries:
+            outcome = _pending(entry)
+            while outcome is not None:
                 yield from outcome.park(outcome).__await__()
-            times = [timestamps_ms] * count if isinstance(timestamps_ms, int) else timestamps_ms
-            if outcome.done:
-                results.extend(outcome.records(first, times))
-                continue
-            for index, time_ms in enumerate(times, first):
-                part, at = outcome.locate(index)
-                while not part.done:
-                    yield from part.park(part).__await__()
-                    part, at = part.locate(at)
-                results.append(part.record(at, time_ms))
+                outcome = _pending(entry)
+            _collect(entry, results)
         return results
 
     def __repr__(self) -> str:

@@ -26,3 +26,6 @@ cdef class BatchOutcome:
 
     @cython.locals(offset=int64_t, time_ms=int64_t)
     cpdef object metadata(self, Py_ssize_t index, int64_t timestamp_ms)
+
+    @cython.locals(index=Py_ssize_t)
+    cpdef list records(self, Py_ssize_t first, Py_ssize_t count, int64_t timestamp_ms)

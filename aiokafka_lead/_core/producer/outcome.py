@@ -6,14 +6,14 @@ Hot: this module is compiled through ``outcome.pxd`` where a compiler is, and ru
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from ...errors import IllegalStateError, KafkaError
 from ...types import RecordMetadata
 from . import tuples
 
-__all__ = ["NO_OFFSET", "BatchOutcome", "Park", "Part", "Wakeable"]
+__all__ = ["NO_OFFSET", "BatchOutcome", "Park", "Part", "Wakeable", "nothing_to_wait_for"]
 
 NO_OFFSET = -1
 """The broker told no offset: ``acks=0``, or a duplicate that it no longer remembers."""
@@ -93,7 +93,7 @@ class BatchOutcome:
         self._wake()
 
     def _wake(self) -> None:
-        self.park = _nothing_to_wait_for  # the last that could refer back to a delivery: see there
+        self.park = nothing_to_wait_for  # the last that could refer back to a delivery: see there
         waiter = self.waiter
         if waiter is not None:
             self.waiter = None
@@ -125,9 +125,12 @@ class BatchOutcome:
             self._time = time_ms
         return tuples.of_four(RecordMetadata, self.topic, self.partition, offset, self._time)
 
-    def records(self, first: int, timestamps_ms: Sequence[int]) -> list[RecordMetadata | KafkaError]:
-        """What became of consecutive records, one for each timestamp. Only of a done outcome."""
-        return [self.record(index, time_ms) for index, time_ms in enumerate(timestamps_ms, first)]
+    def records(self, first: int, count: int, timestamp_ms: int) -> list[RecordMetadata | KafkaError]:
+        """What became of so many consecutive records of one time. Only of a done outcome."""
+        found: list[RecordMetadata | KafkaError] = []
+        for index in range(first, first + count):
+            found.append(self.record(index, timestamp_ms))
+        return found
 
 
 class Part(NamedTuple):
@@ -147,5 +150,6 @@ def _first(part: Part) -> int:
 Park = Callable[[BatchOutcome], Awaitable[None]]
 
 
-async def _nothing_to_wait_for(_: BatchOutcome) -> None:
+async def nothing_to_wait_for(_: BatchOutcome) -> None:
+    """The ``park`` of outcomes that are done."""
     raise IllegalStateError("the outcome is known")

@@ -22,9 +22,20 @@ cdef class FastPath:
     cdef dict _known
     cdef str _key
 
-    @cython.locals(number=int32_t, time_ms=int64_t, buffer=TopicBuffer, delivery=Delivery)
+    @cython.locals(number=int32_t, time_ms=int64_t, buffer=TopicBuffer)
     cpdef Delivery append(
         self, object topic, object value, object key, object partition, object timestamp_ms, object headers
+    )
+
+    @cython.locals(delivery=Delivery)
+    cdef Delivery _put(
+        self,
+        TopicBuffer buffer,
+        int64_t timestamp_ms,
+        bytes key,
+        bytes value,
+        int32_t partition,
+        object headers,
     )
 
     @cython.locals(accumulator=Accumulator, now=double)
@@ -41,6 +52,11 @@ cdef class FastPath:
     @cython.locals(buffer=TopicBuffer)
     cpdef Py_ssize_t append_values(
         self, str topic, int64_t timestamp_ms, object values, Py_ssize_t start, int32_t partition, object into
+    ) except -1
+
+    @cython.locals(buffer=TopicBuffer, delivery=Delivery, at=Py_ssize_t, count=Py_ssize_t)
+    cpdef Py_ssize_t append_pairs(
+        self, str topic, int64_t timestamp_ms, list values, list keys, Py_ssize_t start, int32_t partition, object into
     ) except -1
 
     cdef bint _here(self) except -1

@@ -11,10 +11,11 @@ from ..._core.producer.accumulator import Accumulator
 from ..._core.producer.append import TopicBuffer
 from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._core.producer.record import check_headers
+from ...errors import MessageTooLargeError
 from ...types import Header
 from . import clock
 
-__all__ = ["FastPath"]
+__all__ = ["FastPath", "all_bytes"]
 
 INT64_MAX = 2**63 - 1
 
@@ -22,6 +23,11 @@ _NONE_YET = object()
 
 PutFirst = Callable[[TopicBuffer, int, bytes | None, bytes | None, int, Sequence[Header], float], Delivery | None]
 """Topic, timestamp in milliseconds, key, value, partition or -1, headers, now."""
+
+
+def all_bytes(contents: list[object]) -> bool:
+    """Whether each of these can be sent as it is: bytes, or None."""
+    return all(content is None or type(content) is bytes for content in contents)
 
 
 class FastPath:
@@ -110,10 +116,21 @@ class FastPath:
             time_ms = timestamp_ms
         else:
             return None
-        checked = check_headers(headers) if headers else ()
-        delivery = buffer.append(time_ms, key, value, number, checked)
+        return self._put(buffer, time_ms, key, value, number, check_headers(headers) if headers else ())
+
+    def _put(
+        self,
+        buffer: TopicBuffer,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        partition: int,
+        headers: Sequence[Header],
+    ) -> Delivery | None:
+        """Take a record that was checked; None when memory is short or the sender should have its turn first."""
+        delivery = buffer.append(timestamp_ms, key, value, partition, headers)
         if delivery is None and buffer.count and not self._accumulator.crowded():
-            delivery = self.open_and_append(buffer, time_ms, key, value, number, checked)
+            delivery = self.open_and_append(buffer, timestamp_ms, key, value, partition, headers)
         return delivery
 
     def open_and_append(
@@ -143,6 +160,27 @@ class FastPath:
         return self._accumulator.append_values(
             buffer, timestamp_ms, values, start, partition, into, clock.monotonic_s()
         )
+
+    def append_pairs(
+        self, topic: str, timestamp_ms: int, values: list[bytes | None], keys: list[bytes | None], start: int,
+        partition: int, into: DeliveryBatch,
+    ) -> int:  # fmt: skip
+        """The same of records that have keys, too."""
+        buffer = self._topics.get(topic)
+        if buffer is None or not self.usable or partition >= buffer.count:
+            return 0
+        at = start
+        count = len(values)
+        try:
+            while at < count:
+                delivery = self._put(buffer, timestamp_ms, keys[at], values[at], partition, ())
+                if delivery is None:
+                    break
+                into.add_delivery(delivery)
+                at += 1
+        except MessageTooLargeError:
+            pass  # whoever takes this one alone says so
+        return at - start
 
     def _here(self) -> bool:
         """Whether the producer can be used, and its event loop is the one that runs."""

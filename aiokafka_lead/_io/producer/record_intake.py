@@ -50,7 +50,6 @@ class RecordIntake:
         self._fast = fast
         self._metadata = metadata
         self._check = check
-        self._partitioner = config.partitioner
         self._max_block_s = config.max_block_ms / 1000
 
     def put(self, record: PreparedRecord) -> Delivery | None:
@@ -130,18 +129,21 @@ class RecordIntake:
                 f"partition must be from 0 to {buffer.count - 1} in topic {record.topic!r}, not {record.partition}"
             )
 
-    async def put_values(
-        self, topic: str, timestamp_ms: int, values: Sequence[bytes | None], partition: int
+    async def put_plain(
+        self, topic: str, timestamp_ms: int, values: list[bytes | None], keys: list[bytes | None] | None, partition: int
     ) -> DeliveryBatch:
-        """Take many records that have neither keys nor headers."""
+        """Take many checked records without headers, for which no partitioner of the application is to be asked."""
         batch = DeliveryBatch()
+        fast = self._fast
         at = 0
         while at < len(values):
-            if self._partitioner is None:
-                at += self._fast.append_values(topic, timestamp_ms, values, at, partition, batch)
-                if at == len(values):
-                    break
-            record = PreparedRecord(topic, timestamp_ms, None, values[at], partition, ())
+            if keys is None:
+                at += fast.append_values(topic, timestamp_ms, values, at, partition, batch)
+            else:
+                at += fast.append_pairs(topic, timestamp_ms, values, keys, at, partition, batch)
+            if at == len(values):
+                break
+            record = PreparedRecord(topic, timestamp_ms, keys[at] if keys else None, values[at], partition, ())
             if not await self.put_one(batch, record, len(values) - at):
                 break
             at += 1

@@ -92,4 +92,6 @@ cdef class BatchBuilder:
     )
     cdef int _write_header(self, unsigned char *buffer, Py_ssize_t size, int attributes, tuple stamp) except -1
     cdef int _close(self) except -1
-    cdef BatchBuilder _sibling(self, Py_ssize_t batch_size)
+    @cython.locals(other=BatchBuilder)
+    cpdef BatchBuilder sibling(self, Py_ssize_t batch_size)
+    cdef int _begin(self, Py_ssize_t batch_size, str compression, object compression_level) except -1

@@ -76,6 +76,27 @@ cdef inline void put_int32(unsigned char *buffer, Py_ssize_t at, int32_t number)
     buffer[at + 3] = <unsigned char> bits
 
 
+cdef inline int append_int32(bytearray buffer, int32_t number) except -1:
+    cdef Py_ssize_t size = len(buffer)
+    PyByteArray_Resize(buffer, size + 4)
+    put_int32(<unsigned char *> PyByteArray_AS_STRING(buffer), size, number)
+    return 0
+
+
+cdef inline int append_uvarint(bytearray buffer, uint32_t number) except -1:
+    cdef unsigned char digits[5]
+    cdef Py_ssize_t size = len(buffer)
+    cdef Py_ssize_t count = 0
+    while number > 127:
+        digits[count] = <unsigned char> (number & 127 | 128)
+        number >>= 7
+        count += 1
+    digits[count] = <unsigned char> number
+    PyByteArray_Resize(buffer, size + count + 1)
+    memcpy(PyByteArray_AS_STRING(buffer) + size, digits, count + 1)
+    return 0
+
+
 cdef inline void put_uint32(unsigned char *buffer, Py_ssize_t at, uint32_t number) noexcept:
     put_int32(buffer, at, <int32_t> number)
 

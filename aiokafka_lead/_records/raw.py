@@ -59,6 +59,19 @@ def put_int32(buffer: bytearray, at: int, number: int) -> None:
     buffer[at : at + 4] = number.to_bytes(4, "big", signed=True)
 
 
+def append_int32(buffer: bytearray, number: int) -> None:
+    """Append what `put_int32` writes."""
+    buffer += number.to_bytes(4, "big", signed=True)
+
+
+def append_uvarint(buffer: bytearray, number: int) -> None:
+    """Append an unsigned varint: seven bits a byte, the least significant first."""
+    while number > 127:
+        buffer.append(number & 127 | 128)
+        number >>= 7
+    buffer.append(number)
+
+
 def put_uint32(buffer: bytearray, at: int, number: int) -> None:
     """Write a number without a sign as four bytes."""
     buffer[at : at + 4] = number.to_bytes(4, "big")

@@ -34,7 +34,7 @@ def test_rule_11_an_epoch_advance_gives_one_retry_at_once() -> None:
     assert [node_id for _, node_id, _ in sim.sent] == [0, 1]
     assert times(sim)[1] < 1
     assert sim.accumulator.counters.free_retries == 1
-    assert sim.accumulator.counters.leader_moves == 1
+    assert sim.accumulator.counters.moves.leader_moves == 1
 
 
 def test_rule_11_a_second_failure_at_the_same_epoch_backs_off() -> None:

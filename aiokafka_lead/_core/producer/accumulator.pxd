@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch, TopicBuffer
 from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
+from aiokafka_lead._core.producer.counters cimport ProducerCounters
 from aiokafka_lead._core.producer.expiry cimport Expiry
 from aiokafka_lead._core.producer.idempotence cimport Sequencing
 from aiokafka_lead._core.producer.partitioner cimport NodeAvailability, StickyChooser
@@ -21,7 +22,7 @@ cdef _seal(ProducerBatch batch)
 
 
 cdef class Accumulator:
-    cdef readonly object counters
+    cdef readonly ProducerCounters counters
     cdef readonly object snapshot
     cdef readonly dict topics
     cdef readonly object identity
@@ -40,8 +41,8 @@ cdef class Accumulator:
     cdef readonly Py_ssize_t pending
     cdef StickyChooser _chooser
     cdef bint _ignore_keys
-    cdef object _compression
-    cdef object _compression_level
+    cdef int64_t _generation
+    cdef BatchBuilder _blank
     cdef double _linger_s
     cdef Py_ssize_t _max_request_size
     cdef object _park
@@ -59,7 +60,7 @@ cdef class Accumulator:
     cdef _fill(self, ProducerBatch batch, Py_ssize_t size, double now)
     @cython.locals(queue=PartitionQueue, batch=ProducerBatch, size=Py_ssize_t, limit=Py_ssize_t)
     cpdef list drain(self, int node_id, double now, bint busy=*)
-    @cython.locals(queue=PartitionQueue, leader_epoch=int)
+    @cython.locals(queue=PartitionQueue, counters=ProducerCounters, leader_epoch=int)
     cdef _send(self, ProducerBatch batch, int node_id, double now)
     cdef bint _renew_leader(self, PartitionQueue queue) except -1
     cpdef bint crowded(self) except -1

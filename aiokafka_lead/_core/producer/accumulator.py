@@ -17,10 +17,10 @@ from ...types import Header
 from ..metadata.types import ClusterSnapshot
 from .append import PartitionQueue, ProducerBatch, TopicBuffer
 from .buffer_memory import BufferMemory, MemoryClaim
+from .counters import ProducerCounters
 from .delivery import Delivery, DeliveryBatch, new_delivery
 from .expiry import Expiry
 from .idempotence import IdempotentSequencing, PlainSequencing, Sequencing
-from .metrics import ProducerCounters
 from .outcome import BatchOutcome, Park
 from .partitioner import NodeAvailability, StickyChooser, call_partitioner
 from .retry import RetryPolicy, has_free_retry
@@ -68,6 +68,7 @@ class Accumulator:
         self.counters = ProducerCounters()
         self.snapshot = ClusterSnapshot()
         """The latest metadata."""
+        self._generation = self.snapshot.generation
         self.topics: dict[str, TopicBuffer] = {}
         """Every topic that was ever written to: its queues know what the brokers remember."""
         self.identity: IdempotentSequencing | None = IdempotentSequencing() if config.enable_idempotence else None
@@ -89,8 +90,12 @@ class Accumulator:
         """Batches neither acknowledged nor failed."""
         self._chooser = StickyChooser(config.partitioner_adaptive_partitioning_enable, self.nodes, rng)
         self._ignore_keys = config.partitioner_ignore_keys
-        self._compression = config.compression_type
-        self._compression_level = config.compression_level
+        self._blank = BatchBuilder(
+            batch_size=self.batch_size,
+            compression=config.compression_type,
+            compression_level=config.compression_level,
+        )
+        """Never filled: what all others are made after."""
         self._bytes_per_turn = TURN_BYTES[config.compression_type]
         self._linger_s = config.linger_ms / 1000
         self._max_request_size = config.max_request_size
@@ -165,11 +170,7 @@ class Accumulator:
             queue = self._queue_for(topic, partition, key, now)
             batch = queue.open
             if batch is None:
-                builder = BatchBuilder(
-                    batch_size=self.batch_size,
-                    compression=self._compression,
-                    compression_level=self._compression_level,
-                )
+                builder = self._blank.sibling(self.batch_size)
                 index = builder.append(timestamp_ms, key, value, headers)
                 batch = self._open(queue, builder, ordinal or self.next_ordinal(), now)
                 break
@@ -271,7 +272,7 @@ class Accumulator:
         batch = ProducerBatch(queue, builder, BatchOutcome(topic.name, queue.partition, self._park), ordinal, now)
         self.opened += 1
         self.started(ordinal)
-        if not queue.batches:
+        if queue.generation != self._generation:
             self._renew_leader(queue)
         queue.batches.append(batch)
         queue.open = batch
@@ -355,6 +356,7 @@ class Accumulator:
     def on_snapshot(self, snapshot: ClusterSnapshot, now: float) -> None:
         """Metadata changed: look at the partitions that have records and another leader or epoch than before."""
         self.snapshot = snapshot
+        self._generation = snapshot.generation
         if snapshot.cluster_id is not None and snapshot.cluster_id != self._cluster_id:
             if self._cluster_id is not None and self.identity is not None:
                 self.identity.forget_producer_id()  # this cluster never gave it
@@ -371,6 +373,7 @@ class Accumulator:
     def on_hints(self, snapshot: ClusterSnapshot, partitions: Iterable[tuple[str, int]], now: float) -> None:
         """Metadata changed in these partitions only."""
         self.snapshot = snapshot
+        self._generation = snapshot.generation
         for name, number in partitions:
             topic = self.topics.get(name)
             queue = topic.queues[number] if topic is not None and 0 <= number < topic.count else None
@@ -379,6 +382,7 @@ class Accumulator:
 
     def _renew_leader(self, queue: PartitionQueue) -> bool:
         """Take over leader and epoch; whether they are news."""
+        queue.generation = self._generation
         leader_id, leader_epoch = self.snapshot.leader(queue.topic.name, queue.partition)
         if leader_id == queue.leader_id and leader_epoch == queue.leader_epoch:
             return False

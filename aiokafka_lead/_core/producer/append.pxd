@@ -46,6 +46,7 @@ cdef class PartitionQueue:
     cdef public int32_t in_flight_node
     cdef public int32_t leader_id
     cdef public int32_t leader_epoch
+    cdef public int64_t generation
     cdef public int32_t ready_node
     cdef public double wake_at
     cdef public bint expiry_scheduled

@@ -111,6 +111,7 @@ class PartitionQueue:
         "depth",
         "expiry_scheduled",
         "gap",
+        "generation",
         "in_flight",
         "in_flight_node",
         "leader_epoch",
@@ -144,6 +145,8 @@ class PartitionQueue:
         self.leader_id = NO_LEADER
         """Whom metadata names; kept up to date while there are batches."""
         self.leader_epoch = NO_EPOCH
+        self.generation = -1
+        """The metadata that named it."""
         self.ready_node = NO_LEADER
         """Whose ready set the queue is in, or -1."""
         self.wake_at = 0.0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
-from ..metadata.metrics import LeaderMoveCounters, MetadataMetrics
+from ..metadata.metrics import MetadataMetrics
+from .counters import COUNTED, ProducerCounters
 
-__all__ = ["ProducerCounters", "ProducerMetrics"]
+__all__ = ["ProducerMetrics", "snapshot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,41 +55,21 @@ class ProducerMetrics:
     """Leader hints, refreshes and rebootstraps of this producer's client."""
 
 
-class ProducerCounters(LeaderMoveCounters):
-    """The same counts while they grow."""
-
-    __slots__ = tuple(
-        entry.name
-        for entry in fields(ProducerMetrics)
-        if entry.name
-        not in (*LeaderMoveCounters.__slots__, "buffer_used_bytes", "batches_pending", "metadata", "sequence_restarts")
+def snapshot(
+    counters: ProducerCounters,
+    *,
+    sequence_restarts: int,
+    buffer_used_bytes: int,
+    batches_pending: int,
+    metadata: MetadataMetrics,
+) -> ProducerMetrics:
+    """The counts of this moment."""
+    moves = counters.moves
+    return ProducerMetrics(
+        **{name: getattr(counters, name) for name in COUNTED},
+        **{name: getattr(moves, name) for name in moves.__slots__},
+        sequence_restarts=sequence_restarts,
+        buffer_used_bytes=buffer_used_bytes,
+        batches_pending=batches_pending,
+        metadata=metadata,
     )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.records_sent = 0
-        self.records_acked = 0
-        self.records_failed = 0
-        self.records_expired = 0
-        self.batches_sent = 0
-        self.batches_acked = 0
-        self.batches_failed = 0
-        self.batches_split = 0
-        self.bytes_sent = 0
-        self.requests = 0
-        self.retries = 0
-        self.free_retries = 0
-        self.catch_up_waits = 0
-        self.buffer_waits = 0
-
-    def snapshot(
-        self, *, sequence_restarts: int, buffer_used_bytes: int, batches_pending: int, metadata: MetadataMetrics
-    ) -> ProducerMetrics:
-        """The counts of this moment."""
-        return ProducerMetrics(
-            **{name: getattr(self, name) for name in (*LeaderMoveCounters.__slots__, *self.__slots__)},
-            sequence_restarts=sequence_restarts,
-            buffer_used_bytes=buffer_used_bytes,
-            batches_pending=batches_pending,
-            metadata=metadata,
-        )

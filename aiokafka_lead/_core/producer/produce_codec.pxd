@@ -13,4 +13,4 @@ cdef Py_ssize_t _PARTITION_BYTES
 cpdef object read_plain(object frame, Py_ssize_t position, Py_ssize_t end, bint by_id)
 
 @cython.locals(size=Py_ssize_t)
-cdef bytearray _write_partition(object index, object records, list chunks, bytearray out)
+cdef bytearray _write_partition(int32_t index, object records, list chunks, bytearray out)

@@ -123,8 +123,8 @@ def write_request(version: int, request: BatchesRequest, chunks: list[Buffer], o
 def _write_partition(index: int, records: memoryview, chunks: list[Buffer], out: bytearray) -> bytearray:
     """One partition and its tagged fields, of which there are none; large records become chunks of their own."""
     size = len(records)
-    out += index.to_bytes(4, "big", signed=True)
-    out += uvarint(size + 1)
+    raw.append_int32(out, index)
+    raw.append_uvarint(out, size + 1)
     if size < _COPY_BELOW:
         out += records
         out.append(0)

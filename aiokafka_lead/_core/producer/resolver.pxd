@@ -3,13 +3,14 @@ from libc.stdint cimport int64_t
 
 from aiokafka_lead._core.producer.accumulator cimport Accumulator
 from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch
+from aiokafka_lead._core.producer.counters cimport ProducerCounters
 from aiokafka_lead._core.producer.idempotence cimport Sequencing
 from aiokafka_lead._core.producer.schedule cimport Schedule
 
 
 cdef class BatchResolver:
     cdef Accumulator _accumulator
-    cdef object _counters
+    cdef ProducerCounters _counters
     cdef Schedule _schedule
     cdef Sequencing _sequencing
     cdef object _retry

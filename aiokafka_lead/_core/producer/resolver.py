@@ -138,7 +138,7 @@ class BatchResolver:
         self._sequencing.acknowledged(batch, node_id)
         if queue.moved_at:
             if node_id != queue.refused_by:
-                self._counters.leader_moved(now - queue.moved_at)
+                self._counters.moves.leader_moved(now - queue.moved_at)
             queue.moved_at = 0.0
         self._remove(batch)
         if batch.outcome.done:  # given up while it was on its way

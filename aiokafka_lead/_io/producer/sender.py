@@ -24,7 +24,7 @@ from ..._core.producer.buffer_memory import MemoryClaim
 from ..._core.producer.delivery import Delivery
 from ..._core.producer.held import HeldRecords
 from ..._core.producer.idempotence import IdempotentSequencing
-from ..._core.producer.metrics import ProducerMetrics
+from ..._core.producer.metrics import ProducerMetrics, snapshot
 from ..._core.producer.outcome import BatchOutcome
 from ..._core.producer.produce import (
     SentBatches,
@@ -133,7 +133,8 @@ class Sender:
     def metrics(self) -> ProducerMetrics:
         """The counts of this moment."""
         accumulator = self.accumulator
-        return accumulator.counters.snapshot(
+        return snapshot(
+            accumulator.counters,
             sequence_restarts=accumulator.identity.restarts if accumulator.identity is not None else 0,
             buffer_used_bytes=accumulator.memory.used,
             batches_pending=accumulator.pending,

@@ -16,7 +16,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo pipeline test pytest pytest-kafka pytest-others lint ruff format-check mypy pyright imports generated fmt fuzz bench build dist clean
+.PHONY: help demo pipeline test pytest pytest-kafka pytest-others lint ruff format-check mypy pyright imports generated \
+	fmt fuzz bench build dist clean
 
 help:
 	@echo "make demo    events flow through an embedded cluster while leaders move and a broker dies"

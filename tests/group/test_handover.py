@@ -206,7 +206,7 @@ async def test_the_commit_of_who_was_put_out_fails(cluster: EmbeddedCluster) -> 
     """A frozen process that wakes up: another member has its partitions by then."""
     await fill(cluster, 5)
     recorder = Recorder()
-    one = member(cluster, client_id="one", session_timeout_ms=400, request_timeout_ms=1_000, enable_auto_commit=False)
+    one = member(cluster, client_id="one", session_timeout_ms=1_500, request_timeout_ms=1_000, enable_auto_commit=False)
     one.subscribe(["events"], listener=recorder)
     async with one, member(cluster, "events") as two:
         async with reading(one, two):

@@ -146,7 +146,8 @@ class _AsyncioTransport:
         if len(chunks) == 1:
             self._transport.write(chunks[0])
         else:
-            self._transport.writelines(chunks)
+            # Not writelines, which does not pause writing before CPython 3.12.9 and 3.13.2 (gh-127655).
+            self._transport.write(b"".join(chunks))
 
     def abort(self) -> None:
         raw_socket = self._transport.get_extra_info("socket")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -68,13 +69,15 @@ class Deadline:
         self.timeout_ms = timeout_ms
         self._request_timeout_ms = request_timeout_ms
         self._at = time.monotonic() + timeout_ms / 1000
+        self.failure: KafkaError | None = None
+        """What the latest try failed with, of those that had the time."""
 
     def left_s(self) -> float:
         return self._at - time.monotonic()
 
     def request_ms(self) -> int:
-        """How long the next request may take."""
-        return max(0, int(min(self.left_s() * 1000, self._request_timeout_ms)))
+        """How long the next request may take; rounded up, so that no time is left after one that takes all of it."""
+        return max(0, math.ceil(min(self.left_s() * 1000, self._request_timeout_ms)))
 
 
 class Calls:
@@ -221,9 +224,13 @@ class Calls:
     async def _pause(self, failures: int, error: KafkaError, deadline: Deadline) -> None:
         """Wait before the next try; raises where there is no time left for one."""
         pause_s = self._backoff.delay_s(failures)
-        if deadline.left_s() <= pause_s:
-            text = f"not done within {deadline.timeout_ms:g} ms; the last try: {error}"
-            raise RequestTimedOutError(text) from error
+        left_s = deadline.left_s()
+        cut_short = left_s <= 0 and isinstance(error, RequestTimedOutError)
+        if deadline.failure is None or not cut_short:
+            deadline.failure = error
+        if left_s <= pause_s:
+            text = f"not done within {deadline.timeout_ms:g} ms; the last try: {deadline.failure}"
+            raise RequestTimedOutError(text) from deadline.failure
         self._client.metadata.request_update()
         await anyio.sleep(pause_s)
 

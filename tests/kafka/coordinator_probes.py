@@ -346,12 +346,15 @@ async def transactions(world: World) -> Answers:
     answers["add again"] = await txn.add(epoch, topic)
     answers["write again"] = await txn.write(topic, leader, epoch, 1, version=11)
     answers["abort"] = (await txn.end(epoch, committed=False)).error_code
-    # The second version of transactions (KIP-890).
-    answers["write, 12"] = await txn.write(topic, leader, epoch, 2, version=12)
+    # The second version of transactions (KIP-890). A new epoch first: it is given when the abort's marker is in the log,
+    # and a write that is on its way while the marker comes may be refused.
+    answers["resumed after it"] = await resumed(txn.producer_id, epoch)
+    epoch += 1
+    answers["write, 12"] = await txn.write(topic, leader, epoch, 0, version=12)
     for attempt in (1, 2):
         ended = await txn.end(epoch, committed=True, version=5)
         answers[f"commit, 5, {attempt}"] = ended.error_code, ended.producer_epoch
-    answers["write, old epoch"] = await txn.write(topic, leader, epoch, 3, version=12)
+    answers["write, old epoch"] = await txn.write(topic, leader, epoch, 1, version=12)
     aborted = await txn.end(epoch + 1, committed=False, version=5)
     answers["abort of nothing, 5"] = aborted.error_code, aborted.producer_epoch
     answers["commit of nothing, 5"] = (await txn.end(epoch + 2, committed=True, version=5)).error_code

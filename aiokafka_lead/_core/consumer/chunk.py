@@ -42,6 +42,9 @@ class Chunk:
         """How many records have not been handed out."""
         return length_hint(self.remaining)
 
+    def _handed_out(self) -> int:
+        return len(self.records) - length_hint(self.remaining)
+
     def position(self) -> Position:
         """The offset of the next record to hand out."""
         left = length_hint(self.remaining)
@@ -53,7 +56,7 @@ class Chunk:
 
     def take(self, limit: int | None) -> list[Record]:
         """The next records, as many as asked for or all."""
-        first = len(self.records) - length_hint(self.remaining)
+        first = self._handed_out()
         taken = self.records[first:] if limit is None else self.records[first : first + limit]
         # To move a list's iterator so, and to copy a part of the list, takes a tenth of iterating over it.
         self.remaining.__setstate__(first + len(taken))  # type: ignore[attr-defined]
@@ -63,12 +66,12 @@ class Chunk:
         """The same chunk for later: whoever iterates over this one gets nothing more."""
         start = self.position()
         if self._taken is None:
-            self._taken = len(self.records) - self.left()
+            self._taken = self._handed_out()
         return Chunk(self.tp, list(self.remaining), start, self.next_offset, self.leader_epoch)
 
     def before_last_taken(self) -> Position | None:
         """The position before the record that was handed out last, or None before the first."""
-        taken = len(self.records) - self.left() if self._taken is None else self._taken
+        taken = self._handed_out() if self._taken is None else self._taken
         if not taken:
             return None
         return Position(self.records[taken - 1].offset, self.leader_epoch if taken > 1 else self.start.leader_epoch)

@@ -67,8 +67,8 @@ class InHand:
         self._many.clear()
         self._abandoned.clear()
         self._lost.clear()
-        if self._one_by_one is not None:
-            chunk = self._one_by_one
+        chunk = self._one_by_one
+        if chunk is not None:
             if chunk.left():
                 # A loop may go on with it after another call has read: the records to come are in hand again.
                 self._covered = chunk.position().offset

@@ -41,7 +41,6 @@ cdef class Accumulator:
     cdef readonly Py_ssize_t pending
     cdef StickyChooser _chooser
     cdef bint _ignore_keys
-    cdef int64_t _generation
     cdef BatchBuilder _blank
     cdef double _linger_s
     cdef Py_ssize_t _max_request_size

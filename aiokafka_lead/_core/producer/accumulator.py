@@ -68,7 +68,6 @@ class Accumulator:
         self.counters = ProducerCounters()
         self.snapshot = ClusterSnapshot()
         """The latest metadata."""
-        self._generation = self.snapshot.generation
         self.topics: dict[str, TopicBuffer] = {}
         """Every topic that was ever written to: its queues know what the brokers remember."""
         self.identity: IdempotentSequencing | None = IdempotentSequencing() if config.enable_idempotence else None
@@ -272,7 +271,7 @@ class Accumulator:
         batch = ProducerBatch(queue, builder, BatchOutcome(topic.name, queue.partition, self._park), ordinal, now)
         self.opened += 1
         self.started(ordinal)
-        if queue.generation != self._generation:
+        if queue.generation != self.snapshot.generation:
             self._renew_leader(queue)
         queue.batches.append(batch)
         queue.open = batch
@@ -356,7 +355,6 @@ class Accumulator:
     def on_snapshot(self, snapshot: ClusterSnapshot, now: float) -> None:
         """Metadata changed: look at the partitions that have records and another leader or epoch than before."""
         self.snapshot = snapshot
-        self._generation = snapshot.generation
         if snapshot.cluster_id is not None and snapshot.cluster_id != self._cluster_id:
             if self._cluster_id is not None and self.identity is not None:
                 self.identity.forget_producer_id()  # this cluster never gave it
@@ -373,7 +371,6 @@ class Accumulator:
     def on_hints(self, snapshot: ClusterSnapshot, partitions: Iterable[tuple[str, int]], now: float) -> None:
         """Metadata changed in these partitions only."""
         self.snapshot = snapshot
-        self._generation = snapshot.generation
         for name, number in partitions:
             topic = self.topics.get(name)
             queue = topic.queues[number] if topic is not None and 0 <= number < topic.count else None
@@ -382,7 +379,7 @@ class Accumulator:
 
     def _renew_leader(self, queue: PartitionQueue) -> bool:
         """Take over leader and epoch; whether they are news."""
-        queue.generation = self._generation
+        queue.generation = self.snapshot.generation
         leader_id, leader_epoch = self.snapshot.leader(queue.topic.name, queue.partition)
         if leader_id == queue.leader_id and leader_epoch == queue.leader_epoch:
             return False

@@ -14,7 +14,7 @@ from ..._records import raw
 from ..._wire import Buffer
 from ..._wire.codec import decoder_of
 from ..._wire.messages.produce import ProduceRequest, ProduceResponse
-from ..._wire.primitives import COPY_BELOW_BYTES, uvarint
+from ..._wire.primitives import COPY_BELOW_BYTES
 
 __all__ = ["FIRST_WITH_IDS", "BatchesRequest", "BatchesResponse", "read_plain", "write_request"]
 
@@ -107,12 +107,12 @@ def write_request(version: int, request: BatchesRequest, chunks: list[Buffer], o
     out.append(0)  # no transaction
     out += request.acks.to_bytes(2, "big", signed=True)
     out += request.timeout_ms.to_bytes(4, "big", signed=True)
-    out += uvarint(len(request.topics) + 1)
+    raw.append_uvarint(out, len(request.topics) + 1)
     for name, partitions in request.topics:
         if version < FIRST_WITH_IDS:
-            out += uvarint(len(name) + 1)
+            raw.append_uvarint(out, len(name) + 1)
         out += name
-        out += uvarint(len(partitions) + 1)
+        raw.append_uvarint(out, len(partitions) + 1)
         for index, records in partitions:
             out = _write_partition(index, records, chunks, out)
         out.append(0)

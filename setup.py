@@ -14,7 +14,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
-INLINED = {"raw", "clock", "tuples", "awaiting", "slots"}
+INLINED = {"raw", "clock", "tuples", "awaiting", "slots", "calling"}
 """Modules whose ``.pxd`` holds C functions for others, and which are not compiled themselves."""
 HOT_MODULES = sorted(p.with_suffix(".py") for p in Path("aiokafka_lead").rglob("*.pxd") if p.stem not in INLINED)
 TYPES = {
@@ -22,7 +22,9 @@ TYPES = {
     "aiokafka_lead._records.encoder": {"no_gc": True, "freelist": 64},
     "aiokafka_lead._records.record": {"freelist": 1024},
 }
-"""Directives for the extension types of single modules: Cython ignores them in a ``.pxd`` that goes with a ``.py``."""
+"""Directives for the extension types of single modules: Cython ignores them in a ``.pxd`` that goes with a ``.py``.
+
+``no_gc`` is for types whose instances are never part of a cycle for good: the encoder's hold bytes and numbers only."""
 AUTOLOAD = Path("aiokafka_lead/spark/autoload/pyspark_aiokafka_lead.py")
 DIRECTIVES = {
     "language_level": "3",

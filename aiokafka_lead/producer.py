@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 import anyio
 
+from ._accel import ACCELERATED
 from ._core.producer.delivery import Delivery, DeliveryBatch
 from ._core.producer.metrics import ProducerMetrics
 from ._core.producer.record import check_headers, check_partition, check_timestamp, check_topic, to_bytes
@@ -16,6 +17,7 @@ from ._io.loop import Waiter, loop_probe, loop_thread
 from ._io.producer.clock import wall_ms
 from ._io.producer.fast_path import FastPath, all_bytes
 from ._io.producer.record_intake import PreparedRecord, RecordIntake
+from ._io.producer.send_methods import QuickSend, QuickSendNowait
 from ._io.producer.sender import HOT_REQUESTS, Sender
 from .client import Client
 from .config import ProducerConfig, ProducerOptions, Serializer
@@ -92,6 +94,10 @@ class Producer(Generic[K, V]):
         self._sender.start()
         if self._direct:
             self._fast.start(*loop_probe(), loop_thread())
+            if ACCELERATED and (type(self).send, type(self).send_nowait) == _SEND_METHODS:
+                own = vars(self)  # found before those of the class
+                own.setdefault("send", QuickSend(self._fast, self.send))
+                own.setdefault("send_nowait", QuickSendNowait(self._fast, self.send_nowait).send_nowait)
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Send what is pending and close every connection, within ``timeout_ms`` whatever the brokers do.
@@ -298,6 +304,10 @@ class Producer(Generic[K, V]):
             check_partition(partition),
             check_headers(headers),
         )
+
+
+_SEND_METHODS = (Producer.send, Producer.send_nowait)
+"""Those that `QuickSend` stands in for: not what a subclass, or who watches all producers, has put in their place."""
 
 
 def _serialize(what: str, content: Any, serializer: Serializer | None) -> bytes | None:

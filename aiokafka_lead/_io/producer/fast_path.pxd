@@ -59,4 +59,7 @@ cdef class FastPath:
         self, str topic, int64_t timestamp_ms, list values, list keys, Py_ssize_t start, int32_t partition, object into
     ) except -1
 
+    @cython.locals(buffer=TopicBuffer)
+    cdef TopicBuffer _buffer_with(self, str topic, int32_t partition)
+
     cdef bint _here(self) except -1

@@ -154,8 +154,8 @@ class FastPath:
         into: DeliveryBatch,
     ) -> int:  # fmt: skip
         """Take as many of ``values[start:]`` as possible at once; how many. They have neither keys nor headers."""
-        buffer = self._topics.get(topic)
-        if buffer is None or not self.usable or partition >= buffer.count:
+        buffer = self._buffer_with(topic, partition)
+        if buffer is None:
             return 0
         return self._accumulator.append_values(
             buffer, timestamp_ms, values, start, partition, into, clock.monotonic_s()
@@ -166,8 +166,8 @@ class FastPath:
         partition: int, into: DeliveryBatch,
     ) -> int:  # fmt: skip
         """The same of records that have keys, too."""
-        buffer = self._topics.get(topic)
-        if buffer is None or not self.usable or partition >= buffer.count:
+        buffer = self._buffer_with(topic, partition)
+        if buffer is None:
             return 0
         at = start
         count = len(values)
@@ -181,6 +181,11 @@ class FastPath:
         except MessageTooLargeError:
             pass  # whoever takes this one alone says so
         return at - start
+
+    def _buffer_with(self, topic: str, partition: int) -> TopicBuffer | None:
+        """The topic's buffer, where the producer can be used and the topic is known to have the partition, or -1."""
+        buffer = self._topics.get(topic)
+        return buffer if buffer is not None and self.usable and partition < buffer.count else None
 
     def _here(self) -> bool:
         """Whether the producer can be used, and its event loop is the one that runs."""

@@ -1,0 +1,47 @@
+cimport cython
+
+from aiokafka_lead._core.producer.delivery cimport Delivery
+from aiokafka_lead._io.producer cimport calling
+from aiokafka_lead._io.producer.fast_path cimport FastPath
+
+
+@cython.final
+cdef class QuickSend:
+    cdef FastPath _fast
+    cdef object _otherwise
+    cdef size_t _slot
+
+
+@cython.final
+cdef class SendCall:
+    cdef QuickSend _method
+    cdef object _topic
+    cdef object _value
+    cdef object _key
+    cdef object _partition
+    cdef object _timestamp_ms
+    cdef object _headers
+    cdef bint _fresh
+    cdef object _coroutine
+
+    @cython.locals(delivery=Delivery)
+    cdef Delivery _begin(self)
+    cdef object _other(self)
+
+
+@cython.locals(call=SendCall)
+cdef SendCall _new_call(
+    QuickSend method, object topic, object value, object key, object partition, object timestamp_ms, object headers
+)
+
+@cython.locals(call=SendCall)
+cdef object _first_step(object one)
+
+@cython.locals(call=SendCall)
+cdef object _rest(object one)
+
+
+@cython.final
+cdef class QuickSendNowait:
+    cdef FastPath _fast
+    cdef object _otherwise

@@ -1,0 +1,208 @@
+"""What `send` and `send_nowait` of a running producer are where this is compiled.
+
+Most records need no more than the `FastPath`; a Python function or a coroutine around it costs as much again. So these
+try it first, and leave the methods of the class what it leaves.
+
+Hot: this module is compiled through ``send_methods.pxd``. Plain Python has no use for it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from ..._core.producer.delivery import Delivery
+from ...types import Header
+from . import calling
+from .fast_path import FastPath
+
+__all__ = ["QuickSend", "QuickSendNowait", "SendCall"]
+
+
+class QuickSend:
+    """`Producer.send` of a running producer.
+
+    Who looks at it, as `inspect.iscoroutinefunction` does, sees the method of the class.
+    """
+
+    __slots__ = ("_fast", "_otherwise", "_slot")
+
+    def __init__(self, fast: FastPath, otherwise: Callable[..., Coroutine[Any, Any, Delivery]]) -> None:
+        """``otherwise`` is the method of the class."""
+        self._fast = fast
+        self._otherwise = otherwise
+        self._slot = 0
+        calling.call_by(self, self._slot, "send")
+
+    def __call__(self, *args: Any, **named: Any) -> SendCall:
+        return self.send(*args, **named)
+
+    def send(
+        self,
+        topic: Any,
+        value: Any = None,
+        key: Any = None,
+        partition: Any = None,
+        timestamp_ms: Any = None,
+        headers: Sequence[Header] | None = None,
+    ) -> SendCall:
+        """What a call of this is."""
+        return _new_call(self, topic, value, key, partition, timestamp_ms, headers)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self._otherwise)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._otherwise, name)
+
+    def __repr__(self) -> str:
+        return repr(self._otherwise)
+
+
+class SendCall:
+    """A call of ``send``: a coroutine that ends at its first step where the record can be taken at once.
+
+    Where it cannot, it goes on as the coroutine of the class's own method. Who looks at it sees that coroutine, too.
+    """
+
+    __slots__ = (
+        "_coroutine",
+        "_fresh",
+        "_headers",
+        "_key",
+        "_method",
+        "_partition",
+        "_timestamp_ms",
+        "_topic",
+        "_value",
+    )
+
+    # What a constructor would set, `_new_call` does.
+    _method: QuickSend
+    _topic: Any
+    _value: Any
+    _key: Any
+    _partition: Any
+    _timestamp_ms: Any
+    _headers: Any
+    _fresh: bool
+    """Whether it neither began nor was closed."""
+    _coroutine: Coroutine[Any, Any, Delivery] | None
+    """What it goes on as."""
+
+    def __await__(self) -> SendCall:
+        if self._coroutine is not None and inspect.getcoroutinestate(self._coroutine) == inspect.CORO_SUSPENDED:
+            raise RuntimeError("coroutine is being awaited already")
+        return self
+
+    def __iter__(self) -> SendCall:
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+    def send(self, value: Any) -> Any:
+        """Go on: raises StopIteration with the `Delivery`, or gives what the event loop is to wait for."""
+        delivery = self._begin()
+        if delivery is not None:
+            raise StopIteration(delivery)
+        return self._other().send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Raise it where the call waits."""
+        return self._other().throw(*error)
+
+    def close(self) -> None:
+        """Give the call up."""
+        self._fresh = False
+        if self._coroutine is not None:
+            self._coroutine.close()
+
+    def _begin(self) -> Delivery | None:
+        """Take the record; None where the other coroutine is to go on."""
+        if self._fresh:
+            self._fresh = False  # an error ends the call
+            delivery = self._method._fast.append(
+                self._topic, self._value, self._key, self._partition, self._timestamp_ms, self._headers
+            )
+            if delivery is not None:
+                return delivery
+            self._fresh = True
+        return None
+
+    def _other(self) -> Coroutine[Any, Any, Delivery]:
+        """The other coroutine: closed where the call is over."""
+        if self._coroutine is None:
+            self._coroutine = self._method._otherwise(
+                self._topic, self._value, self._key, self._partition, self._timestamp_ms, self._headers
+            )
+            if not self._fresh:
+                self._coroutine.close()
+            self._fresh = False
+        return self._coroutine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._other(), name)
+
+    def __dealloc__(self) -> None:
+        """Cython's, which costs less than Python's ``__del__``."""
+        if self._fresh and self._method is not None:
+            self._coroutine = self._other()  # Python warns of one that was never awaited
+
+
+def _new_call(
+    method: QuickSend, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
+) -> SendCall:
+    """A new `SendCall`, made faster than by a call of the class."""
+    call = SendCall.__new__(SendCall)
+    call._method = method
+    call._topic = topic
+    call._value = value
+    call._key = key
+    call._partition = partition
+    call._timestamp_ms = timestamp_ms
+    call._headers = headers
+    call._fresh = True
+    call._coroutine = None
+    return call
+
+
+def _first_step(one: Any) -> Delivery | None:
+    call: SendCall = one
+    return call._begin()
+
+
+def _rest(one: Any) -> Coroutine[Any, Any, Delivery]:
+    call: SendCall = one
+    return call._other()
+
+
+calling.run_by(SendCall, _first_step, _rest)
+
+
+class QuickSendNowait:
+    """Its method is what `Producer.send_nowait` of a running producer is."""
+
+    __slots__ = ("_fast", "_otherwise")
+
+    def __init__(self, fast: FastPath, otherwise: Callable[..., Delivery]) -> None:
+        """``otherwise`` is the method of the class."""
+        self._fast = fast
+        self._otherwise = otherwise
+
+    def send_nowait(
+        self,
+        topic: Any,
+        value: Any = None,
+        key: Any = None,
+        partition: Any = None,
+        timestamp_ms: Any = None,
+        headers: Sequence[Header] | None = None,
+    ) -> Delivery:
+        """`Producer.send_nowait` of a running producer."""
+        delivery = self._fast.append(topic, value, key, partition, timestamp_ms, headers)
+        if delivery is None:
+            return self._otherwise(topic, value, key, partition, timestamp_ms, headers)
+        return delivery

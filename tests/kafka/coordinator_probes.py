@@ -346,8 +346,8 @@ async def transactions(world: World) -> Answers:
     answers["add again"] = await txn.add(epoch, topic)
     answers["write again"] = await txn.write(topic, leader, epoch, 1, version=11)
     answers["abort"] = (await txn.end(epoch, committed=False)).error_code
-    # The second version of transactions (KIP-890). A new epoch first: it is given when the abort's marker is in the log,
-    # and a write that is on its way while the marker comes may be refused.
+    # The second version of transactions (KIP-890). A new epoch first: it is given when the abort's marker is in the
+    # log, and a write that is on its way while the marker comes may be refused.
     answers["resumed after it"] = await resumed(txn.producer_id, epoch)
     epoch += 1
     answers["write, 12"] = await txn.write(topic, leader, epoch, 0, version=12)

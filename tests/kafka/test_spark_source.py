@@ -17,7 +17,7 @@ from aiokafka_lead.spark.data_source import KafkaDataSource
 from .harness import KafkaCluster
 from .support import make_consumer, make_producer
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 TopicName = Callable[[], str]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).parents[2]
 _NO_JAVA = "no Java for Spark"
-SPARK_TIMEOUT_S = 240
+SPARK_TIMEOUT_S = 600
 """For a test that uses Spark: the first one starts it."""
 
 

@@ -153,3 +153,6 @@ Park = Callable[[BatchOutcome], Awaitable[None]]
 async def nothing_to_wait_for(_: BatchOutcome) -> None:
     """The ``park`` of outcomes that are done."""
     raise IllegalStateError("the outcome is known")
+
+
+tuples.recycle(RecordMetadata)

@@ -1,15 +1,19 @@
-"""Named tuples for each record: a plain call here, memory filled in place in compiled modules.
+"""Named tuples for each record: a plain call here, memory filled in place and used again in compiled modules.
 
-A compiled module takes the function of the same name from ``tuples.pxd`` instead.
+A compiled module takes the functions of the same names from ``tuples.pxd`` instead.
 """
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
-__all__ = ["of_four"]
+__all__ = ["of_four", "recycle"]
 
 T = TypeVar("T", bound="tuple[Any, ...]")
+
+
+def recycle(kind: type[tuple[Any, ...]]) -> None:
+    """Keep the memory of such tuples for the next ones. One type for each module. (Plain Python has no such way.)"""
 
 
 def of_four(kind: type[T], first: str, second: int, third: int, fourth: int) -> T:

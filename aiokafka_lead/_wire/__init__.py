@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .codec import decode, element_decoder, encode, make_codecs
-from .framing import decode_response, decode_response_in_steps, encode_request, peek_correlation_id
+from .framing import decode_answer, decode_response, decode_response_in_steps, encode_request, peek_correlation_id
 from .message import ZERO_UUID, Buffer, Message, Records, Request, Response, Struct
 from .versions import ApiVersions
 
@@ -39,6 +39,7 @@ __all__ = [
     "Struct",
     "UnsupportedRequestError",
     "decode",
+    "decode_answer",
     "decode_request",
     "decode_request_header",
     "decode_response",

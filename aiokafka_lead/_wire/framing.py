@@ -24,18 +24,18 @@ API_VERSIONS_KEY = 18
 
 _UNSUPPORTED_VERSION_CODE = 35
 _REQUEST_HEADER = struct.Struct(">ihhih")
+_CORRELATION_ID_AT = 8
 _INT32 = struct.Struct(">i")
 
 
-@lru_cache(maxsize=256)
-def _client_id_bytes(client_id: str | None) -> tuple[int, bytes]:
-    """Its length field, and its bytes."""
-    if client_id is None:
-        return -1, b""
-    encoded = client_id.encode()
+@lru_cache(maxsize=1024)
+def _request_head(request: type[Request[Any]], version: int, client_id: str | None) -> bytes:
+    """What such requests begin with, but for the length and the correlation id."""
+    encoded = b"" if client_id is None else client_id.encode()
     if len(encoded) > MAX_STRING_BYTES:
         raise EncodeError(f"a client id of {len(encoded)} bytes: Kafka allows {MAX_STRING_BYTES}")
-    return len(encoded), encoded
+    head = _REQUEST_HEADER.pack(0, request.API_KEY, version, 0, -1 if client_id is None else len(encoded)) + encoded
+    return head + b"\0" if request.is_flexible(version) else head
 
 
 def encode_request(request: Request[Any], version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
@@ -43,12 +43,10 @@ def encode_request(request: Request[Any], version: int, correlation_id: int, cli
 
     Large records are among them as they were given. Errors as in `codec.encode_into`.
     """
-    size, encoded = _client_id_bytes(client_id)
-    out = bytearray(_REQUEST_HEADER.pack(0, request.API_KEY, version, correlation_id, size))
-    out += encoded
-    if request.is_flexible(version):
-        out.append(0)
-    return finish_frame(request, version, out)
+    kind: Any = type(request)  # hashable as any class, though its instances are not
+    head = bytearray(_request_head(kind, version, client_id))
+    _INT32.pack_into(head, _CORRELATION_ID_AT, correlation_id)
+    return finish_frame(request, version, head)
 
 
 def finish_frame(message: Message, version: int, head: bytearray) -> list[Buffer]:
@@ -80,13 +78,18 @@ def decode_response(response: type[R], version: int, frame: Buffer) -> tuple[int
     """
     view = memoryview(frame)
     correlation_id = peek_correlation_id(view)
+    return correlation_id, decode_answer(response, version, view)
+
+
+def decode_answer(response: type[R], version: int, view: memoryview) -> R:
+    """`decode_response`, for those who have looked at the correlation id already."""
     position = 4
     if response.API_KEY == API_VERSIONS_KEY:
         if view[4:6] == _UNSUPPORTED_VERSION_CODE.to_bytes(2, "big"):
             version = 0
     elif response.is_flexible(version):
         position = skip_header_tags(view, position)
-    return correlation_id, decode_from(response, version, view, position)[0]
+    return decode_from(response, version, view, position)[0]
 
 
 def decode_response_in_steps(
@@ -100,6 +103,7 @@ def decode_response_in_steps(
 def skip_header_tags(view: memoryview, position: int) -> int:
     """The position after a header's tagged fields; Kafka has none so far."""
     try:
-        return skip_tags(view, position + 1, view[position], len(view))
+        count = view[position]
+        return skip_tags(view, position + 1, count, len(view)) if count else position + 1
     except IndexError:
         raise MalformedMessageError("a header ends within its tagged fields") from None

@@ -46,6 +46,8 @@ class SentBatches(NamedTuple):
     batches: Sequence[ProducerBatch]
     topic_ids: Mapping[str, UUID]
     """The incarnations that the request was sent for."""
+    wire_names: Mapping[str, bytes]
+    """How the request names the topics, in flexible versions: by id or name, without a length."""
 
     @property
     def tells_leaders(self) -> bool:
@@ -76,9 +78,10 @@ def produce_version(versions: ApiVersions, batches: Sequence[ProducerBatch], com
 
 def produce_request(
     batches: Sequence[ProducerBatch], version: int, acks: int, timeout_ms: int
-) -> tuple[ProduceRequest, Mapping[str, UUID], int]:
-    """The request, the incarnations of its topics, and how many bytes of records it holds."""
+) -> tuple[ProduceRequest, Mapping[str, UUID], Mapping[str, bytes], int]:
+    """The request, the incarnations of its topics and how it names them, and how many bytes of records it holds."""
     topic_ids: dict[str, UUID] = {}
+    wire_names: dict[str, bytes] = {}
     size = 0
     if ProduceRequest.is_flexible(version):
         parts: dict[str, list[tuple[int, memoryview]]] = {}
@@ -93,9 +96,10 @@ def produce_request(
             else:
                 parts[topic.name] = [entry]
                 topic_ids[topic.name] = topic.topic_id
+                wire_names[topic.name] = topic.topic_id.bytes if version > _LAST_WITH_NAMES else topic.name.encode()
         made = BatchesRequest(acks=acks, timeout_ms=timeout_ms)
-        made.topics = [(_wire_name(name, topic_ids[name], version), parts[name]) for name in parts]
-        return made, topic_ids, size
+        made.topics = [(wire_names[name], parts[name]) for name in parts]
+        return made, topic_ids, wire_names, size
     topics: dict[str, TopicProduceData] = {}
     for batch in batches:
         queue = batch.queue
@@ -108,12 +112,7 @@ def produce_request(
         size += len(records)
         data.partition_data.append(PartitionProduceData(index=queue.partition, records=records))
     request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values()))
-    return request, topic_ids, size
-
-
-def _wire_name(name: str, topic_id: UUID, version: int) -> bytes:
-    """How a topic is named in flexible versions, without a length."""
-    return topic_id.bytes if version > _LAST_WITH_NAMES else name.encode()
+    return request, topic_ids, wire_names, size
 
 
 def read_offsets(sent: SentBatches, response: ProduceResponse) -> list[tuple[int, int]] | None:
@@ -124,8 +123,9 @@ def read_offsets(sent: SentBatches, response: ProduceResponse) -> list[tuple[int
     if type(response) is not BatchesResponse:
         return None
     known: dict[str, dict[int, tuple[int, int]]] = {}
-    for name in sent.topic_ids:
-        known[name] = response.acknowledged.get(_wire_name(name, sent.topic_ids[name], sent.version), {})
+    wire_names: Mapping[str, bytes] = sent.wire_names
+    for name in wire_names:
+        known[name] = response.acknowledged.get(wire_names[name], {})
     offsets = []
     for batch in sent.batches:
         queue = batch.queue
@@ -194,7 +194,7 @@ def _unfolded(sent: SentBatches, response: BatchesResponse) -> dict[tuple[str | 
     found: dict[tuple[str | UUID, int], PartitionProduceResponse] = {}
     for name, topic_id in sent.topic_ids.items():
         key = topic_id if sent.version > _LAST_WITH_NAMES else name
-        for index, (offset, time_ms) in response.acknowledged.get(_wire_name(name, topic_id, sent.version), {}).items():
+        for index, (offset, time_ms) in response.acknowledged.get(sent.wire_names[name], {}).items():
             found[key, index] = PartitionProduceResponse(index=index, base_offset=offset, log_append_time_ms=time_ms)
     return found
 

@@ -82,6 +82,8 @@ class Sender:
         self._held = HeldRecords(self.accumulator, self._park)
         self._resolver = BatchResolver(self.accumulator, config.retries, self._explain)
         self._config = config
+        self._timeout_ms = min(round(config.request_timeout_ms), _INT32_MAX)
+        """How long brokers may wait for their replicas."""
         self._brokers = brokers
         self._metadata = metadata
         self._ask_any = ask_any
@@ -310,9 +312,8 @@ class Sender:
         node_id = connection.node_id
         try:
             version = produce_version(connection.versions, batches, config.compression_type)
-            timeout_ms = min(round(config.request_timeout_ms), _INT32_MAX)
-            request, topic_ids, size = produce_request(batches, version, config.acks, timeout_ms)
-            sent = SentBatches(node_id, connection.label, version, batches, topic_ids)
+            request, topic_ids, wire_names, size = produce_request(batches, version, config.acks, self._timeout_ms)
+            sent = SentBatches(node_id, connection.label, version, batches, topic_ids, wire_names)
             self.accumulator.counters.bytes_sent += size
             connection.submit(request, partial(self._on_done, sent), version=version, expect_response=config.acks != 0)
             for name in topic_ids:

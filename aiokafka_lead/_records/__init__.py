@@ -3,7 +3,7 @@
 from .batch import BatchView
 from .columns import Columns
 from .compression import compress, decompress
-from .encoder import BatchBuilder
+from .encoder import BatchBuilder, estimated_size
 from .layout import DEFAULT_MAX_DECOMPRESSED_BYTES, ControlType
 from .murmur2 import murmur2
 from .reading import read_batches
@@ -23,6 +23,7 @@ __all__ = [
     "compress",
     "control_batch",
     "decompress",
+    "estimated_size",
     "murmur2",
     "read_batches",
 ]

@@ -1,5 +1,5 @@
 cimport cython
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 
 from aiokafka_lead._records cimport raw
 
@@ -8,6 +8,12 @@ cdef Py_ssize_t _MAX_RECORD_OVERHEAD
 cdef Py_ssize_t _MAX_BATCH_BYTES
 cdef int64_t _INT64_MAX
 cdef Py_ssize_t _HEADER_SIZE
+cdef int _ATTRIBUTES_AT
+cdef int _CRC_AT
+cdef int _LENGTH_AT
+cdef int _LOG_OVERHEAD
+cdef int _MAGIC_AT
+cdef int _TRANSACTIONAL_BIT
 
 
 @cython.locals(zigzag=uint64_t, size=Py_ssize_t)
@@ -56,6 +62,9 @@ cpdef bytearray encode_record(
     int64_t offset_delta, int64_t timestamp_delta, bytes key, bytes value, object headers=*
 )
 
+@cython.locals(size=Py_ssize_t)
+cpdef Py_ssize_t estimated_size(bytes key, bytes value, object headers=*) except -1
+
 
 @cython.final
 cdef class BatchBuilder:
@@ -72,7 +81,11 @@ cdef class BatchBuilder:
     cdef bytearray _buffer
     cdef bint _closed
     cdef object _built
-    cdef tuple _stamp
+    cdef int64_t _producer_id
+    cdef int16_t _producer_epoch
+    cdef int32_t _base_sequence
+    cdef bint _transactional
+    cdef int32_t _leader_epoch
 
     cpdef Py_ssize_t append(self, int64_t timestamp_ms, object key, object value, object headers=*) except -2
 
@@ -88,9 +101,13 @@ cdef class BatchBuilder:
     cdef int _grow(self, Py_ssize_t needed) except -1
 
     cpdef object stamped(
-        self, int64_t producer_id, int producer_epoch, int64_t base_sequence, bint transactional=*, int leader_epoch=*
+        self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence, bint transactional=*,
+        int32_t leader_epoch=*,
     )
-    cdef int _write_header(self, unsigned char *buffer, Py_ssize_t size, int attributes, tuple stamp) except -1
+    cdef int _write_header(
+        self, unsigned char *buffer, Py_ssize_t size, int attributes, int64_t producer_id, int16_t producer_epoch,
+        int32_t base_sequence, int32_t leader_epoch,
+    ) except -1
     cdef int _close(self) except -1
     @cython.locals(other=BatchBuilder)
     cpdef BatchBuilder sibling(self, Py_ssize_t batch_size)

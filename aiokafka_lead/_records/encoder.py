@@ -24,10 +24,7 @@ from .layout import (
     TRANSACTIONAL_BIT,
 )
 
-__all__ = ["BatchBuilder", "encode_record"]
-
-Stamp = tuple[int, int, int, bool, int]
-"""Producer id, producer epoch, base sequence, whether in a transaction, leader epoch."""
+__all__ = ["BatchBuilder", "encode_record", "estimated_size"]
 
 _FIRST_CAPACITY = 512
 """Bytes that a builder starts with; it doubles up to its batch size."""
@@ -36,6 +33,12 @@ _MAX_RECORD_OVERHEAD = 21
 _MAX_BATCH_BYTES = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 _HEADER_SIZE = HEADER_SIZE
+_ATTRIBUTES_AT = ATTRIBUTES_AT
+_CRC_AT = CRC_AT
+_LENGTH_AT = LENGTH_AT
+_LOG_OVERHEAD = LOG_OVERHEAD
+_MAGIC_AT = MAGIC_AT
+_TRANSACTIONAL_BIT = TRANSACTIONAL_BIT
 
 
 def varint_size(value: int) -> int:
@@ -183,6 +186,12 @@ def encode_record(
     return record
 
 
+def estimated_size(key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
+    """An upper bound of one record's bytes in a batch, the batch's own header (61 bytes) not counted."""
+    size = _MAX_RECORD_OVERHEAD + nullable_size(key) + nullable_size(value)
+    return size + (headers_size(exact_headers(headers)) if headers else 1)
+
+
 class BatchBuilder:
     """One producer batch in the making: records are encoded as they come, compressed when it closes.
 
@@ -218,14 +227,12 @@ class BatchBuilder:
         """The records in `_buffer` are as they are sent, and no more are taken."""
         self._built: memoryview | None = None
         """The finished batch. A buffer that was given away never changes."""
-        self._stamp: Stamp | None = None
-        """The producer state that `_built` carries."""
-
-    @staticmethod
-    def estimated_size(key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-        """An upper bound of one record's bytes in a batch, the batch's own header (61 bytes) not counted."""
-        size = _MAX_RECORD_OVERHEAD + nullable_size(key) + nullable_size(value)
-        return size + (headers_size(exact_headers(headers)) if headers else 1)
+        self._producer_id = -1
+        """With those that follow, the producer state that `_built` carries."""
+        self._producer_epoch = -1
+        self._base_sequence = -1
+        self._transactional = False
+        self._leader_epoch = -1
 
     def append(
         self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] | None = None
@@ -318,36 +325,57 @@ class BatchBuilder:
         leader_epoch: int = -1,
     ) -> memoryview:
         """`build`, for those in a hurry."""
-        stamp = (producer_id, producer_epoch, base_sequence, transactional, leader_epoch)
-        if self._built is not None and stamp == self._stamp:
+        if (
+            self._built is not None
+            and base_sequence == self._base_sequence
+            and producer_epoch == self._producer_epoch
+            and producer_id == self._producer_id
+            and leader_epoch == self._leader_epoch
+            and transactional == self._transactional
+        ):
             return self._built
         if self.record_count == 0:
             raise IllegalStateError("an empty batch cannot be built")
         if not self._closed:
             self._close()
         batch = self._buffer if self._built is None else bytearray(self._built)
-        attributes = self._codec | (TRANSACTIONAL_BIT if transactional else 0)
-        self._write_header(raw.writable(batch), len(batch), attributes, stamp)
-        self._built = memoryview(batch).toreadonly()
-        raw.put_uint32(raw.writable(batch), CRC_AT, crc32c(self._built[ATTRIBUTES_AT:]))
-        self._stamp = stamp
-        return self._built
+        attributes = self._codec | (_TRANSACTIONAL_BIT if transactional else 0)
+        self._write_header(
+            raw.writable(batch), len(batch), attributes, producer_id, producer_epoch, base_sequence, leader_epoch
+        )
+        built = memoryview(batch).toreadonly()
+        raw.put_uint32(raw.writable(batch), _CRC_AT, crc32c(built[_ATTRIBUTES_AT:]))
+        self._built = built
+        self._producer_id = producer_id
+        self._producer_epoch = producer_epoch
+        self._base_sequence = base_sequence
+        self._transactional = transactional
+        self._leader_epoch = leader_epoch
+        return built
 
-    def _write_header(self, buffer: bytearray, size: int, attributes: int, stamp: Stamp) -> None:
+    def _write_header(
+        self,
+        buffer: bytearray,
+        size: int,
+        attributes: int,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        leader_epoch: int,
+    ) -> None:
         """Everything before the records but the checksum."""
-        producer_id, producer_epoch, base_sequence, _, leader_epoch = stamp
         raw.put_int64(buffer, 0, 0)
-        raw.put_int32(buffer, LENGTH_AT, size - LOG_OVERHEAD)
-        raw.put_int32(buffer, LOG_OVERHEAD, leader_epoch)
-        buffer[MAGIC_AT] = 2
-        raw.put_int16(buffer, ATTRIBUTES_AT, attributes)
-        raw.put_int32(buffer, ATTRIBUTES_AT + 2, self.record_count - 1)
-        raw.put_int64(buffer, ATTRIBUTES_AT + 6, self.base_timestamp_ms)
-        raw.put_int64(buffer, ATTRIBUTES_AT + 14, self.max_timestamp_ms)
-        raw.put_int64(buffer, ATTRIBUTES_AT + 22, producer_id)
-        raw.put_int16(buffer, ATTRIBUTES_AT + 30, producer_epoch)
-        raw.put_int32(buffer, ATTRIBUTES_AT + 32, base_sequence)
-        raw.put_int32(buffer, ATTRIBUTES_AT + 36, self.record_count)
+        raw.put_int32(buffer, _LENGTH_AT, size - _LOG_OVERHEAD)
+        raw.put_int32(buffer, _LOG_OVERHEAD, leader_epoch)
+        buffer[_MAGIC_AT] = 2
+        raw.put_int16(buffer, _ATTRIBUTES_AT, attributes)
+        raw.put_int32(buffer, _ATTRIBUTES_AT + 2, self.record_count - 1)
+        raw.put_int64(buffer, _ATTRIBUTES_AT + 6, self.base_timestamp_ms)
+        raw.put_int64(buffer, _ATTRIBUTES_AT + 14, self.max_timestamp_ms)
+        raw.put_int64(buffer, _ATTRIBUTES_AT + 22, producer_id)
+        raw.put_int16(buffer, _ATTRIBUTES_AT + 30, producer_epoch)
+        raw.put_int32(buffer, _ATTRIBUTES_AT + 32, base_sequence)
+        raw.put_int32(buffer, _ATTRIBUTES_AT + 36, self.record_count)
 
     def _close(self) -> None:
         payload = b""
@@ -361,7 +389,7 @@ class BatchBuilder:
         if self._codec:
             self._buffer = bytearray(_HEADER_SIZE) + payload
         else:
-            del self._buffer[self.size_bytes :]
+            raw.resize(self._buffer, self.size_bytes)
         self._capacity = len(self._buffer)
 
     def split(self, max_bytes: int) -> list[BatchBuilder]:

@@ -35,7 +35,8 @@ def new_buffer(size: int) -> bytearray:
 
 
 def resize(buffer: bytearray, size: int) -> None:
-    """Make ``buffer`` larger; compiled, what is new in it is not cleared."""
+    """Make ``buffer`` larger or smaller; compiled, what is new in it is not cleared."""
+    del buffer[size:]
     buffer.extend(bytes(size - len(buffer)))
 
 

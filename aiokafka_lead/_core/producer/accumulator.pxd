@@ -11,8 +11,9 @@ from aiokafka_lead._core.producer.retry cimport RetryPolicy, has_free_retry
 from aiokafka_lead._core.producer.delivery cimport Delivery, new_delivery
 from aiokafka_lead._core.producer.outcome cimport BatchOutcome
 from aiokafka_lead._core.producer.schedule cimport Schedule
-from aiokafka_lead._records.encoder cimport BatchBuilder
+from aiokafka_lead._records.encoder cimport BatchBuilder, estimated_size
 
+cdef Py_ssize_t BATCH_HEADER_SIZE
 cdef double GROWS_FOR_S
 cdef Py_ssize_t CROWD_BYTES
 cdef Py_ssize_t CROWD_BATCHES

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from random import random
 
-from ..._records.encoder import BatchBuilder
+from ..._records.encoder import BatchBuilder, estimated_size
 from ...config import ProducerConfig
 from ...errors import ConfigError, MessageTooLargeError
 from ...types import Header
@@ -136,7 +136,7 @@ class Accumulator:
 
     def record_size(self, key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
         """What the record takes at most, alone in a batch; raises `MessageTooLargeError` where that is too much."""
-        size = BatchBuilder.estimated_size(key, value, headers) + BATCH_HEADER_SIZE
+        size = estimated_size(key, value, headers) + BATCH_HEADER_SIZE
         if size > self._max_request_size:
             raise MessageTooLargeError(
                 f"the record takes {size} bytes, more than max_request_size ({self._max_request_size})"

@@ -3,6 +3,12 @@ from libc.stdint cimport int64_t
 
 from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch
 
+cdef int64_t SEQUENCE_MAX
+cdef int EPOCH_MAX
+cdef int _NO_LEADER
+cdef int _NO_SEQUENCE
+
+
 cpdef int64_t sequence_after(int64_t sequence, int64_t count) except -1
 cdef bint _is_later(int64_t sequence, int64_t than)
 cdef bint _has_sent(PartitionQueue queue)

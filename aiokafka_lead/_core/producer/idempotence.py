@@ -19,6 +19,9 @@ __all__ = ["IdempotentSequencing", "PlainSequencing", "Sequencing", "sequence_af
 SEQUENCE_MAX = 2**31 - 1
 EPOCH_MAX = 2**15 - 1
 
+_NO_LEADER = NO_LEADER
+_NO_SEQUENCE = NO_SEQUENCE
+
 
 def sequence_after(sequence: int, count: int) -> int:
     """The sequence ``count`` records later; after 2147483647 comes 0 (``DefaultRecordBatch.incrementSequence``)."""
@@ -105,7 +108,7 @@ class IdempotentSequencing(Sequencing):
         if queue.in_flight > 0 and queue.in_flight_node != leader_id:
             # Answers of two brokers come in any order, and the new one might be asked first for what comes second.
             return True
-        if batch.base_sequence != NO_SEQUENCE:
+        if batch.base_sequence != _NO_SEQUENCE:
             # Sent before: it is certain to be refused unless it is the next in line.
             return queue.batches[0] is not batch or batch.stranded
         if self.producer_id < 0 or queue.gap or queue.unresolved:
@@ -117,14 +120,14 @@ class IdempotentSequencing(Sequencing):
         return queue.in_flight > 0 and queue.proven_node != leader_id
 
     def sending(self, batch: ProducerBatch) -> None:
-        if batch.base_sequence != NO_SEQUENCE:
+        if batch.base_sequence != _NO_SEQUENCE:
             return
         queue = batch.queue
         if queue.producer_id != self.producer_id:
             queue.producer_id = self.producer_id
             queue.producer_epoch = self.producer_epoch
             queue.next_sequence = queue.acked_sequence = 0
-            queue.proven_node = NO_LEADER
+            queue.proven_node = _NO_LEADER
         batch.producer_id = queue.producer_id
         batch.producer_epoch = queue.producer_epoch
         batch.base_sequence = queue.next_sequence
@@ -140,10 +143,10 @@ class IdempotentSequencing(Sequencing):
             queue.acked_sequence = following
 
     def refused(self, batch: ProducerBatch) -> None:
-        batch.queue.proven_node = NO_LEADER
+        batch.queue.proven_node = _NO_LEADER
 
     def surely_in_log(self, batch: ProducerBatch) -> bool:
-        return batch.base_sequence != NO_SEQUENCE and _is_later(batch.queue.acked_sequence, batch.base_sequence)
+        return batch.base_sequence != _NO_SEQUENCE and _is_later(batch.queue.acked_sequence, batch.base_sequence)
 
     def rejected(self, batch: ProducerBatch) -> None:
         batch.stranded = True
@@ -151,7 +154,7 @@ class IdempotentSequencing(Sequencing):
 
     def given_up(self, batch: ProducerBatch, in_doubt: bool) -> None:
         queue = batch.queue
-        queue.proven_node = NO_LEADER
+        queue.proven_node = _NO_LEADER
         if in_doubt:
             queue.unresolved = True
         else:
@@ -164,7 +167,7 @@ class IdempotentSequencing(Sequencing):
         for other in queue.batches:
             if other is batch:
                 behind = True
-            elif behind and other.base_sequence != NO_SEQUENCE:
+            elif behind and other.base_sequence != _NO_SEQUENCE:
                 other.stranded = True
 
     def settle(self, queue: PartitionQueue) -> bool:
@@ -183,7 +186,7 @@ class IdempotentSequencing(Sequencing):
 
     def _restart(self, queue: PartitionQueue) -> None:
         for batch in queue.batches:
-            batch.base_sequence = NO_SEQUENCE
+            batch.base_sequence = _NO_SEQUENCE
             batch.in_doubt = batch.stranded = False
         queue.gap = queue.unresolved = False
         queue.next_sequence = queue.acked_sequence = 0
@@ -198,4 +201,4 @@ class IdempotentSequencing(Sequencing):
 
 def _has_sent(queue: PartitionQueue) -> bool:
     """Whether some batch was sent and is not resolved. Those come first, so the first one tells."""
-    return bool(queue.batches) and queue.batches[0].base_sequence != NO_SEQUENCE
+    return bool(queue.batches) and queue.batches[0].base_sequence != _NO_SEQUENCE

@@ -5,6 +5,9 @@ from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
 from aiokafka_lead._core.producer.idempotence cimport Sequencing
 from aiokafka_lead._core.producer.retry cimport has_free_retry
 
+cdef Py_ssize_t LINGERING_PARTITIONS
+cdef int _NO_LEADER
+
 
 @cython.final
 cdef class Schedule:
@@ -19,6 +22,7 @@ cdef class Schedule:
     cdef list _timers
     cdef Py_ssize_t _timer_count
 
+    cdef bint _hurried(self) except -1
     cpdef opened(self, ProducerBatch batch, double now)
 
     @cython.locals(queue=PartitionQueue)

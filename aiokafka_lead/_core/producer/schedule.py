@@ -21,6 +21,8 @@ __all__ = ["Schedule"]
 LINGERING_PARTITIONS = 32
 """A request that carries more of them is worth to be sent in any case."""
 
+_NO_LEADER = NO_LEADER
+
 
 class Schedule:
     """Ready sets by broker, and the timers of lingering and backed-off batches."""
@@ -45,14 +47,13 @@ class Schedule:
         """A heap of partitions to look at again; an entry whose time is not the queue's ``wake_at`` is void."""
         self._timer_count = 0
 
-    @property
-    def hurried(self) -> bool:
+    def _hurried(self) -> bool:
         """Whether open batches go out without waiting for more records: on a flush, and when memory is short."""
         return self.flushes > 0 or bool(self._memory.waiting)
 
     def opened(self, batch: ProducerBatch, now: float) -> None:
         """A new batch takes records."""
-        if self._linger_s <= 0 or self.hurried:
+        if self._linger_s <= 0 or self._hurried():
             batch.send_at = now
             self.evaluate(batch.queue, now)
             return
@@ -96,9 +97,9 @@ class Schedule:
         node_id = self.sendable_to(queue, now)
         if node_id == queue.ready_node:
             return
-        if queue.ready_node != NO_LEADER:
+        if queue.ready_node != _NO_LEADER:
             self._take_out(queue)
-        if node_id != NO_LEADER:
+        if node_id != _NO_LEADER:
             self._put_in(queue, node_id)
             self._notify()
 
@@ -116,28 +117,28 @@ class Schedule:
         batch = self.first_unsent(queue)
         if batch is None:
             self.leaderless.pop(queue, None)
-            return NO_LEADER
+            return _NO_LEADER
         leader_id = queue.leader_id
         if leader_id < 0:
             if queue not in self.leaderless:
                 self.leaderless[queue] = None
                 self._notify()
-            return NO_LEADER
+            return _NO_LEADER
         if self.leaderless:
             self.leaderless.pop(queue, None)
         if self._sequencing.blocks(queue, batch, leader_id):
-            return NO_LEADER
+            return _NO_LEADER
         if batch.not_before > now and not has_free_retry(batch, queue.leader_epoch):
             self._wake_at(queue, batch.not_before)
-            return NO_LEADER
-        if batch.shares == 1 and not batch.sealed and batch.send_at > now and not self.hurried:
-            return NO_LEADER
+            return _NO_LEADER
+        if batch.shares == 1 and not batch.sealed and batch.send_at > now and not self._hurried():
+            return _NO_LEADER
         return leader_id
 
     def may_linger(self, node_id: int, now: float) -> bool:
         """Whether all that is ready for the broker is full batches whose time is not over, and that take more yet."""
         partitions = self.ready.get(node_id, ())
-        if self.hurried or len(partitions) > LINGERING_PARTITIONS:
+        if self._hurried() or len(partitions) > LINGERING_PARTITIONS:
             return False
         for queue in partitions:
             batch = self.first_unsent(queue)
@@ -149,7 +150,7 @@ class Schedule:
         """Take the partition that was ready first out of the broker's ready set."""
         partitions = self.ready[node_id]
         queue, _ = partitions.popitem(last=False)
-        queue.ready_node = NO_LEADER
+        queue.ready_node = _NO_LEADER
         if not partitions:
             del self.ready[node_id]
         return queue
@@ -171,7 +172,7 @@ class Schedule:
         del partitions[queue]
         if not partitions:
             del self.ready[queue.ready_node]
-        queue.ready_node = NO_LEADER
+        queue.ready_node = _NO_LEADER
 
     def _wake_at(self, queue: PartitionQueue, at: float) -> None:
         if queue.wake_at == at:

@@ -39,7 +39,7 @@ cdef class ProducerBatch:
 cdef class PartitionQueue:
     cdef readonly TopicBuffer topic
     cdef readonly int32_t partition
-    cdef public object batches
+    cdef readonly list batches
     cdef public int32_t depth
     cdef public ProducerBatch open
     cdef public int32_t in_flight

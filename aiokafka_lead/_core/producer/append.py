@@ -6,7 +6,6 @@ partition, waiting for memory are the accumulator's. This module is shaped to be
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -133,7 +132,8 @@ class PartitionQueue:
     def __init__(self, topic: TopicBuffer, partition: int) -> None:
         self.topic = topic
         self.partition = partition
-        self.batches: deque[ProducerBatch] = deque()
+        self.batches: list[ProducerBatch] = []
+        """Mostly one or two: a deque takes ten times the memory, and there may be thousands of partitions."""
         self.depth = 0
         """How many times a batch size wait for their acknowledgement here: the shares of all batches."""
         self.open: ProducerBatch | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from ...errors import (
@@ -208,7 +207,7 @@ class BatchResolver:
             queue.topic.name, queue.partition, first, len(pieces),
         )  # fmt: skip
         at = queue.batches.index(batch)
-        queue.batches = deque([*list(queue.batches)[:at], *pieces, *list(queue.batches)[at + 1 :]])
+        queue.batches[at : at + 1] = pieces
         queue.depth += len(pieces) - batch.shares
         queue.topic.batch_limit = 0  # what the topic refused once it would refuse again
         memory = self._accumulator.memory
@@ -272,7 +271,7 @@ class BatchResolver:
     def _remove(self, batch: ProducerBatch) -> None:
         queue = batch.queue
         if queue.batches[0] is batch:
-            queue.batches.popleft()
+            del queue.batches[0]
         else:
             queue.batches.remove(batch)
         queue.depth -= batch.shares

@@ -241,3 +241,28 @@ async def test_runs_by_every_means_of_asyncio(cluster: EmbeddedCluster) -> None:
             await cancelled
         assert [(await delivery).offset for delivery in deliveries] == [1, 2, 3, 4]
     assert values(cluster) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+async def test_calls_that_are_over_are_used_again_by_nobody_who_has_one(cluster: EmbeddedCluster) -> None:
+    value = b"x" * 1000
+    async with Producer(cluster.bootstrap_servers, linger_ms=1000) as producer:
+        await producer.send_and_wait("events", b"first", partition=0)
+        held = sys.getrefcount(value)
+        kept: list[Coroutine[Any, Any, Delivery]] = []
+        for number in range(100):
+            await producer.send("events", value, partition=0)
+            call = producer.send("events", b"%d" % number, partition=0)
+            if number % 3:
+                kept.append(call)
+            await call
+        assert len({id(call) for call in kept}) == len(kept) == 66
+        for call in kept:
+            with pytest.raises(RuntimeError, match="cannot reuse"):
+                await call
+        assert sys.getrefcount(value) == held
+        with pytest.warns(RuntimeWarning, match="never awaited"):
+            lost = producer.send("events", b"lost")
+            del lost
+        await producer.flush()
+    wanted = [b"first"] + [content for number in range(100) for content in (value, b"%d" % number)]
+    assert values(cluster) == wanted

@@ -5,10 +5,14 @@ from aiokafka_lead._io.producer cimport calling
 from aiokafka_lead._io.producer.fast_path cimport FastPath
 
 
+cdef class SendCall
+
+
 @cython.final
 cdef class QuickSend:
     cdef FastPath _fast
     cdef object _otherwise
+    cdef SendCall _spare
     cdef size_t _slot
 
 
@@ -34,7 +38,7 @@ cdef SendCall _new_call(
     QuickSend method, object topic, object value, object key, object partition, object timestamp_ms, object headers
 )
 
-@cython.locals(call=SendCall)
+@cython.locals(call=SendCall, delivery=Delivery)
 cdef object _first_step(object one)
 
 @cython.locals(call=SendCall)

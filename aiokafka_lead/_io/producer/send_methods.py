@@ -26,12 +26,14 @@ class QuickSend:
     Who looks at it, as `inspect.iscoroutinefunction` does, sees the method of the class.
     """
 
-    __slots__ = ("_fast", "_otherwise", "_slot")
+    __slots__ = ("_fast", "_otherwise", "_slot", "_spare")
 
     def __init__(self, fast: FastPath, otherwise: Callable[..., Coroutine[Any, Any, Delivery]]) -> None:
         """``otherwise`` is the method of the class."""
         self._fast = fast
         self._otherwise = otherwise
+        self._spare: SendCall | None = None
+        """The latest call that is over, for the next one: most are dropped at once."""
         self._slot = 0
         calling.call_by(self, self._slot, "send")
 
@@ -156,8 +158,12 @@ def _new_call(
     method: QuickSend, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
 ) -> SendCall:
     """A new `SendCall`, made faster than by a call of the class."""
-    call = SendCall.__new__(SendCall)
-    call._method = method
+    call = method._spare
+    if call is not None and calling.has_no_other_owner(call):
+        method._spare = None
+    else:
+        call = SendCall.__new__(SendCall)
+        call._method = method
     call._topic = topic
     call._value = value
     call._key = key
@@ -171,7 +177,11 @@ def _new_call(
 
 def _first_step(one: Any) -> Delivery | None:
     call: SendCall = one
-    return call._begin()
+    delivery = call._begin()
+    if delivery is not None:
+        call._topic = call._value = call._key = call._partition = call._timestamp_ms = call._headers = None
+        call._method._spare = call
+    return delivery
 
 
 def _rest(one: Any) -> Coroutine[Any, Any, Delivery]:

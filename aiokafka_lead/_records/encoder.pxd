@@ -81,11 +81,7 @@ cdef class BatchBuilder:
     cdef bytearray _buffer
     cdef bint _closed
     cdef object _built
-    cdef int64_t _producer_id
-    cdef int16_t _producer_epoch
-    cdef int32_t _base_sequence
-    cdef bint _transactional
-    cdef int32_t _leader_epoch
+    cdef tuple _stamp
 
     cpdef Py_ssize_t append(self, int64_t timestamp_ms, object key, object value, object headers=*) except -2
 
@@ -108,7 +104,7 @@ cdef class BatchBuilder:
         self, unsigned char *buffer, Py_ssize_t size, int attributes, int64_t producer_id, int16_t producer_epoch,
         int32_t base_sequence, int32_t leader_epoch,
     ) except -1
-    cdef int _close(self) except -1
+    cdef object _close(self)
     @cython.locals(other=BatchBuilder)
     cpdef BatchBuilder sibling(self, Py_ssize_t batch_size)
     cdef int _begin(self, Py_ssize_t batch_size, str compression, object compression_level) except -1

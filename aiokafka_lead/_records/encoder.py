@@ -26,6 +26,9 @@ from .layout import (
 
 __all__ = ["BatchBuilder", "encode_record", "estimated_size"]
 
+Stamp = tuple[int, int, int, bool, int]
+"""Producer id, producer epoch, base sequence, whether in a transaction, leader epoch."""
+
 _FIRST_CAPACITY = 512
 """Bytes that a builder starts with; it doubles up to its batch size."""
 _MAX_RECORD_OVERHEAD = 21
@@ -227,12 +230,8 @@ class BatchBuilder:
         """The records in `_buffer` are as they are sent, and no more are taken."""
         self._built: memoryview | None = None
         """The finished batch. A buffer that was given away never changes."""
-        self._producer_id = -1
-        """With those that follow, the producer state that `_built` carries."""
-        self._producer_epoch = -1
-        self._base_sequence = -1
-        self._transactional = False
-        self._leader_epoch = -1
+        self._stamp: Stamp | None = None
+        """The producer state that `_built` carries."""
 
     def append(
         self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] | None = None
@@ -314,6 +313,7 @@ class BatchBuilder:
 
         Built again with other state only the header and its CRC are new; a buffer given earlier stays as it was.
         """
+        self._close()  # also where `stamped` does not take the state
         return self.stamped(producer_id, producer_epoch, base_sequence, transactional, leader_epoch)
 
     def stamped(
@@ -325,33 +325,19 @@ class BatchBuilder:
         leader_epoch: int = -1,
     ) -> memoryview:
         """`build`, for those in a hurry."""
-        if (
-            self._built is not None
-            and base_sequence == self._base_sequence
-            and producer_epoch == self._producer_epoch
-            and producer_id == self._producer_id
-            and leader_epoch == self._leader_epoch
-            and transactional == self._transactional
-        ):
+        stamp = (producer_id, producer_epoch, base_sequence, transactional, leader_epoch)
+        if self._built is not None and stamp == self._stamp:
             return self._built
-        if self.record_count == 0:
-            raise IllegalStateError("an empty batch cannot be built")
-        if not self._closed:
-            self._close()
+        self._close()
         batch = self._buffer if self._built is None else bytearray(self._built)
         attributes = self._codec | (_TRANSACTIONAL_BIT if transactional else 0)
         self._write_header(
             raw.writable(batch), len(batch), attributes, producer_id, producer_epoch, base_sequence, leader_epoch
         )
-        built = memoryview(batch).toreadonly()
-        raw.put_uint32(raw.writable(batch), _CRC_AT, crc32c(built[_ATTRIBUTES_AT:]))
-        self._built = built
-        self._producer_id = producer_id
-        self._producer_epoch = producer_epoch
-        self._base_sequence = base_sequence
-        self._transactional = transactional
-        self._leader_epoch = leader_epoch
-        return built
+        self._built = memoryview(batch).toreadonly()
+        raw.put_uint32(raw.writable(batch), _CRC_AT, crc32c(self._built[_ATTRIBUTES_AT:]))
+        self._stamp = stamp
+        return self._built
 
     def _write_header(
         self,
@@ -378,6 +364,10 @@ class BatchBuilder:
         raw.put_int32(buffer, _ATTRIBUTES_AT + 36, self.record_count)
 
     def _close(self) -> None:
+        if self._closed:
+            return
+        if self.record_count == 0:
+            raise IllegalStateError("an empty batch cannot be built")
         payload = b""
         if self._codec:
             with memoryview(self._buffer) as view, view[_HEADER_SIZE : self.size_bytes] as records:

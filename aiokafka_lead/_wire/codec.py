@@ -40,7 +40,7 @@ def encode_into(message: Message, version: int, chunks: list[Buffer], out: bytea
     `EncodeError` where a value does not fit its type.
     """
     kind = type(message)
-    encoder = _encoders.get((kind, version)) or encoder_of(kind, version)
+    encoder = encoder_of(kind, version)
     try:
         return encoder(message, chunks, out)
     except (struct.error, AttributeError, TypeError, ValueError, OverflowError) as error:
@@ -58,7 +58,7 @@ def decode(message: type[M], version: int, buffer: Buffer) -> M:
 
 def decode_from(message: type[M], version: int, view: memoryview, position: int) -> tuple[M, int]:
     """The message at ``position``, and the position after it. Errors as in `decode`."""
-    decoder = _decoders.get((message, version)) or decoder_of(message, version)
+    decoder = decoder_of(message, version)
     pause = len(view) >= _GC_PAUSE_BYTES and gc.isenabled()
     if pause:
         gc.disable()

@@ -103,7 +103,6 @@ def decode_response_in_steps(
 def skip_header_tags(view: memoryview, position: int) -> int:
     """The position after a header's tagged fields; Kafka has none so far."""
     try:
-        count = view[position]
-        return skip_tags(view, position + 1, count, len(view)) if count else position + 1
+        return skip_tags(view, position + 1, view[position], len(view))
     except IndexError:
         raise MalformedMessageError("a header ends within its tagged fields") from None

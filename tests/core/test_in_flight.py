@@ -28,7 +28,7 @@ def test_answers_match_in_order() -> None:
     ledger = InFlightLedger()
     ids = [send(ledger) for _ in range(3)]
     assert ids == [0, 1, 2]
-    assert len(ledger.entries) == 3
+    assert len(ledger) == 3
     for correlation_id in ids:
         assert ledger.match(correlation_id).correlation_id == correlation_id
         ledger.pop()
@@ -75,7 +75,7 @@ def test_drain_hands_out_everything_in_order_once() -> None:
     ids = [send(ledger) for _ in range(3)]
     assert [entry.correlation_id for entry in ledger.drain()] == ids
     assert ledger.drain() == []
-    assert len(ledger.entries) == 0
+    assert len(ledger) == 0
 
 
 def test_correlation_ids_wrap_within_int32() -> None:

@@ -14,8 +14,8 @@ TopicName = Callable[[], str]
 
 _PARTITIONS = 6
 _RECORDS_PER_SECOND = 600
-_GAP_LIMIT_S = 20
-"""The session timeout of 6 s, and what a machine may take that has too much to do."""
+_GAP_LIMIT_S = 11
+"""The session timeout and 5 s."""
 
 
 class Scene:

@@ -172,6 +172,8 @@ def test_a_build_that_fails_can_be_repeated(codec: Any) -> None:
             builder.append(*record)
         with pytest.raises(OverflowError):
             builder.build(producer_epoch=2**15)
+        with pytest.raises(IllegalStateError, match="built"):
+            builder.append(NOW, None, b"x" * 100_000)
         assert read(codec, bytes(builder.build(producer_epoch=2**15 - 1))) == SAMPLE
 
 

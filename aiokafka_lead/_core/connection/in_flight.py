@@ -40,19 +40,20 @@ class InFlightLedger:
     Invariant: correlation ids are consecutive, wrapping after 2**31 - 1.
     """
 
-    __slots__ = ("entries", "next_id")
+    __slots__ = ("_entries", "next_id")
 
     def __init__(self) -> None:
-        self.entries: deque[InFlight] = deque()
-        """For others to count, not to change."""
+        self._entries: deque[InFlight] = deque()
         self.next_id = 0
         """The correlation id of the request that is sent next."""
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def add(self, request_class: Any, version: int, deadline: float, on_done: OnDone, raw: bool = False) -> None:
         """A request was sent with ``next_id``, and expects an answer."""
-        correlation_id = self.next_id
-        self.entries.append(InFlight(correlation_id, request_class, version, deadline, on_done, raw))
-        self.next_id = 0 if correlation_id == _LAST_ID else correlation_id + 1
+        self._entries.append(InFlight(self.next_id, request_class, version, deadline, on_done, raw))
+        self.skip()
 
     def skip(self) -> None:
         """A request was sent with ``next_id``, and has no answer."""
@@ -60,9 +61,9 @@ class InFlightLedger:
 
     def match(self, correlation_id: int) -> InFlight:
         """The oldest request; `MalformedMessageError` when the answer with this id is not its."""
-        if not self.entries:
+        if not self._entries:
             raise MalformedMessageError(f"an answer with correlation id {correlation_id} to no request")
-        oldest = self.entries[0]
+        oldest = self._entries[0]
         if oldest.correlation_id != correlation_id:
             raise MalformedMessageError(
                 f"an answer with correlation id {correlation_id} where {oldest.correlation_id} "
@@ -72,25 +73,25 @@ class InFlightLedger:
 
     def pop(self) -> None:
         """Forgets the oldest request, which is done."""
-        self.entries.popleft()
+        self._entries.popleft()
 
     def oldest(self) -> InFlight | None:
         """The request whose answer is due next."""
-        return self.entries[0] if self.entries else None
+        return self._entries[0] if self._entries else None
 
     def expired(self, now: float) -> InFlight | None:
         """A request whose deadline has passed."""
-        for entry in self.entries:
+        for entry in self._entries:
             if entry.deadline <= now:
                 return entry
         return None
 
     def next_deadline(self) -> float:
         """The earliest deadline, or infinity; a later request may have an earlier one."""
-        return min((entry.deadline for entry in self.entries), default=math.inf)
+        return min((entry.deadline for entry in self._entries), default=math.inf)
 
     def drain(self) -> list[InFlight]:
         """All requests in order, which the ledger forgets."""
-        entries = list(self.entries)
-        self.entries.clear()
+        entries = list(self._entries)
+        self._entries.clear()
         return entries

@@ -121,7 +121,7 @@ class Connection:
     @property
     def in_flight(self) -> int:
         """Requests that have been sent and not answered."""
-        return len(self._ledger.entries)
+        return len(self._ledger)
 
     def can_send(self) -> bool:
         """Whether a request would go out now: ready, fewer than the most in flight, not throttled, not congested.
@@ -130,7 +130,7 @@ class Connection:
         """
         if (
             self.ready
-            and len(self._ledger.entries) < self._max_in_flight
+            and len(self._ledger) < self._max_in_flight
             and not self._muted
             and not (self._transport is None or self._transport.paused)
         ):
@@ -398,7 +398,7 @@ class Connection:
             self._wake.set()
 
     def _next_deadline(self) -> float:
-        idle = math.inf if self.in_flight or self._unsent else self._used_at + self._settings.max_idle_s
+        idle = math.inf if self._ledger or self._unsent else self._used_at + self._settings.max_idle_s
         muted = self._muted_until if self._muted else math.inf
         retire = self.retire_at if self.ready else math.inf
         return min(self._ledger.next_deadline(), self._unsent_deadline, idle, muted, retire)
@@ -414,7 +414,7 @@ class Connection:
             self.close(KafkaConnectionError("the broker takes no more bytes", broker=self.label))
         elif now >= self.retire_at and self.ready:
             self.retire()
-        elif not self.in_flight and not self._unsent and now >= self._used_at + self._settings.max_idle_s:
+        elif not self._ledger and not self._unsent and now >= self._used_at + self._settings.max_idle_s:
             idle = KafkaConnectionError("closed after connections_max_idle_ms without traffic", broker=self.label)
             self.close(idle, expected=True)
 
@@ -424,7 +424,7 @@ class Connection:
         self.close(KafkaConnectionError(text, broker=self.label), culprit=(late, timed_out))
 
     def _close_if_retired(self) -> None:
-        if self.closed_by is None and self.stage == "ready" and not self.in_flight and not self._unsent:
+        if self.closed_by is None and self.stage == "ready" and not self._ledger and not self._unsent:
             self.close(KafkaConnectionError("the connection was retired", broker=self.label), expected=True)
 
     def _tell_room(self) -> None:

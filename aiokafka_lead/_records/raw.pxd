@@ -7,6 +7,19 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 
+cdef extern from *:
+    """
+    static int aiokafka_lead_has_no_other_owner(PyObject *kept) {
+    #ifdef Py_GIL_DISABLED
+        return 0;
+    #else
+        return Py_REFCNT(kept) == 2;
+    #endif
+    }
+    """
+    bint has_no_other_owner "aiokafka_lead_has_no_other_owner" (object kept) noexcept
+
+
 cdef extern from "Python.h":
     ctypedef struct Py_buffer:
         void *buf

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import struct
+import sysconfig
+import tracemalloc
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiokafka_lead import _accel
 from aiokafka_lead._core.connection.foreign import HANDSHAKE_MAX_BYTES, recognise
-from aiokafka_lead._core.connection.framing import SCRATCH_BYTES, FrameReader
+from aiokafka_lead._core.connection.framing import KEPT_BYTES, SCRATCH_BYTES, FrameReader
 from aiokafka_lead.errors import FrameTooLargeError, MalformedMessageError, NotKafkaError
 
 LIMIT = 100 * 1024 * 1024
@@ -63,6 +67,71 @@ def test_earlier_frames_stay_as_they_were() -> None:
     first = reader.feed(framed(b"first", b"1" * 70_000))
     reader.feed(framed(b"other", b"2" * 70_000))
     assert [bytes(frame) for frame in first] == [b"first", b"1" * 70_000]
+
+
+@given(st.lists(st.tuples(st.integers(SCRATCH_BYTES, 150_000), st.integers(0, 3), st.booleans()), max_size=30))
+def test_what_is_held_stays_as_it_was(frames: list[tuple[int, int, bool]]) -> None:
+    """Whole frames and slices of them, each for as long as a few others."""
+    reader = FrameReader(LIMIT)
+    held: list[tuple[memoryview, bytes]] = []
+    for number, (size, keep, sliced) in enumerate(frames):
+        body = bytes([number]) * size
+        [frame] = reader.feed(framed(body))
+        assert frame == body
+        assert isinstance(frame, memoryview)
+        held = held[-keep:] if keep else []
+        held.append((frame[size // 2 :], body[size // 2 :]) if sliced else (frame, body))
+        del frame
+        assert all(part == content for part, content in held)
+
+
+needs_counts = pytest.mark.skipif(
+    not _accel.ACCELERATED or bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="memory does not serve again"
+)
+
+
+@needs_counts
+def test_the_memory_of_a_frame_that_is_gone_serves_again() -> None:
+    reader = FrameReader(LIMIT)
+    [frame] = reader.feed(framed(b"1" * 1_000_000))
+    assert isinstance(frame, memoryview)
+    memory = id(frame.obj)
+    del frame
+    others = [bytearray(1) for _ in range(100)]  # who take the place of what is let go of
+    [frame] = reader.feed(framed(b"2" * 900_000))
+    assert isinstance(frame, memoryview)
+    assert id(frame.obj) == memory
+    [other] = reader.feed(framed(b"3" * 1_000_000))
+    assert frame == b"2" * 900_000
+    assert other == b"3" * 1_000_000
+    assert len(others) == 100
+
+
+@pytest.fixture
+def traced() -> Iterator[None]:
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+@pytest.mark.usefixtures("traced")
+def test_little_memory_is_kept() -> None:
+    reader = FrameReader(LIMIT)
+    streams = [framed(b"x" * (KEPT_BYTES // 4 + size)) for size in (0, 1000, -1000, 5, 100_000)]
+    too_large = framed(bytes(3 * KEPT_BYTES))
+    small = framed(b"small")
+    before, _ = tracemalloc.get_traced_memory()
+
+    def kept() -> int:
+        return tracemalloc.get_traced_memory()[0] - before
+
+    for stream in streams:
+        assert len(reader.feed(stream)) == 1
+    assert kept() < KEPT_BYTES
+    assert len(reader.feed(too_large)) == 1
+    assert kept() < KEPT_BYTES
+    assert len(reader.feed(small)) == 1
+    assert kept() < 100_000
 
 
 def test_a_large_frame_is_read_in_place() -> None:

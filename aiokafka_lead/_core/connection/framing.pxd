@@ -13,6 +13,7 @@ cdef class FrameReader:
     cdef bytearray _body
     cdef object _body_view
     cdef Py_ssize_t _filled
+    cdef list _bodies
 
     cpdef object get_buffer(self)
 
@@ -20,4 +21,7 @@ cdef class FrameReader:
     cpdef list received(self, Py_ssize_t count)
 
     cdef int _begin_body(self, Py_ssize_t length, object beginning) except -1
+    @cython.locals(bodies=list, body=bytearray, at=Py_ssize_t)
+    cdef bytearray _room_for(self, Py_ssize_t length)
+
     cdef list _received_body(self, Py_ssize_t count)

@@ -66,18 +66,9 @@ cdef extern from *:
         kind->tp_as_async->am_send = aiokafka_lead_run;
         PyType_Modified(kind);
     }
-
-    static int aiokafka_lead_has_no_other_owner(PyObject *kept) {
-    #ifdef Py_GIL_DISABLED
-        return 0;
-    #else
-        return Py_REFCNT(kept) == 2;
-    #endif
-    }
     """
     int call_by "aiokafka_lead_call_at" (object one, size_t slot, object name) except -1
     void aiokafka_lead_run_by(PyTypeObject *kind, object (*first_step)(object), object (*rest)(object))
-    bint has_no_other_owner "aiokafka_lead_has_no_other_owner" (object kept) noexcept
 
 
 cdef inline int run_by(type kind, object (*first_step)(object), object (*rest)(object)) except -1:

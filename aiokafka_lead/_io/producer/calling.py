@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["call_by", "has_no_other_owner", "run_by"]
+__all__ = ["call_by", "run_by"]
 
 
 def call_by(one: object, slot: int, name: str) -> None:
@@ -23,8 +23,3 @@ def run_by(kind: type, first_step: Callable[[Any], Any], rest: Callable[[Any], A
 
     One type for each module. (Plain Python calls its ``send``.)
     """
-
-
-def has_no_other_owner(kept: object) -> bool:
-    """Whether nobody has the object but one attribute and the caller's variable. (Plain Python does not tell.)"""
-    return False

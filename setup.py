@@ -20,7 +20,6 @@ HOT_MODULES = sorted(p.with_suffix(".py") for p in Path("aiokafka_lead").rglob("
 TYPES = {
     "aiokafka_lead._core.producer.delivery": {"no_gc": True, "freelist": 1024},
     "aiokafka_lead._records.encoder": {"no_gc": True, "freelist": 64},
-    "aiokafka_lead._records.record": {"freelist": 1024},
 }
 """Directives for the extension types of single modules: Cython ignores them in a ``.pxd`` that goes with a ``.py``.
 

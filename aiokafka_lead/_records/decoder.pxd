@@ -37,8 +37,8 @@ cdef class RecordReader:
     @cython.locals(size=int64_t, delta=int64_t)
     cdef int enter(self) except -1
 
-    @cython.locals(count=int64_t, found=tuple)
-    cdef tuple headers(self)
+    @cython.locals(found=tuple)
+    cdef tuple headers(self, int64_t count)
 
     @cython.locals(
         data="const unsigned char *", at=Py_ssize_t, end=Py_ssize_t, size=int64_t, key=str, content=bytes, header=tuple
@@ -71,7 +71,7 @@ cdef class RecordReader:
 
 @cython.locals(
     reader=RecordReader, stamped=bint, stamp=int64_t, data="const unsigned char *", at=Py_ssize_t, end=Py_ssize_t,
-    record=ConsumerRecord,
+    sample=ConsumerRecord, record=ConsumerRecord, count=int64_t,
 )
 cpdef list read_records(
     object payload,

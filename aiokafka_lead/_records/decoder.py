@@ -96,9 +96,8 @@ class RecordReader:
         if size > 0:
             self.at += size
 
-    def headers(self) -> Headers:
-        """The current record's headers, from their count on."""
-        count = self.header_count()
+    def headers(self, count: int) -> Headers:
+        """So many headers, the current record's."""
         if count == 0:
             return ()
         found = (self.header(),) if count == 1 else tuple([self.header() for _ in range(count)])
@@ -228,33 +227,28 @@ def read_records(
     stamped = append_time_ms is not None
     stamp = append_time_ms if append_time_ms is not None else 0
     records: list[ConsumerRecord[bytes | None, bytes | None]] = []
+    sample: Any = ConsumerRecord(topic, partition, 0, stamp, timestamp_type, None, None, (), leader_epoch)
     data = reader.data
     for _ in range(record_count):
         reader.enter()
         if reader.offset < from_offset:
             reader.skip_headers()
             continue
-        record: Any = ConsumerRecord.__new__(ConsumerRecord)
-        record.topic = topic
-        record.partition = partition
+        record = sample._copy()
         record.offset = reader.offset
-        record.timestamp_ms = stamp if stamped else reader.timestamp_ms
-        record.timestamp_type = timestamp_type
-        record.leader_epoch = leader_epoch
-        if reader.key_size < 0:
-            record.key = None
-        else:
+        if not stamped:
+            record.timestamp_ms = reader.timestamp_ms
+        if reader.key_size >= 0:
             at = reader.key_at
             end = at + reader.key_size
             record.key = data[at:end]
-        if reader.value_size < 0:
-            record.value = None
-        else:
+        if reader.value_size >= 0:
             at = reader.value_at
             end = at + reader.value_size
             record.value = data[at:end]
-        record.headers = reader.headers()
-        raw.untrack(record)
+        count = reader.header_count()
+        if count > 0:
+            record.headers = reader.headers(count)
         records.append(record)
     reader.finish()
     return records
@@ -366,7 +360,7 @@ class RecordIndex:
         for _ in range(len(self.offsets)):
             reader.at = spans[place]
             reader.end = spans[place + 1]
-            found.append(reader.headers())
+            found.append(reader.headers(reader.header_count()))
             place += _SPAN
         return found
 

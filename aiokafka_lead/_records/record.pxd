@@ -16,5 +16,6 @@ cdef class ConsumerRecord:
     cdef readonly object headers
     cdef readonly object leader_epoch
 
+    cdef ConsumerRecord _copy(self)
     cdef tuple _fields(self)
     cdef bint _equals(self, ConsumerRecord other) except -1

@@ -58,6 +58,10 @@ class ConsumerRecord:
             self.leader_epoch,
         )
 
+    def _copy(self):
+        """Another record with the same attributes, for the decoder to change: what it holds refers to no record."""
+        return slots.like(self)
+
     def _fields(self):
         return (
             self.topic,

@@ -5,12 +5,16 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import random
+import sys
 from typing import Any
 
 import pytest
 
 from aiokafka_lead._records import ConsumerRecord
 from aiokafka_lead.types import TimestampType
+
+from .variants import VARIANTS
 
 FIELDS: dict[str, Any] = {
     "topic": "events",
@@ -100,3 +104,36 @@ def test_a_record_with_an_object_that_refers_back_is_collected(codec: Any) -> No
     del event
     gc.collect()
     assert Event.collected
+
+
+MANY = 6000
+"""More than there is memory kept for."""
+
+
+def test_records_are_their_own_whatever_memory_they_are_made_of(codec: Any) -> None:
+    rng = random.Random(5)
+
+    def content() -> bytes | None:
+        return rng.choice([None, b"", rng.randbytes(20)])
+
+    topic = " ".join(["a", "topic"])  # no constant, which would be immortal
+    stored = [codec.StoredRecord(at, content(), content(), rng.choice([(), (("h", content()),)])) for at in range(MANY)]
+    [view] = codec.read_batches(codec.build_batch(stored, base_offset=7, leader_epoch=2))
+    wanted = [
+        codec.ConsumerRecord(
+            topic, 3, 7 + at, one.timestamp_ms, TimestampType.CREATE_TIME, one.key, one.value, tuple(one.headers), 2
+        )
+        for at, one in enumerate(stored)
+    ]
+    before = sys.getrefcount(topic)
+    held: list[Any] = []
+    for _ in range(5):
+        found = view.records(topic, 3)
+        assert found == wanted
+        assert codec is not VARIANTS.get("compiled") or not any(map(gc.is_tracked, found))
+        held += rng.sample(found, 500)
+        del found
+        assert all(record == wanted[record.offset - 7] for record in held)
+        held = held[250:]
+    del held
+    assert sys.getrefcount(topic) == before

@@ -90,12 +90,8 @@ cdef extern from *:
     }
     """
     int aiokafka_lead_expose(object sample, tuple names) except -1
-    object aiokafka_lead_like(object sample)
+    object like "aiokafka_lead_like" (object sample)
 
 
 cdef inline int expose(object sample, tuple names) except -1:
     return aiokafka_lead_expose(sample, names)
-
-
-cdef inline object like(object sample):
-    return aiokafka_lead_like(sample)

@@ -35,6 +35,7 @@ def main(arguments: list[str]) -> None:
         case("send", count, all_of_us, few, "produce"),
         case("send_many", count, ours, few, "produce", method="send_many"),
         case("send, 1 KB, zstd", count // 4, all_of_us, few, "produce", size=1000, compression="zstd"),
+        case("send, 1 KB, gzip", count // 10, ours, few, "produce", size=1000, compression="gzip"),
         case("send, 9,000 partitions in turn", count, [*ours, PEERS[0]], many, "produce", spread=True),
         case("getmany", count, [*ours, PEERS[0]], full, "consume", method="getmany"),
         case("values of batches", count * 3, ours, full, "consume", method="values"),

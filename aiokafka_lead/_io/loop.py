@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Host",
     "Signal",
+    "Spawn",
     "Waiter",
     "cancellation_of_task",
     "import_anyio",
@@ -40,6 +41,12 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+
+class Spawn(Protocol):
+    """Runs a task until the client stops; an error that escapes it is fatal for the client."""
+
+    def __call__(self, fn: Callable[..., Awaitable[object]], *args: Any, name: str) -> None: ...
 
 
 class _Parked(Protocol):

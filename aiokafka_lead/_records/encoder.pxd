@@ -79,7 +79,7 @@ cdef class BatchBuilder:
     cdef Py_ssize_t _capacity
     cdef Py_ssize_t _capacity_limit
     cdef bytearray _buffer
-    cdef bint _closed
+    cdef readonly bint closed
     cdef object _built
     cdef tuple _stamp
 

@@ -226,7 +226,7 @@ class BatchBuilder:
         self._capacity_limit = self.batch_size
         """Memory is doubled up to this."""
         self._buffer = raw.new_buffer(self._capacity)
-        self._closed = False
+        self.closed = False
         """The records in `_buffer` are as they are sent, and no more are taken."""
         self._built: memoryview | None = None
         """The finished batch. A buffer that was given away never changes."""
@@ -268,7 +268,7 @@ class BatchBuilder:
             raise ValueError(f"timestamp_ms must not be negative, got {timestamp_ms}")
         if timestamp_ms > _INT64_MAX:
             raise OverflowError("timestamp_ms is more than 64 bits hold")
-        if self._closed:
+        if self.closed:
             raise IllegalStateError("this batch has been built and takes no more records")
         index = self.record_count
         delta = timestamp_ms - self.base_timestamp_ms if index else 0
@@ -364,7 +364,7 @@ class BatchBuilder:
         raw.put_int32(buffer, _ATTRIBUTES_AT + 36, self.record_count)
 
     def _close(self) -> None:
-        if self._closed:
+        if self.closed:
             return
         if self.record_count == 0:
             raise IllegalStateError("an empty batch cannot be built")
@@ -375,7 +375,7 @@ class BatchBuilder:
             if _HEADER_SIZE + len(payload) > max(self.batch_size, self.size_bytes):
                 # What does not compress may grow, but never beyond batch_size.
                 self._codec = 0
-        self._closed = True
+        self.closed = True
         if self._codec:
             self._buffer = bytearray(_HEADER_SIZE) + payload
         else:

@@ -46,23 +46,27 @@ async def trouble(cluster: EmbeddedCluster, rng: Random) -> None:
             await cluster.change_address(rng.choice(cluster.broker_ids))
 
 
-async def write(producer: Producer, partition: int, count: int, rng: Random, sent: list[Delivery]) -> None:
-    for number in range(count):
-        sent.append(await producer.send("events", b"%d" % number, partition=partition))
+async def write(producer: Producer, partition: int, content: list[bytes], rng: Random, sent: list[Delivery]) -> None:
+    for value in content:
+        sent.append(await producer.send("events", value, partition=partition))
         if rng.random() < 0.3:
             await anyio.sleep(rng.choice([0, 0.001, 0.004]))
 
 
+@pytest.mark.parametrize("compression", ["none", "gzip"])
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_acknowledged_once_and_in_order(cluster: EmbeddedCluster, seed: int) -> None:
+async def test_acknowledged_once_and_in_order(cluster: EmbeddedCluster, seed: int, compression: str) -> None:
     rng = Random(seed)
+    width = 1 if compression == "none" else 100  # times as large, so that it takes long to compress
+    content = [b"%d" % number * width for number in range(400)]
     if rng.random() < 0.3:
         cluster.max_versions = {"Produce": rng.choice([7, 9, 12])}
     sent: list[list[Delivery]] = [[] for _ in range(PARTITIONS)]
     async with Producer(
         cluster.bootstrap_servers,
+        compression_type=compression,  # type: ignore[arg-type]
         linger_ms=rng.choice([0, 1, 5]),
-        batch_size=(size := rng.choice([100, 1000])),
+        batch_size=(size := rng.choice([100, 1000]) * width),
         batch_size_max=size * rng.choice([1, 4]),
         retry_backoff_ms=20,
         retry_backoff_max_ms=100,
@@ -73,7 +77,7 @@ async def test_acknowledged_once_and_in_order(cluster: EmbeddedCluster, seed: in
     ) as producer:
         async with anyio.create_task_group() as tasks:
             for partition in range(PARTITIONS):
-                tasks.start_soon(write, producer, partition, 400, Random(seed * 10 + partition), sent[partition])
+                tasks.start_soon(write, producer, partition, content, Random(seed * 10 + partition), sent[partition])
             for _ in range(12):
                 await anyio.sleep(rng.choice([0.01, 0.03, 0.06]))
                 await trouble(cluster, rng)
@@ -84,5 +88,5 @@ async def test_acknowledged_once_and_in_order(cluster: EmbeddedCluster, seed: in
     assert not cluster.protocol_errors
     for partition, deliveries in enumerate(sent):
         values = [record.value for record in cluster.records("events", partition)]
-        assert values == [b"%d" % number for number in range(400)]
+        assert values == content
         assert [delivery.result().offset for delivery in deliveries] == list(range(400))

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafka_lead._records import compress, decompress
+from aiokafka_lead._records.compression import compresses_slowly
 from aiokafka_lead._records.compression.lz4 import mend_header, xxhash32_short
 from aiokafka_lead.errors import CorruptRecordError
 
@@ -188,3 +189,18 @@ def test_zstd_in_many_threads() -> None:
 def test_unknown_codec(codec: Any) -> None:
     with pytest.raises(KeyError):
         codec.compress("brotli", b"")
+
+
+@pytest.mark.parametrize(
+    ("name", "fast", "slow"),
+    [
+        ("none", [None], []),
+        ("snappy", [None, 9], []),
+        ("gzip", [0], [None, -1, 1, 6, 9]),
+        ("lz4", [None, -3, 0, 2], [3, 12]),
+        ("zstd", [None, -5, 1, 3], [5, 22]),
+    ],
+)
+def test_which_codecs_are_slow(name: str, fast: list[int | None], slow: list[int | None]) -> None:
+    assert not any(compresses_slowly(name, level) for level in fast)
+    assert all(compresses_slowly(name, level) for level in slow)

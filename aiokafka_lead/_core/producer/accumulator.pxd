@@ -29,6 +29,7 @@ cdef class Accumulator:
     cdef readonly object identity
     cdef readonly Sequencing sequencing
     cdef readonly Py_ssize_t batch_size
+    cdef readonly bint compresses_slowly
     cdef Py_ssize_t _batch_limit
     cdef readonly BufferMemory memory
     cdef readonly Schedule schedule

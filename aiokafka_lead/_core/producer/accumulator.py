@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from random import random
 
+from ..._records.compression import compresses_slowly
 from ..._records.encoder import BatchBuilder, estimated_size
 from ...config import ProducerConfig
 from ...errors import ConfigError, MessageTooLargeError
@@ -34,8 +35,14 @@ BATCH_HEADER_SIZE = 61
 GROWS_FOR_S = 1.0
 """A batch that is older than this does not grow: its records share one delivery timeout, which began with the first."""
 
-TURN_BYTES = {"none": 2 << 20, "snappy": 1 << 20, "lz4": 1 << 20, "zstd": 1 << 20, "gzip": 256 << 10}
-"""As many bytes are sent, by how they are compressed, before others have their turn: a few milliseconds' work."""
+TURN_BYTES = 2 << 20
+"""As many bytes are sent before others have their turn: a few milliseconds' work."""
+
+COMPRESSED_TURN_BYTES = 1 << 20
+"""The same where they have to be compressed."""
+
+SLOW_TURN_BYTES = 256 << 10
+"""The same where that takes long."""
 
 CROWD_BYTES = 256 * 1024
 """As much is taken in one go, without giving the sender its turn: a millisecond's worth or two. The larger this is, the
@@ -87,6 +94,8 @@ class Accumulator:
         """Bytes that `drain` may still give out in this turn."""
         self.pending = 0
         """Batches neither acknowledged nor failed."""
+        self.compresses_slowly = compresses_slowly(config.compression_type, config.compression_level)
+        """Whether the batches of a request are better compressed beside the event loop."""
         self._chooser = StickyChooser(config.partitioner_adaptive_partitioning_enable, self.nodes, rng)
         self._ignore_keys = config.partitioner_ignore_keys
         self._blank = BatchBuilder(
@@ -95,7 +104,9 @@ class Accumulator:
             compression_level=config.compression_level,
         )
         """Never filled: what all others are made after."""
-        self._bytes_per_turn = TURN_BYTES[config.compression_type]
+        self._bytes_per_turn = TURN_BYTES if config.compression_type == "none" else COMPRESSED_TURN_BYTES
+        if self.compresses_slowly:
+            self._bytes_per_turn = SLOW_TURN_BYTES
         self._linger_s = config.linger_ms / 1000
         self._max_request_size = config.max_request_size
         self._batch_limit = min(config.batch_size_max, config.max_request_size)

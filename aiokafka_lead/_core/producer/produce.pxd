@@ -6,6 +6,11 @@ from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch, 
 @cython.locals(batch=ProducerBatch)
 cpdef int produce_version(object versions, object batches, str compression) except -1
 
+@cython.locals(batch=ProducerBatch, size=Py_ssize_t)
+cpdef bint takes_long_to_build(object batches) except -1
+
+cdef object _built(ProducerBatch batch)
+
 @cython.locals(batch=ProducerBatch, queue=PartitionQueue, topic=TopicBuffer, parts=dict, entry=tuple, size=Py_ssize_t)
 cpdef tuple produce_request(object batches, int version, int acks, int timeout_ms)
 

@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
 
 import anyio.lowlevel
 
@@ -33,6 +32,7 @@ from ..._core.producer.produce import (
     read_answers,
     read_hints,
     read_offsets,
+    takes_long_to_build,
 )
 from ..._core.producer.resolver import BatchResolver
 from ..._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -46,8 +46,9 @@ from ...errors import (
 )
 from ...types import Header
 from ..connection.brokers import Brokers, Connection, Lane, NodeState
-from ..loop import Signal, Waiter, loop_token
+from ..loop import Signal, Spawn, Waiter, loop_token
 from ..metadata.actor import MetadataActor
+from .builds import THREADS, Builds
 
 __all__ = ["HOT_REQUESTS", "Sender"]
 
@@ -63,12 +64,6 @@ _BATCHES_AT_A_TIME = 500
 """After as many batches others have their turn."""
 
 AskAny = Callable[[InitProducerIdRequest], Awaitable[InitProducerIdResponse]]
-
-
-class Spawn(Protocol):
-    """Runs a task until the client stops; an error that escapes it is fatal for the client."""
-
-    def __call__(self, fn: Callable[..., Awaitable[object]], *args: Any, name: str) -> None: ...
 
 
 class Sender:
@@ -88,6 +83,7 @@ class Sender:
         self._metadata = metadata
         self._ask_any = ask_any
         self._spawn = spawn
+        self._builds = Builds(spawn, self._submit_built)
         self._wake = Signal()
         self._identity_wanted = Signal()
         """Wakes the task that gets producer ids."""
@@ -285,10 +281,17 @@ class Sender:
             if not connection.can_send():
                 accumulator.nodes.blocked(node_id, now)
                 return False
-            batches = accumulator.drain(node_id, now, connection.in_flight > 0)
+            building = self._builds.count(node_id)
+            ahead = connection.in_flight + building
+            if building and (building >= THREADS or ahead >= self._config.max_in_flight_requests_per_connection):
+                return False
+            batches = accumulator.drain(node_id, now, ahead > 0)
             if not batches:
                 return False
-            self._submit(connection, batches, now)
+            if building or (accumulator.compresses_slowly and takes_long_to_build(batches)):
+                self._builds.begin(connection, batches)
+            else:
+                self._submit(connection, batches, now)
             requests += 1
             sent += len(batches)
         return False
@@ -306,6 +309,10 @@ class Sender:
         for name in {queue.topic.name for queue in self.accumulator.schedule.leaderless}:
             self._metadata.use_topic(name)
         self._metadata.request_update()
+
+    def _submit_built(self, connection: Connection, batches: list[ProducerBatch]) -> None:
+        self._submit(connection, batches, time.monotonic())
+        self._notify()  # others may be built now
 
     def _submit(self, connection: Connection, batches: list[ProducerBatch], now: float) -> None:
         config = self._config

@@ -1,4 +1,7 @@
-"""Bodies of messages: `encode` and `decode`, by codecs that are compiled at their first use."""
+"""Bodies of messages: `encode` and `decode`, by codecs that are compiled at their first use.
+
+The way to them is compiled through ``codec.pxd`` where a compiler is.
+"""
 
 from __future__ import annotations
 

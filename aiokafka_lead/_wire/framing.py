@@ -3,6 +3,8 @@
 The header's version follows from the body's (KIP-482): flexible requests have header version 2 and flexible responses
 version 1, else 1 and 0. The one exception is the response to ApiVersions, whose header stays at version 0, since a
 client must be able to read it before it knows anything about the broker.
+
+Compiled through ``framing.pxd`` where a compiler is.
 """
 
 from __future__ import annotations
@@ -103,6 +105,7 @@ def decode_response_in_steps(
 def skip_header_tags(view: memoryview, position: int) -> int:
     """The position after a header's tagged fields; Kafka has none so far."""
     try:
-        return skip_tags(view, position + 1, view[position], len(view))
+        count = view[position]
+        return skip_tags(view, position + 1, count, len(view)) if count else position + 1
     except IndexError:
         raise MalformedMessageError("a header ends within its tagged fields") from None

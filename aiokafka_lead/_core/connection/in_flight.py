@@ -1,7 +1,7 @@
 """The ledger of requests that wait for their answer on one connection.
 
 A broker answers the requests of a connection in the order in which they came (Java: ``InFlightRequests``), so an answer
-belongs to the oldest request or the stream is broken.
+belongs to the oldest request or the stream is broken. Compiled through ``in_flight.pxd`` where a compiler is.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...errors import KafkaError, MalformedMessageError
 
@@ -21,17 +21,22 @@ OnDone = Callable[[Any, KafkaError | None], None]
 _LAST_ID = 2**31 - 1
 
 
-class InFlight(NamedTuple):
+class InFlight:
     """A request on its way."""
 
-    correlation_id: int
-    request_class: Any
-    version: int
-    deadline: float
-    """Monotonic seconds: without an answer by then the connection is given up."""
-    on_done: OnDone
-    raw: bool = False
-    """The answer is handed over as the frame that it came in."""
+    __slots__ = ("correlation_id", "deadline", "on_done", "raw", "request_class", "version")
+
+    def __init__(
+        self, correlation_id: int, request_class: Any, version: int, deadline: float, on_done: OnDone, raw: bool
+    ) -> None:
+        self.correlation_id = correlation_id
+        self.request_class = request_class
+        self.version = version
+        self.deadline = deadline
+        """Monotonic seconds: without an answer by then the connection is given up."""
+        self.on_done = on_done
+        self.raw = raw
+        """The answer is handed over as the frame that it came in."""
 
 
 class InFlightLedger:

@@ -1,4 +1,7 @@
-"""One connection to a broker: requests go out in a pipeline, answers come back in order."""
+"""One connection to a broker: requests go out in a pipeline, answers come back in order.
+
+Compiled through ``connection.pxd`` where a compiler is.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,61 @@
+cimport cython
+from libc.stdint cimport int32_t, int64_t
+
+from aiokafka_lead._core.producer.accumulator cimport Accumulator
+from aiokafka_lead._core.producer.append cimport ProducerBatch, TopicBuffer
+from aiokafka_lead._core.producer.delivery cimport Delivery
+from aiokafka_lead._core.producer.produce cimport (
+    produce_request, produce_version, read_answers, read_offsets, takes_long_to_build,
+)
+from aiokafka_lead._core.producer.resolver cimport BatchResolver
+from aiokafka_lead._io.connection.connection cimport Connection
+
+cdef Py_ssize_t _REQUESTS_AT_A_TIME
+cdef Py_ssize_t _BATCHES_AT_A_TIME
+
+
+@cython.final
+cdef class Sender:
+    cdef readonly Accumulator accumulator
+    cdef object _held
+    cdef BatchResolver _resolver
+    cdef object _config
+    cdef int32_t _timeout_ms
+    cdef object _brokers
+    cdef object _metadata
+    cdef object _ask_any
+    cdef object _spawn
+    cdef object _builds
+    cdef object _wake
+    cdef object _identity_wanted
+    cdef object _loop
+    cdef bint _working
+    cdef double _sleeps_until
+    cdef object _hinted
+    cdef object _blocked
+
+    cpdef _notify(self)
+
+    @cython.locals(more=bint)
+    cpdef Delivery put_first(
+        self,
+        TopicBuffer topic,
+        int64_t timestamp_ms,
+        bytes key,
+        bytes value,
+        int32_t partition,
+        object headers,
+        double now,
+    )
+
+    @cython.locals(accumulator=Accumulator, now=double, more=bint)
+    cdef bint _work(self) except -1
+
+    @cython.locals(accumulator=Accumulator, connection=Connection, batches=list, requests=Py_ssize_t, sent=Py_ssize_t,
+                   building=Py_ssize_t, ahead=Py_ssize_t)
+    cdef bint _serve(self, int node_id, double now) except -1
+
+    cpdef _submit(self, Connection connection, list batches, double now)
+
+    @cython.locals(batch=ProducerBatch)
+    cpdef _on_response(self, object sent, object response, double now)

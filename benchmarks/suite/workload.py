@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Self
 
 LINGER_MS = 5
-WINDOW = 10_000
-"""Records that are on their way at most; the older half is awaited when there are as many."""
+WINDOW = 100_000
+"""Records that are on their way at most, where deliveries are awaited: as many as confluent-kafka takes, whose
+callbacks nobody waits for. The older half is awaited when there are as many."""
 
 
 @dataclass(frozen=True, slots=True)

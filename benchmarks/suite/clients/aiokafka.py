@@ -138,7 +138,8 @@ async def consume(work: Workload) -> dict[str, Any]:
 async def _async_for(consumer: Any, count: int) -> int:
     seen = 0
     async for record in consumer:
-        seen += record.value is not None
+        assert record.value is not None
+        seen += 1
         if seen == count:
             break
     return seen
@@ -148,6 +149,7 @@ async def _getmany(consumer: Any, count: int) -> int:
     seen = 0
     while seen < count:
         for found in (await consumer.getmany(timeout_ms=1000, max_records=500)).values():
+            seen += len(found)
             for record in found:
-                seen += record.value is not None
+                assert record.value is not None
     return seen

@@ -149,6 +149,8 @@ async def consume(work: Workload) -> dict[str, Any]:
 def _read(consumer: Any, count: int) -> int:
     seen = 0
     while seen < count:
-        for record in consumer.consume(500, 1.0):
-            seen += record.value() is not None
+        found = consumer.consume(500, 1.0)
+        seen += len(found)
+        for record in found:
+            assert record.value() is not None
     return seen

@@ -61,6 +61,8 @@ async def consume(work: Workload) -> dict[str, Any]:
 async def _read(consumer: Any, count: int) -> int:
     seen = 0
     while seen < count:
-        for record in await consumer.consume(500, 1.0):
-            seen += record.value() is not None
+        found = await consumer.consume(500, 1.0)
+        seen += len(found)
+        for record in found:
+            assert record.value() is not None
     return seen

@@ -79,6 +79,7 @@ def _read(consumer: Any, count: int) -> int:
     seen = 0
     while seen < count:
         for found in consumer.poll(1000, max_records=500).values():
+            seen += len(found)
             for record in found:
-                seen += record.value is not None
+                assert record.value is not None
     return seen

@@ -185,7 +185,8 @@ async def consume(work: Workload) -> dict[str, Any]:
 async def _async_for(consumer: Consumer, count: int) -> int:
     seen = 0
     async for record in consumer:
-        seen += record.value is not None
+        assert record.value is not None
+        seen += 1
         if seen == count:
             break
     return seen
@@ -195,8 +196,9 @@ async def _getmany(consumer: Consumer, count: int) -> int:
     seen = 0
     while seen < count:
         for found in (await consumer.getmany(timeout_ms=1000, max_records=500)).values():
+            seen += len(found)
             for record in found:
-                seen += record.value is not None
+                assert record.value is not None
     return seen
 
 
@@ -206,7 +208,8 @@ async def _run(consumer: Consumer, count: int) -> int:
 
     async def handle(record: ConsumerRecord[Any, Any]) -> None:
         nonlocal seen
-        seen += record.value is not None
+        assert record.value is not None
+        seen += 1
         if seen == count:
             enough.set()
 

@@ -138,6 +138,9 @@ class RecordReader:
 
     def header_count(self) -> int:
         """How many headers follow; each takes two bytes at least. Without any the record ends here."""
+        if self.at + 1 == self.end and self.data[self.at] == 0:
+            self.at = self.end
+            return 0
         count = self.varint(_INT32_MIN, _INT32_MAX)
         if count < 0 or count > (self.end - self.at) // 2:
             corrupt("a record's number of headers is impossible")

@@ -30,10 +30,13 @@ async def _send(producer: Any, work: Workload, count: int) -> None:
 
 
 async def latency(work: Workload) -> list[float]:
-    """Milliseconds of each of so many records, awaited one after the other; it collects batches of its own."""
+    """Milliseconds of each of so many records, awaited one after the other.
+
+    It collects batches of its own, for a second unless told otherwise, and then looks ten times a second.
+    """
     from ..latency import timed
 
-    producer = AIOProducer(producer_options(work, linger_ms=0), batch_size=1)
+    producer = AIOProducer(producer_options(work, linger_ms=0), batch_size=1, buffer_timeout=0.005)
     value = b"x" * work.size
 
     async def send() -> None:

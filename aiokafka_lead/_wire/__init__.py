@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .codec import decode, element_decoder, encode, make_codecs
+from .codec import decode, element_decoder, encode, make_codecs, stepwise_decoder
 from .framing import decode_answer, decode_response, decode_response_in_steps, encode_request, peek_correlation_id
 from .message import ZERO_UUID, Buffer, Message, Records, Request, Response, Struct
 from .versions import ApiVersions
@@ -51,6 +51,7 @@ __all__ = [
     "make_codecs",
     "peek_correlation_id",
     "request_class",
+    "stepwise_decoder",
 ]
 
 

@@ -26,7 +26,7 @@ _GC_PAUSE_BYTES = 1 << 16
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
 _element_decoders: dict[tuple[type[Struct], int], Decoder] = {}
-_stepwise_decoders: dict[tuple[type[Message], int, str], StepwiseDecoder] = {}
+_stepwise_decoders: dict[tuple[type[Struct], int, str], StepwiseDecoder] = {}
 
 
 def encode(message: Message, version: int) -> bytes:
@@ -80,11 +80,7 @@ def decode_in_steps(
     message: type[M], version: int, view: memoryview, position: int, array: str, elements: Elements
 ) -> Generator[None, None, M]:
     """Like `decode_from`, but a generator reads the field ``array``, so that others may run meanwhile."""
-    key = (message, version, array)
-    decoder = _stepwise_decoders.get(key)
-    if decoder is None:
-        _check_version(message, version)
-        decoder = _stepwise_decoders[key] = make_stepwise_decoder(message, version, array)
+    decoder = stepwise_decoder(message, message, version, array)
     try:
         decoded, _ = yield from decoder(_plain(view), position, len(view), view, elements)
     except _MALFORMED as error:
@@ -97,6 +93,20 @@ def element_decoder(message: type[Message], element: type[Struct], version: int)
     decoder = _element_decoders.get((element, version))
     if decoder is None:
         decoder = _element_decoders[element, version] = make_decoder(element, version, message.is_flexible(version))
+    return decoder
+
+
+def stepwise_decoder(message: type[Message], struct: type[Struct], version: int, array: str) -> StepwiseDecoder:
+    """The same of a struct, or of the message itself, whose field ``array`` is left to a generator.
+
+    Raises `UnsupportedVersionError`.
+    """
+    key = (struct, version, array)
+    decoder = _stepwise_decoders.get(key)
+    if decoder is None:
+        _check_version(message, version)
+        decoder = make_stepwise_decoder(struct, version, message.is_flexible(version), array)
+        _stepwise_decoders[key] = decoder
     return decoder
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 from uuid import UUID
 
-from aiokafka_lead._core.metadata.answer import told
-from aiokafka_lead._core.metadata.state import Broker, LeaderHint, MetadataState
+from aiokafka_lead._core.metadata.answer import ClusterAnswer, told
+from aiokafka_lead._core.metadata.state import Broker, LeaderHint, MergedAhead, MetadataState
 from aiokafka_lead._wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -77,6 +78,16 @@ def hint(
 def feed(state: MetadataState, *answers: MetadataResponse, version: int = VERSION, now: float = 0.0) -> None:
     for response in answers:
         state.apply(told(response, version), now, None)
+
+
+def merged_ahead(state: MetadataState, said: ClusterAnswer, now: float = 0.0) -> MergedAhead:
+    """What the state merges of an answer before it is applied."""
+    steps = state.merge_ahead(said, now)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast(MergedAhead, end.value)
 
 
 def knowing(*leaders: tuple[int, int], **options: str) -> MetadataState:

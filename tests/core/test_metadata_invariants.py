@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafka_lead._core.metadata.answer import told
 from aiokafka_lead._core.metadata.state import Broker, ClusterSnapshot, LeaderHint, MetadataState, RebootstrapCause
 
-from .cluster_answers import ID_A, ID_B, answer, broker, hint, topic
+from .cluster_answers import ID_A, ID_B, answer, broker, hint, merged_ahead, topic
 
 NAMES = {"a": ID_A, "b": ID_B}
 nodes = st.integers(-1, 5)
@@ -97,6 +99,22 @@ def test_snapshots_never_change_and_generations_grow(moves: list[object]) -> Non
             kept.append((state.snapshot, frozen(state.snapshot)))
     for snapshot, meaning in kept:
         assert frozen(snapshot) == meaning
+
+
+@given(st.lists(st.tuples(answers, st.lists(hints, max_size=2)), max_size=30))
+def test_what_is_merged_ahead_is_what_would_be_merged_then(moves: list[tuple[Any, list[LeaderHint]]]) -> None:
+    """Also where hints come between."""
+    at_once, ahead = MetadataState([("boot", 9092)]), MetadataState([("boot", 9092)])
+    for number, ((topics, known, version), offered) in enumerate(moves):
+        said = told(answer(*topics, brokers=sorted(known)), version)
+        merged = merged_ahead(ahead, said, float(number))
+        accepted = [state.apply_hints(offered) for state in (at_once, ahead)]
+        applied = [at_once.apply(said, float(number), NAMES), ahead.apply(said, float(number), NAMES, merged)]
+        assert accepted[0] == accepted[1]
+        assert applied[0].changed == applied[1].changed
+        assert offered or applied[0] == applied[1]
+        assert frozen(at_once.snapshot) == frozen(ahead.snapshot)
+        assert at_once.counters.snapshot() == ahead.counters.snapshot()
 
 
 @given(steps)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.metadata.answer import ClusterAnswer, MetadataReader, told
+from aiokafka_lead._core.metadata.answer import PARTITIONS_A_STEP, ClusterAnswer, MetadataReader, told
 from aiokafka_lead._wire import encode_response
 from aiokafka_lead._wire.messages.metadata import MetadataResponse, MetadataResponsePartition
 from aiokafka_lead.errors import MalformedMessageError
@@ -65,6 +65,14 @@ def test_what_is_not_new_is_the_same_object() -> None:
 def test_each_topic_is_a_step() -> None:
     steps = MetadataReader().read(frame_of(answer(*(topic((1, 1), name=f"t{n}") for n in range(100)))), VERSION)
     assert sum(1 for _ in steps) >= 100
+
+
+def test_many_partitions_are_many_steps() -> None:
+    large = answer(
+        topic(*((number % 3, number) for number in range(10 * PARTITIONS_A_STEP + 7))), topic((1, 1), name="u")
+    )
+    assert sum(1 for _ in MetadataReader().read(frame_of(large), VERSION)) >= 10
+    assert read(MetadataReader(), frame_of(large)) == told(large, VERSION)
 
 
 def test_an_answer_that_is_cut_off_is_malformed_and_changes_nothing() -> None:

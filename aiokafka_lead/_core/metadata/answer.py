@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ..._wire import Buffer, decode_response_in_steps, element_decoder
-from ..._wire.messages.metadata import MetadataResponse, MetadataResponseTopic
+from ..._wire import Buffer, decode_response_in_steps, element_decoder, stepwise_decoder
+from ..._wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from .types import NO_EPOCH, NO_TOPIC_ID, Broker, PartitionMetadata, TopicMetadata
 
 LEADER_NOT_AVAILABLE = 5
@@ -21,6 +21,9 @@ RELIABLE_EPOCHS_FROM = 9
 
 UNCHANGED_A_STEP = 64
 """So many topics of which nothing new is said are one step."""
+
+PARTITIONS_A_STEP = 256
+"""So many partitions are one step."""
 
 _make_partition: Callable[[tuple[object, ...]], PartitionMetadata] = partial(tuple.__new__, PartitionMetadata)
 """`PartitionMetadata._make` without its checks, at a third of its cost."""
@@ -105,11 +108,23 @@ class MetadataReader:
         """What it said about each topic, in its order, and in which bytes."""
 
     def read(self, frame: Buffer, version: int) -> Generator[None, None, ClusterAnswer]:
-        """Reads a response's frame; no step takes more than a topic. Raises `MalformedMessageError`."""
+        """Reads a response's frame in steps of a millisecond or two. Raises `MalformedMessageError`."""
         topics: list[tuple[bytes, TopicMetadata]] = []
         last = self._last if version == self._version else []
         places = {topic.name: place for place, (_, topic) in enumerate(last)}
-        read_one = element_decoder(MetadataResponse, MetadataResponseTopic, version)
+        read_topic = stepwise_decoder(MetadataResponse, MetadataResponseTopic, version, "partitions")
+        read_partition = element_decoder(MetadataResponse, MetadataResponsePartition, version)
+
+        def partitions(
+            buffer: bytes, position: int, count: int, end: int, view: memoryview
+        ) -> Generator[None, None, tuple[list[MetadataResponsePartition], int]]:
+            found = []
+            for number in range(1, count + 1):
+                entry, position = read_partition(buffer, position, end, view)
+                found.append(entry)
+                if number % PARTITIONS_A_STEP == 0:
+                    yield
+            return found, position
 
         def elements(
             buffer: bytes, position: int, count: int, end: int, view: memoryview
@@ -124,7 +139,7 @@ class MetadataReader:
                     if number % UNCHANGED_A_STEP == 0:
                         yield
                     continue
-                answer, after = read_one(buffer, position, end, view)
+                answer, after = yield from read_topic(buffer, position, end, view, partitions)
                 yield
                 if answer.name is not None:
                     topics.append((buffer[position:after], topic_told(answer, version)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
+from operator import attrgetter, ge
 from typing import TypeAlias
 from uuid import UUID
 
@@ -23,6 +23,7 @@ MergedTopic: TypeAlias = tuple[TopicMetadata, bool]
 """A merged topic, and whether asking again would tell no more."""
 
 _leader_id = attrgetter("leader_id")
+_leader_epoch = attrgetter("leader_epoch")
 
 
 class TopicMerger:
@@ -56,6 +57,19 @@ class TopicMerger:
             return _with_error(known, UNKNOWN_TOPIC_OR_PARTITION, settled=False)
         self.forget(known.name)
         return TopicMetadata(known.name, error_code=UNKNOWN_TOPIC_OR_PARTITION), True
+
+    def is_plain(self, known: TopicMetadata | None, told: TopicMetadata) -> bool:
+        """Whether to merge what was told changes nothing that is remembered here, however often it is done."""
+        name = told.name
+        if told.error_code or name in self._missing or self._epochs.watched(name):
+            return False
+        if known is None:
+            return name not in self._retired
+        return known is told or (
+            (told.topic_id is known.topic_id or told.topic_id == known.topic_id)
+            and len(told.partitions) == len(known.partitions)
+            and all(map(ge, map(_leader_epoch, told.partitions), map(_leader_epoch, known.partitions)))
+        )
 
     def merge(
         self, known: TopicMetadata | None, told: TopicMetadata, *, nodes: frozenset[int], now: float

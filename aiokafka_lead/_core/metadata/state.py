@@ -7,14 +7,14 @@ the newer one, `TopicMerger` does so for topics.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Container, Generator, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeAlias
 from uuid import UUID
 
 from ...errors import ClusterIdMismatchError, KafkaConnectionError, raise_for_code
 from .answer import ClusterAnswer
 from .epochs import LeaderEpochs
-from .merge import TopicMerger
+from .merge import MergedTopic, TopicMerger
 from .metrics import HintOutcome, MetadataCounters, MetadataMetrics, RebootstrapCause
 from .types import (
     NO_EPOCH,
@@ -49,6 +49,13 @@ HINT_ERRORS = frozenset({6, 74})
 
 HintPolicy = Literal["trust", "known_nodes", "off"]
 ClusterIdPolicy = Literal["fail", "warn", "adopt"]
+
+
+TOPICS_A_STEP = 64
+"""So many topics are merged in one step."""
+
+MergedAhead: TypeAlias = Mapping[str, tuple[TopicMetadata | None, MergedTopic]]
+"""By name, what was known of a topic, and what is to be known."""
 
 
 class Applied(NamedTuple):
@@ -92,10 +99,28 @@ class MetadataState:
 
     # --- metadata answers --------------------------------------------------------------------------------------------
 
-    def apply(self, answer: ClusterAnswer, now: float, wanted: Container[str] | None) -> Applied:
+    def merge_ahead(self, answer: ClusterAnswer, now: float) -> Generator[None, None, MergedAhead]:
+        """In small steps, most of what `apply` would have to do at once; nothing changes.
+
+        Thousands of topics take longer to merge than an event loop may be held up.
+        """
+        ahead: dict[str, tuple[TopicMetadata | None, MergedTopic]] = {}
+        nodes = self._nodes_with(answer.brokers)
+        for number, told in enumerate(answer.topics):
+            if number % TOPICS_A_STEP == 0:
+                yield
+            known = self.snapshot.topics.get(told.name)
+            if self._merger.is_plain(known, told):
+                ahead[told.name] = known, self._merger.merge(known, told, nodes=nodes, now=now)
+        return ahead
+
+    def apply(
+        self, answer: ClusterAnswer, now: float, wanted: Container[str] | None, ahead: MergedAhead | None = None
+    ) -> Applied:
         """Merge an answer to Metadata.
 
-        ``wanted`` are the topics in use, or None if every topic was asked for; others in the answer are left out.
+        ``wanted`` are the topics in use, or None if every topic was asked for; others in the answer are left out. Of
+        what was merged ``ahead`` only topics of which nothing was learnt meanwhile count.
         Raises the answer's own error, `KafkaConnectionError` for an answer without brokers, and
         `ClusterIdMismatchError`; nothing has changed then.
         """
@@ -107,7 +132,8 @@ class MetadataState:
         topics = self.snapshot.topics.copy()
         changed = new_ids = former is not None
         settled = former is None
-        nodes = frozenset(brokers).union(broker.node_id for broker in self._epochs.pinned_brokers())
+        nodes = self._nodes_with(brokers)
+        ahead = ahead or {}
         answered = set()
         for told in answer.topics:
             name = told.name
@@ -115,7 +141,11 @@ class MetadataState:
                 continue
             answered.add(name)
             known = topics.get(name)
-            topic, topic_settled = self._merger.merge(known, told, nodes=nodes, now=now)
+            merged = ahead.get(name)
+            if merged is not None and merged[0] is known:
+                topic, topic_settled = merged[1]
+            else:
+                topic, topic_settled = self._merger.merge(known, told, nodes=nodes, now=now)
             settled = settled and topic_settled
             if topic is not known:
                 topics[name] = topic
@@ -238,6 +268,10 @@ class MetadataState:
         return HintOutcome.ACCEPTED
 
     # --- the snapshot ------------------------------------------------------------------------------------------------
+
+    def _nodes_with(self, brokers: Mapping[int, Broker]) -> frozenset[int]:
+        """These brokers and those that hints have named."""
+        return frozenset(brokers).union(broker.node_id for broker in self._epochs.pinned_brokers())
 
     def _with_pinned(self, brokers: Mapping[int, Broker]) -> Mapping[int, Broker]:
         """The brokers and those that hints have named; the former mapping itself if it is the same."""

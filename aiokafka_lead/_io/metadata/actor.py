@@ -40,7 +40,7 @@ from ...errors import (
 )
 from ..connection.brokers import Brokers
 from ..connection.connection import Lane
-from ..loop import Signal, Waiter
+from ..loop import Signal, Waiter, in_slices
 from .ask import Answer, ask, candidates, describe
 from .topic_lookups import TopicLookups, not_known
 
@@ -205,7 +205,7 @@ class MetadataActor:
             outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), deadline - now)
             if outcome.answer is None:
                 raise self._bootstrap_failed(outcome.errors)
-            error = self._apply(plan, outcome.answer)
+            error = await self._apply(plan, outcome.answer)
             if error is None:
                 return
             if time.monotonic() >= deadline:
@@ -256,7 +256,7 @@ class MetadataActor:
             # Whoever was in backoff may be out of it by the time that the others have failed.
             outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), timeout_s)
             if outcome.answer is not None:
-                if self._apply(plan, outcome.answer) is None:
+                if await self._apply(plan, outcome.answer) is None:
                     return
                 break
             errors.update(outcome.errors)
@@ -284,12 +284,13 @@ class MetadataActor:
         topics = None if plan.topics is None else [MetadataRequestTopic(name=name) for name in plan.topics]
         return MetadataRequest(topics=topics, allow_auto_topic_creation=self._create_topics and not plan.full)
 
-    def _apply(self, plan: _Plan, answer: Answer) -> KafkaError | None:
+    async def _apply(self, plan: _Plan, answer: Answer) -> KafkaError | None:
         """Take in an answer; returns the error if it was none that helps."""
+        ahead = await in_slices(self._state.merge_ahead(answer.told, time.monotonic()))
         now = time.monotonic()
         wanted = self._topics if plan.topics is not None else None
         try:
-            applied = self._state.apply(answer.told, now, wanted)
+            applied = self._state.apply(answer.told, now, wanted, ahead)
         except RebootstrapRequiredError as error:
             self._failed({answer.node_id: error})
             if self._policy.enabled:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeAlias
 
 from .. import primitives
-from ..message import ZERO_UUID, Buffer, Message, Struct
+from ..message import ZERO_UUID, Buffer, Struct
 from ..schema import FIXED_FORMATS, Field
 from .source import LazyFunction, Source, fields_of, identifier, layout, minimum_size, struct_class
 
@@ -63,12 +63,12 @@ def make_decoder(struct: type[Struct], version: int, flexible: bool) -> Decoder:
     return decoder
 
 
-def make_stepwise_decoder(message: type[Message], version: int, array: str) -> StepwiseDecoder:
-    """A decoder of ``message``'s body whose field ``array`` is left to a generator, the decoder's last argument."""
-    writer = _DecoderWriter(version, message.is_flexible(version), array)
-    writer.struct(message, "m")
+def make_stepwise_decoder(struct: type[Struct], version: int, flexible: bool, array: str) -> StepwiseDecoder:
+    """A `make_decoder` whose field ``array`` is left to a generator, the decoder's last argument."""
+    writer = _DecoderWriter(version, flexible, array)
+    writer.struct(struct, "m")
     writer.line("return m, pos")
-    what = f"decoder of {message.__name__} version {version} but its {array}"
+    what = f"decoder of {struct.__name__} version {version} but its {array}"
     decoder: StepwiseDecoder = writer.function(_STEPWISE_HEADER, what)
     return decoder
 

@@ -2,8 +2,8 @@
 
     python -m benchmarks.metadata [--partitions 9000]
 
-CPU time of this process, best of several rounds. A refresh is reading the answer, in slices between which others run,
-and merging it.
+CPU time of this process, best of several rounds. A refresh is reading the answer and merging it, both in slices between
+which others run, and taking it over.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import cast
+from collections.abc import Generator, Iterable, Sequence
+from typing import TypeVar, cast
 from uuid import UUID
 
 from aiokafka_lead._core.metadata.answer import ClusterAnswer, told
@@ -14,6 +14,8 @@ from aiokafka_lead._wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+
+T = TypeVar("T")
 
 ID_A = UUID(int=0xA)
 ID_B = UUID(int=0xB)
@@ -80,14 +82,18 @@ def feed(state: MetadataState, *answers: MetadataResponse, version: int = VERSIO
         state.apply(told(response, version), now, None)
 
 
-def merged_ahead(state: MetadataState, said: ClusterAnswer, now: float = 0.0) -> MergedAhead:
-    """What the state merges of an answer before it is applied."""
-    steps = state.merge_ahead(said, now)
+def finished(steps: Generator[None, None, T]) -> T:
+    """What comes of all the steps."""
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            return cast(MergedAhead, end.value)
+            return cast(T, end.value)
+
+
+def merged_ahead(state: MetadataState, said: ClusterAnswer, now: float = 0.0) -> MergedAhead:
+    """What the state merges of an answer before it is applied."""
+    return finished(state.merge_ahead(said, now))
 
 
 def knowing(*leaders: tuple[int, int], **options: str) -> MetadataState:

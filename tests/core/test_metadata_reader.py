@@ -11,7 +11,7 @@ from aiokafka_lead._wire import encode_response
 from aiokafka_lead._wire.messages.metadata import MetadataResponse, MetadataResponsePartition
 from aiokafka_lead.errors import MalformedMessageError
 
-from .cluster_answers import VERSION, answer, topic
+from .cluster_answers import VERSION, answer, finished, topic
 
 names = st.sampled_from(["a", "b", "c", "d"])
 topics = st.builds(
@@ -28,13 +28,7 @@ def frame_of(response: MetadataResponse, version: int = VERSION) -> bytes:
 
 
 def read(reader: MetadataReader, frame: bytes, version: int = VERSION) -> ClusterAnswer:
-    steps = reader.read(frame, version)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: ClusterAnswer = end.value
-            return result
+    return finished(reader.read(frame, version))
 
 
 @given(answers, st.sampled_from([8, 9, 12, 13]))

@@ -42,7 +42,7 @@ COMPRESSED_TURN_BYTES = 1 << 20
 """The same where they have to be compressed."""
 
 SLOW_TURN_BYTES = 256 << 10
-"""The same where that takes long."""
+"""The same where that takes long, and other threads do it: each has as much to do at a time, so that more have some."""
 
 CROWD_BYTES = 256 * 1024
 """As much is taken in one go, without giving the sender its turn: a millisecond's worth or two. The larger this is, the

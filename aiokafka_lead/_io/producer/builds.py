@@ -17,7 +17,7 @@ from anyio.lowlevel import RunVar
 
 from ..._core.producer.append import ProducerBatch
 from ..._core.producer.produce import build_batches
-from ..connection.brokers import Connection
+from ..connection.connection import Connection
 from ..loop import Spawn
 
 __all__ = ["THREADS", "Builds"]

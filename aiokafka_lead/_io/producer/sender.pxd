@@ -55,7 +55,6 @@ cdef class Sender:
                    building=Py_ssize_t, ahead=Py_ssize_t)
     cdef bint _serve(self, int node_id, double now) except -1
 
-    cpdef _submit(self, Connection connection, list batches, double now)
-
     @cython.locals(batch=ProducerBatch)
-    cpdef _on_response(self, object sent, object response, double now)
+    cdef _submit(self, Connection connection, list batches, double now)
+    cdef _on_response(self, object sent, object response, double now)

@@ -16,8 +16,7 @@ __all__ = ["compress", "compresses_slowly", "decompress"]
 
 _MODULES = {name: f"{__name__}.{name}" for name in ("gzip", "snappy", "lz4", "zstd")}
 
-_FIRST_SLOW_LEVEL = {"gzip": 1, "lz4": 3, "zstd": 5}
-_SLOW_BY_DEFAULT = {"gzip"}
+_FIRST_SLOW_LEVEL = {"lz4": 3, "zstd": 5}
 
 
 class _Codec(Protocol):
@@ -42,9 +41,9 @@ def compress(codec: str, data: bytes | bytearray | memoryview, level: int | None
 
 def compresses_slowly(codec: str, level: int | None) -> bool:
     """Whether a byte takes this codec some 7 ns and more (lz4 and zstd take 1 to 2.5 by default, zstd 900 at most)."""
-    if level is None or (codec == "gzip" and level < 0):
-        return codec in _SLOW_BY_DEFAULT
-    return codec in _FIRST_SLOW_LEVEL and level >= _FIRST_SLOW_LEVEL[codec]
+    if codec == "gzip":
+        return level != 0  # which only stores
+    return level is not None and codec in _FIRST_SLOW_LEVEL and level >= _FIRST_SLOW_LEVEL[codec]
 
 
 def decompress(codec: str, data: bytes | memoryview, max_bytes: int) -> bytes:

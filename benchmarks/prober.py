@@ -31,8 +31,27 @@ LATEST = -1
 
 
 async def probe(host: str, port: int, question: ListOffsetsRequest, until: float, seen: dict[int, list[float]]) -> None:
-    """Ask one broker until the end; note when it led which partition, as (asked, answered)."""
-    reader, writer = await asyncio.open_connection(host, port)
+    """Ask one broker until the end, or until it goes; note when it led which partition."""
+    try:
+        reader, writer = await asyncio.open_connection(host, port)
+    except ConnectionError:
+        return
+    try:
+        await ask(reader, writer, question, until, seen)
+    except (ConnectionError, asyncio.IncompleteReadError):
+        pass
+    finally:
+        writer.close()
+
+
+async def ask(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    question: ListOffsetsRequest,
+    until: float,
+    seen: dict[int, list[float]],
+) -> None:
+    """Ask every two milliseconds."""
     correlation_id = 0
     while time.monotonic() < until:
         due = time.monotonic() + EVERY_S
@@ -45,24 +64,23 @@ async def probe(host: str, port: int, question: ListOffsetsRequest, until: float
             if partition.error_code in LEADS:
                 seen[partition.partition_index].append(answered)
         await asyncio.sleep(max(0.0, due - time.monotonic()))
-    writer.close()
 
 
-async def run(options: argparse.Namespace) -> list[tuple[float, float]]:
+async def gaps_of(bootstrap: str, topic: str, count: int, watched: int, seconds: float) -> list[tuple[float, float]]:
     """Every gap that was longer than the sampling itself explains: (wall-clock second, milliseconds)."""
-    partitions = range(0, options.partitions, max(1, options.partitions // options.watched))
+    partitions = range(0, count, max(1, count // watched))
     question = ListOffsetsRequest(
         replica_id=-1,
         topics=[
             ListOffsetsTopic(
-                name=options.topic,
+                name=topic,
                 partitions=[ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in partitions],
             )
         ],
     )
     seen: dict[int, list[float]] = {index: [] for index in partitions}
-    until = time.monotonic() + options.seconds
-    servers = [server.rsplit(":", 1) for server in options.bootstrap.split(",")]
+    until = time.monotonic() + seconds
+    servers = [server.rsplit(":", 1) for server in bootstrap.split(",")]
     async with asyncio.TaskGroup() as tasks:
         for host, port in servers:
             tasks.create_task(probe(host, int(port), question, until, seen))
@@ -85,7 +103,9 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=100)
     parser.add_argument("--watched", type=int, default=5, help="how many of the partitions to ask about")
     parser.add_argument("--seconds", type=float, default=20)
-    json.dump(asyncio.run(run(parser.parse_args())), sys.stdout)
+    options = parser.parse_args()
+    gaps = gaps_of(options.bootstrap, options.topic, options.partitions, options.watched, options.seconds)
+    json.dump(asyncio.run(gaps), sys.stdout)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def test_at_most_max_in_flight_and_in_order() -> None:
     assert [delivery.result().offset for delivery in deliveries] == list(range(1, 13))
 
 
-def test_refused_batch_is_sent_again_before_those_behind_it() -> None:
+def test_rule_14_a_refused_batch_is_sent_again_before_those_behind_it() -> None:
     sim = sim_with_small_batches()
     pipelined(sim)
     refused: list[object] = []

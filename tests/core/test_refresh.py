@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafka_lead._core.backoff import Backoff
-from aiokafka_lead._core.metadata.refresh import RefreshSchedule
+from aiokafka_lead._core.metadata.refresh import HINTED, STALE, RefreshSchedule, lost, refused
 
 MAX_AGE_MS = 300_000.0
 
@@ -35,14 +35,14 @@ def test_periodic_refresh_after_the_maximum_age() -> None:
 def test_an_expedited_refresh_long_after_the_last_is_due_at_once() -> None:
     plan = schedule()
     refreshed(plan, 10.0)
-    plan.request()
+    plan.request(STALE)
     assert plan.due_at() <= 11.0
 
 
 def test_rule_21_requests_before_a_refresh_are_one() -> None:
     plan = schedule()
     for _ in range(100):
-        plan.request()
+        plan.request(STALE)
     refreshed(plan, 1.0)
     assert plan.due_at() == 1.0 + MAX_AGE_MS / 1000
 
@@ -51,7 +51,7 @@ def test_rule_21_requests_during_a_refresh_cause_one_more() -> None:
     plan = schedule()
     plan.started(1.0)
     for _ in range(100):
-        plan.request()
+        plan.request(STALE)
     assert plan.due_at() == math.inf
     plan.succeeded(1.0, changed=True, settled=True)
     assert plan.due_at() < 1.1
@@ -78,7 +78,7 @@ def test_news_shorten_the_wait_again() -> None:
     refreshed(plan, now, changed=True, settled=False)
     assert round((plan.due_at() - now) * 1000) == 80
     refreshed(plan, now, changed=True, settled=True)
-    plan.request()
+    plan.request(STALE)
     assert round((plan.due_at() - now) * 1000) == 10
 
 
@@ -100,7 +100,7 @@ def test_an_error_long_after_the_last_row_begins_with_the_first_wait() -> None:
         now = plan.due_at()
     refreshed(plan, now, changed=False, settled=True)
     now += 60
-    plan.request()
+    plan.request(STALE)
     refreshed(plan, now, changed=False, settled=False)
     assert round((plan.due_at() - now) * 1000) == 10
 
@@ -144,7 +144,7 @@ def test_topics_that_are_not_known_yet_wait_for_nothing_but_a_refresh_under_way_
 def test_a_lookup_is_not_the_refresh_that_was_asked_for() -> None:
     plan = schedule()
     refreshed(plan, 1.0)
-    plan.request()
+    plan.request(STALE)
     plan.started(2.0, full=False)
     plan.succeeded(2.0, changed=True, settled=True, full=False)
     assert plan.due_at() <= 2.0
@@ -158,7 +158,7 @@ def test_rule_13_the_request_rate_is_bounded(outcomes: list[tuple[bool, bool, bo
     plan.started(now)
     plan.succeeded(now, changed=True, settled=True)
     for answered, changed, settled in outcomes:
-        plan.request()
+        plan.request(STALE)
         start = max(now, plan.due_at())
         assert start - now >= 0.0079
         now = start
@@ -167,3 +167,74 @@ def test_rule_13_the_request_rate_is_bounded(outcomes: list[tuple[bool, bool, bo
             plan.succeeded(now, changed=changed, settled=settled)
         else:
             plan.failed(now)
+
+
+def test_rule_32_a_reason_that_comes_up_does_not_wait_for_the_row_of_another() -> None:
+    plan = schedule()
+    now = 0.0
+    for _ in range(9):
+        plan.request(HINTED)
+        now = max(now, plan.due_at())
+        refreshed(plan, now, changed=False)
+    plan.request(HINTED)
+    assert round((plan.due_at() - now) * 1000) == 1000
+    plan.request(lost(3))
+    assert round((plan.due_at() - now) * 1000) == 10
+    refreshed(plan, plan.due_at(), changed=False)
+    plan.request(refused(3))
+    plan.request(lost(4))
+    assert round((plan.due_at() - now) * 1000) == 20
+
+
+def test_rule_32_a_partition_without_leader_does_not_hold_back_a_lost_connection() -> None:
+    plan = schedule()
+    now = 0.0
+    for _ in range(9):
+        refreshed(plan, now, changed=False, settled=False)
+        now = plan.due_at()
+    plan.request(lost(3))
+    refreshed(plan, now, changed=False, settled=False)
+    assert round((plan.due_at() - now) * 1000) == 1000
+    plan.request(lost(3))
+    assert round((plan.due_at() - now) * 1000) == 10
+
+
+def test_an_answer_that_leaves_nothing_open_ends_the_row_of_those_that_did() -> None:
+    plan = schedule()
+    now = 0.0
+    for _ in range(4):
+        refreshed(plan, now, changed=False, settled=False)
+        now = plan.due_at()
+    refreshed(plan, now, changed=False, settled=True)
+    plan.request(STALE)
+    now = plan.due_at()
+    refreshed(plan, now, changed=False, settled=False)
+    assert round((plan.due_at() - now) * 1000) == 10
+
+
+def test_a_refresh_that_failed_is_still_wanted_for_its_reasons() -> None:
+    plan = schedule()
+    refreshed(plan, 0.0)
+    plan.request(lost(3))
+    plan.started(1.0)
+    plan.failed(1.0)
+    refreshed(plan, plan.due_at(), changed=False)
+    plan.request(lost(3))
+    assert round((plan.due_at() - 1.1) * 1000) == 10
+
+
+@given(st.lists(st.integers(0, 3), min_size=100, max_size=300))
+def test_rule_13_reasons_that_take_turns_are_bounded_too(reasons: list[int]) -> None:
+    """Each of four reasons has its row, all asked for again and again without any news: a few in the first second,
+    then four a second."""
+    plan = schedule()
+    now, times = 0.0, []
+    while now < 10.0:
+        plan.request(lost(reasons[len(times) % len(reasons)]))
+        for node_id in range(4):
+            plan.request(lost(node_id))
+        now = max(now, plan.due_at())
+        times.append(now)
+        refreshed(plan, now, changed=False)
+    assert len([time for time in times if time < 2.0]) <= 40
+    assert len([time for time in times if time >= 8.0]) <= 10

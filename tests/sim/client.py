@@ -9,7 +9,7 @@ from aiokafka_lead._core.backoff import Backoff
 from aiokafka_lead._core.metadata.answer import told
 from aiokafka_lead._core.metadata.reachability import NodeState
 from aiokafka_lead._core.metadata.rebootstrap import RebootstrapPolicy
-from aiokafka_lead._core.metadata.refresh import RefreshSchedule
+from aiokafka_lead._core.metadata.refresh import HINTED, STALE, Reason, RefreshSchedule, lost
 from aiokafka_lead._core.metadata.state import ClusterSnapshot, LeaderHint, MetadataState, RebootstrapCause
 from aiokafka_lead._wire.messages.metadata import MetadataResponse
 from aiokafka_lead.config import ClientConfig
@@ -64,15 +64,15 @@ class SimClient:
     def snapshot(self) -> ClusterSnapshot:
         return self.state.snapshot
 
-    def request_update(self) -> None:
+    def request_update(self, reason: Reason = STALE) -> None:
         """Somebody needs fresher metadata."""
-        self._schedule.request()
+        self._schedule.request(reason)
 
     def offer_hints(self, hints: Sequence[LeaderHint]) -> None:
         """Leaders that refusals named."""
         accepted = self.state.apply_hints(hints)
         self._publish()
-        self.request_update()
+        self.request_update(HINTED if any(accepted) else STALE)
         for leader in {hint.leader_id for hint, taken in zip(hints, accepted, strict=True) if taken}:
             self.links.ready(leader, "data")
 
@@ -161,6 +161,10 @@ class SimClient:
         self._policy.answered(by_bootstrap_server=node < 0)
         self._schedule.succeeded(now, changed=applied.changed, settled=applied.settled)
         self._publish()
+        brokers = self.snapshot.brokers.values()
+        failed = [b.node_id for b in brokers if self.links.reachability.last_error((b.host, b.port)) is not None]
+        for node_id in self.snapshot.leading(failed):
+            self.request_update(lost(node_id))
         return True
 
     def _failed(self) -> None:
@@ -198,6 +202,6 @@ class SimClient:
     def _on_node(self, node_id: int) -> None:
         self.woken = True
         if node_id in self.snapshot.brokers and self.links.state(node_id) is NodeState.BACKOFF:
-            self.request_update()
+            self.request_update(lost(node_id))
             self.state.unreachable(node_id)
             self._publish()

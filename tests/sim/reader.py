@@ -7,6 +7,7 @@ import math
 from aiokafka_lead._core.backoff import Backoff
 from aiokafka_lead._core.consumer.fetch_plan import FetchLimits, PlannedFetch
 from aiokafka_lead._core.consumer.fetch_request import wait_beside_ms
+from aiokafka_lead._core.metadata.refresh import LEADERLESS, lost, refused
 from aiokafka_lead._wire.messages.fetch import FetchResponse
 from aiokafka_lead.config import ConsumerConfig
 from aiokafka_lead.errors import KafkaError
@@ -55,6 +56,10 @@ class Reader:
                 self._position[tp] += 1
         self.client.woken = True
 
+    def position(self, tp: TopicPartition) -> int:
+        """The next offset that the application gets."""
+        return self._position[tp]
+
     def all_read(self) -> bool:
         return all(self._position[tp] == self._cluster.partitions[tp.partition].end for tp in self._tps)
 
@@ -74,12 +79,12 @@ class Reader:
         planner.place(world.snapshot, now)
         assert not planner.lookups
         if len(planner.leaderless) > leaderless:
-            self.client.request_update()
+            self.client.request_update(LEADERLESS)
         for node_id, beside in planner.waiting_nodes(now):
             link = self.client.links.ready(node_id, "beside" if beside else "data")
             if link is None:
                 if self.client.links.reachability.last_error(self._endpoint(node_id)) is not None:
-                    self.client.request_update()
+                    self.client.request_update(lost(node_id))
             elif not link.in_flight:
                 planned = planner.plan(node_id, VERSION, world.snapshot, now, beside=beside)
                 if planned is not None:
@@ -105,7 +110,7 @@ class Reader:
             for state in world.planner.failed(planned):
                 state.read_from_leader()
                 state.refused(planned.node_id, now)
-            self.client.request_update()
+            self.client.request_update(lost(planned.node_id))
             return
         for topic in answer.responses:
             for row in topic.partitions:
@@ -121,4 +126,4 @@ class Reader:
         if outcome.hints:
             self.client.offer_hints(outcome.hints)
         if outcome.refresh:
-            self.client.request_update()
+            self.client.request_update(refused(planned.node_id))

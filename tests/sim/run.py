@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from aiokafka_lead.config import ConsumerConfig, ProducerConfig
@@ -28,6 +29,27 @@ class Report:
     rebootstraps: int = 0
     rewinds: int = 0
     hints: int = 0
+
+
+def pass_time(
+    timeline: Timeline, clients: Sequence[Writer | Reader], seconds: float, *, until: Callable[[], bool] | None = None
+) -> bool:
+    """Let time go by, at most until this is true; whether it became true."""
+    end = timeline.now + seconds
+    while True:
+        for client in clients:
+            turns = 0
+            while client.client.woken or client.next_at() <= timeline.now:
+                client.client.woken = False
+                client.pump()
+                turns += 1
+                assert turns < 1000, "it does not come to rest"
+        if until is not None and until():
+            return True
+        if timeline.now >= end:
+            return False
+        due = min(client.next_at() for client in clients)
+        timeline.advance(min(due, timeline.next_at(end)))
 
 
 class Run:
@@ -65,6 +87,7 @@ class Run:
             # Without a rebootstrap nobody finds a cluster that has moved as a whole.
             addresses_change=strategy == "rebootstrap",
         )
+        self._clients = (self.writer, self.reader)
         self._writing = True
 
     def play(self, storms: int = 2, seconds: float = 2.5) -> Report:
@@ -75,7 +98,7 @@ class Run:
         self._read()
         for _ in range(storms):
             self._storm.blow()
-            self._pass(seconds)
+            pass_time(self.timeline, self._clients, seconds)
             self._storm.end()
             self._writing = False
             self._settle(report)
@@ -99,28 +122,14 @@ class Run:
 
     def _settle(self, report: Report) -> None:
         began = self.timeline.now
-        settled = self._pass(SETTLES_WITHIN_S, until_settled=True)
+        settled = pass_time(
+            self.timeline,
+            self._clients,
+            SETTLES_WITHIN_S,
+            until=lambda: self.writer.all_acknowledged() and self.reader.all_read(),
+        )
         assert settled, f"not acknowledged or not read {SETTLES_WITHIN_S:g} s after the storm"
         report.settled_s = max(report.settled_s, self.timeline.now - began)
-
-    def _pass(self, seconds: float, *, until_settled: bool = False) -> bool:
-        """Let time go by; whether all was settled before it was over."""
-        end = self.timeline.now + seconds
-        clients = (self.writer, self.reader)
-        while True:
-            for client in clients:
-                turns = 0
-                while client.client.woken or client.next_at() <= self.timeline.now:
-                    client.client.woken = False
-                    client.pump()
-                    turns += 1
-                    assert turns < 1000, "it does not come to rest"
-            if until_settled and self.writer.all_acknowledged() and self.reader.all_read():
-                return True
-            if self.timeline.now >= end:
-                return False
-            due = min(client.next_at() for client in clients)
-            self.timeline.advance(min(due, self.timeline.next_at(end)))
 
     def _count(self, report: Report) -> None:
         clients = (self.writer.client, self.reader.client)

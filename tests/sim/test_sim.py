@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import astuple
+from statistics import mean
 
 import pytest
 
+from .failover import MOVES, Failover
 from .run import Run
 
 RUNS = int(os.environ.get("SIM_RUNS", "160"))
 AT_ONCE = 8
+SEEDS = range(12)
 
 
 @pytest.mark.parametrize("first", range(0, RUNS, AT_ONCE))
@@ -34,3 +37,18 @@ def test_storms_are_no_breeze() -> None:
     assert sum(report.hints for report in reports) > 10
     assert sum(report.rebootstraps for report in reports) > 5
     assert sum(report.rewinds for report in reports) > 5
+
+
+def test_rule_32_a_broker_that_dies_after_a_burst_of_moves_is_noticed_as_soon_as_without() -> None:
+    """In the simulation's time. Refreshes for the hints once held back the one for the broken connection."""
+    without = [_failover(seed, moves=0) for seed in SEEDS]
+    after_moves = [_failover(seed, moves=MOVES) for seed in SEEDS]
+    for usual, measured in zip(zip(*without, strict=True), zip(*after_moves, strict=True), strict=True):
+        assert mean(measured) <= 1.1 * mean(usual)
+        assert max(measured) <= 1.5 * max(usual)
+
+
+def _failover(seed: int, moves: int) -> tuple[float, float]:
+    run = Failover(seed)
+    run.play(moves)
+    return run.acknowledged_s, run.read_s

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from aiokafka_lead._core.metadata.reachability import NodeState
+from aiokafka_lead._core.metadata.refresh import LEADERLESS, lost, refused
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, LeaderHint
 from aiokafka_lead._core.producer.accumulator import Accumulator
 from aiokafka_lead._core.producer.append import ProducerBatch
@@ -90,7 +91,7 @@ class Writer:
             link = self.client.links.ready(node_id, "data")
             if link is None:
                 if self.client.links.state(node_id) is NodeState.BACKOFF:
-                    self.client.request_update()
+                    self.client.request_update(lost(node_id))
                 continue
             while len(link.in_flight) < self._in_flight:
                 batches = accumulator.drain(node_id, now, bool(link.in_flight))
@@ -98,7 +99,7 @@ class Writer:
                     break
                 self._submit(link, batches)
         if accumulator.schedule.leaderless:
-            self.client.request_update()
+            self.client.request_update(LEADERLESS)
         self.client.pump()
 
     def _notify(self) -> None:
@@ -136,10 +137,10 @@ class Writer:
             assert error is not None
             for batch, _ in built:
                 self._resolver.refused(batch, node_id, error, now)
-            self.client.request_update()
+            self.client.request_update(lost(node_id))
             return
         if any(code == NOT_LEADER for code, _, _ in answers):
-            self._take_hints(built, answers)
+            self._take_hints(node_id, built, answers)
         for (batch, _), (code, offset, _) in zip(built, answers, strict=True):
             if code:
                 self.refusals.count(batch.queue.partition)
@@ -147,7 +148,7 @@ class Writer:
             else:
                 self._resolver.acknowledged(batch, node_id, offset, -1, now)
 
-    def _take_hints(self, built: Built, answers: Answers) -> None:
+    def _take_hints(self, node_id: int, built: Built, answers: Answers) -> None:
         hints = []
         for (batch, _), (code, _, refusal) in zip(built, answers, strict=True):
             if refusal is not None and (refusal.leader >= 0 or refusal.epoch >= 0):
@@ -156,7 +157,7 @@ class Writer:
                     LeaderHint(TOPIC, TOPIC_ID, batch.queue.partition, refusal.leader, refusal.epoch, endpoint, code)
                 )
         if not hints:
-            self.client.request_update()
+            self.client.request_update(refused(node_id))
             return
         self._hinted = [(hint.topic, hint.partition) for hint in hints]
         self.client.offer_hints(hints)

@@ -59,11 +59,6 @@ class LeaderEpochs:
         memory = self._topics.get(topic)
         return () if memory is None else memory.pins.keys() | memory.suspects.keys()
 
-    def has_pins(self, topic: str) -> bool:
-        """Whether Metadata has yet to confirm a hint about the topic."""
-        memory = self._topics.get(topic)
-        return memory is not None and bool(memory.pins)
-
     def pinned_brokers(self) -> Iterator[Broker]:
         """Leaders whose hints Metadata has yet to confirm; of two about one node, the later comes last."""
         for memory in self._topics.values():
@@ -124,6 +119,7 @@ class LeaderEpochs:
                     return known
                 self._counters.disagreements += 1
             del memory.pins[answer.partition]
+            self._counters.hints_confirmed += 1
         self._drop_if_empty(answer.topic, memory)
         return answer
 

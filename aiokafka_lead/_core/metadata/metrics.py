@@ -57,6 +57,8 @@ class MetadataMetrics:
     hints_received: int = 0
     """Leader hints that came with an error of Produce or Fetch (KIP-951)."""
     hints_accepted: int = 0
+    hints_confirmed: int = 0
+    """Accepted hints whose leader epoch a metadata answer has reached since."""
     hints_rejected_stale: int = 0
     """Not newer than the leader epoch known."""
     hints_rejected_no_address: int = 0
@@ -91,6 +93,7 @@ class MetadataCounters:
     def __init__(self) -> None:
         self.hints_received = 0
         self.hints_accepted = 0
+        self.hints_confirmed = 0
         self.hints_rejected_stale = 0
         self.hints_rejected_no_address = 0
         self.hints_rejected_unknown_partition = 0

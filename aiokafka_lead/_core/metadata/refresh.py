@@ -1,27 +1,74 @@
 """When to ask the cluster for metadata.
 
-Three reasons lead to a refresh: the view is ``metadata_max_age_ms`` old; somebody asked for it, because an error or a
-leader hint showed that leaders moved; or the last answer left something open (a partition without leader, an answer
-older than what is known). They all share one refresh at a time: whatever is asked for while one is under way causes one
-more, and no more than that (LEADERSHIP 21).
+Three things lead to a refresh: the view is ``metadata_max_age_ms`` old; an event showed that leaders moved, or may
+have; or the last answer left something open (a partition without leader, an answer older than what is known). They all
+share one refresh at a time: whatever is asked for while one is under way causes one more, and no more than that (rule
+21 of `_core.leadership`).
 
-How long the next one waits depends on what the last ones brought. One that told something new may be followed quickly,
-for leaders move in bursts. Answers that bring nothing new wait twice as long each time, as do failures. Brokers that
-contradict each other for a while tell something new each time: that is why such news shorten the wait only so far.
+How long the next one waits depends on its `Reason`. Each answer without news doubles the wait of the reason that asked
+for it, as does each failure. Any news end these waits, for leaders move in bursts; so does a reason that did not ask
+before: a broker that has just gone is news of its own, whatever the last refreshes were for (rule 32). Brokers that
+contradict each other bring news each time: that is why news that leave something open shorten a wait only so far.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from ..backoff import Backoff
 
-FIRST_SPACING_MS = 10.0
-"""The wait after an answer that brought something, and the first of those after answers that did not."""
+__all__ = ["FIRST_SPACING_MS", "HINTED", "LEADERLESS", "STALE", "Reason", "RefreshSchedule", "lost", "refused"]
 
+FIRST_SPACING_MS = 10.0
+"""The least time between two refreshes, and the first wait after an answer without news."""
 
 CONTRADICTED = 3
-"""Answers with news that leave something open count as so many without: the next one waits 80 ms at most."""
+"""Answers with news that leave something open count as this number without: the next one waits 80 ms at most."""
+
+
+class Reason(NamedTuple):
+    """Why metadata is asked for: the kind of event, and the broker that it is about (None: no single one)."""
+
+    kind: str
+    node_id: int | None = None
+
+
+HINTED = Reason("hinted")
+"""A broker named a new leader, which Metadata has yet to confirm (rule 8)."""
+LEADERLESS = Reason("leaderless")
+"""A partition that is needed has no leader at a known address."""
+STALE = Reason("stale")
+"""Anything else that shows that the view is old, or that a newer one is needed."""
+
+
+_OPEN = Reason("open")
+"""An answer left a partition without leader, or was older than what is known. Ended by an answer that does not."""
+
+
+def refused(node_id: int) -> Reason:
+    """The broker does not do what the view says it does, and could not name another one."""
+    return Reason("refused", node_id)
+
+
+def lost(node_id: int) -> Reason:
+    """The broker's connection was lost, or cannot be made, or the broker did not answer in time."""
+    return Reason("lost", node_id)
+
+
+class _Row:
+    """Refreshes for one reason, one after the other."""
+
+    __slots__ = ("answers", "asked", "not_before", "wanted")
+
+    def __init__(self) -> None:
+        self.wanted = False
+        """Asked for, and not started yet."""
+        self.asked = False
+        """The refresh under way is for this reason."""
+        self.answers = 0
+        """Answers in a row without news."""
+        self.not_before = -math.inf
 
 
 class RefreshSchedule:
@@ -33,32 +80,32 @@ class RefreshSchedule:
         self._spacing = Backoff(
             min(FIRST_SPACING_MS, retry_backoff.first_ms), retry_backoff.longest_ms, retry_backoff.rng
         )
-        self._wanted = True
-        """Somebody asked for a refresh that has not started yet."""
+        self._rows: dict[Reason, _Row] = {}
+        """The reasons of late; there are at most two for each broker, and four more."""
         self._under_way: float | None = None
         """When the running refresh started."""
         self._expires = -math.inf
         """When what is known becomes too old."""
         self._not_before = -math.inf
+        """No refresh before this, for any reason."""
         self._failures = 0
         """Refreshes in a row that got no answer."""
-        self._repeats = 0
-        """Answers in a row that brought nothing new."""
 
     @property
     def failures(self) -> int:
         """Refreshes in a row that got no answer."""
         return self._failures
 
-    def request(self) -> None:
+    def request(self, reason: Reason) -> None:
         """Ask for a refresh as soon as the spacing allows."""
-        self._wanted = True
+        self._row(reason).wanted = True
 
     def due_at(self) -> float:
         """When the next refresh is due; infinite while one is under way."""
         if self._under_way is not None:
             return math.inf
-        return max(-math.inf if self._wanted else self._expires, self._not_before)
+        wanted_at = min((row.not_before for row in self._rows.values() if row.wanted), default=math.inf)
+        return max(min(wanted_at, self._expires), self._not_before)
 
     def lookup_at(self, wanted_at: float) -> float:
         """When topics that are not known yet may be asked for: only failures and a refresh under way hold them back."""
@@ -70,7 +117,8 @@ class RefreshSchedule:
         """A refresh begins; what is asked for from now on causes another. A partial one (``full`` is false) looks up
         single topics and does not count as the refresh that was asked for."""
         if full:
-            self._wanted = False
+            for row in self._rows.values():
+                row.asked, row.wanted = row.wanted, False
         self._under_way = now
 
     def succeeded(self, now: float, *, changed: bool, settled: bool, full: bool = True) -> None:
@@ -78,25 +126,51 @@ class RefreshSchedule:
         took = self._finish(now)
         self._failures = 0
         if not settled:
-            self._wanted = True
+            open_row = self._row(_OPEN)
+            open_row.wanted = True
+            open_row.asked |= full  # this answer is the first of its row
         if not full:
             return
+        if settled:
+            self._rows.pop(_OPEN, None)
         self._expires = now + self._max_age_s
-        if (changed and settled) or now - self._not_before > self._spacing.longest_ms / 1000:
-            # The second: long after the last answers without news, this one begins a new row.
-            self._repeats = 0
-        elif changed:
-            self._repeats = min(self._repeats, CONTRADICTED)
-        self._repeats += 1
+        for reason, row in list(self._rows.items()):
+            if row.asked:
+                self._space(row, now, changed=changed, settled=settled)
+            elif not row.wanted and self._is_over(row, now):
+                del self._rows[reason]
         # Never closer together than they take: large answers must not keep the event loop busy.
-        self._not_before = now + max(took, self._spacing.delay_s(self._repeats))
+        self._not_before = now + max(took, self._spacing.delay_s(1))
 
     def failed(self, now: float) -> None:
         """Nobody answered: try again after the backoff."""
         self._finish(now)
         self._failures += 1
-        self._wanted = True
+        self.request(STALE)
+        for row in self._rows.values():
+            row.wanted = row.wanted or row.asked
+            row.asked = False
         self._not_before = now + self._retry_backoff.delay_s(self._failures)
+
+    def _row(self, reason: Reason) -> _Row:
+        row = self._rows.get(reason)
+        if row is None:
+            row = self._rows[reason] = _Row()
+        return row
+
+    def _space(self, row: _Row, now: float, *, changed: bool, settled: bool) -> None:
+        """An answer to this reason's refresh: when the next one for it may start."""
+        if (changed and settled) or self._is_over(row, now):
+            row.answers = 0
+        elif changed:
+            row.answers = min(row.answers, CONTRADICTED)
+        row.answers += 1
+        row.asked = False
+        row.not_before = now + self._spacing.delay_s(row.answers)
+
+    def _is_over(self, row: _Row, now: float) -> bool:
+        """Whether a row's last answer without news is so old that the next one begins a new row."""
+        return now - row.not_before > self._spacing.longest_ms / 1000
 
     def _finish(self, now: float) -> float:
         assert self._under_way is not None

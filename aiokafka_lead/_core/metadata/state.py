@@ -62,7 +62,7 @@ class Applied(NamedTuple):
     """What an answer did to the view."""
 
     changed: bool
-    """Something about topics or brokers is new."""
+    """It brought news: something about topics or brokers, or that a hint was right (or wrong)."""
     settled: bool
     """Every partition has a leader at a known address and nothing was older than what is known already."""
     other_cluster: str | None = None
@@ -129,6 +129,7 @@ class MetadataState:
             raise KafkaConnectionError("the cluster's metadata names no broker yet")
         former = self._check_cluster(answer.cluster_id)
         brokers = answer.brokers
+        confirmed = self.counters.hints_confirmed
         topics = self.snapshot.topics.copy()
         changed = new_ids = former is not None
         settled = former is None
@@ -170,7 +171,8 @@ class MetadataState:
             controller_id=answer.controller_id,
             new_ids=new_ids,
         )
-        return Applied(changed or self.snapshot.brokers is not known_brokers, settled, former)
+        changed = changed or self.snapshot.brokers is not known_brokers or self.counters.hints_confirmed > confirmed
+        return Applied(changed, settled, former)
 
     def forget(self, names: Iterable[str]) -> None:
         """Drop topics that nobody uses any more, with all that is remembered of them."""

@@ -138,6 +138,13 @@ class ClusterSnapshot:
         found = self.partition(topic, partition)
         return (NO_LEADER, NO_EPOCH) if found is None else (found.leader_id, found.leader_epoch)
 
+    def leading(self, nodes: Collection[int]) -> set[int]:
+        """Those of these nodes that lead a partition of any topic."""
+        if not nodes:
+            return set()
+        leaders = {partition.leader_id for topic in self.topics.values() for partition in topic.partitions}
+        return leaders.intersection(nodes)
+
     def partition_count(self, topic: str) -> int:
         """How many partitions the topic has; 0 if it is not known."""
         found = self._topics.get(topic)

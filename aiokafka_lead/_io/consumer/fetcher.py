@@ -17,6 +17,7 @@ from ..._core.consumer.fetch_session import SessionRequest
 from ..._core.consumer.metrics import ConsumerCounters
 from ..._core.consumer.positions import Positions
 from ..._core.consumer.prefetch import Prefetch
+from ..._core.metadata.refresh import LEADERLESS, lost, refused
 from ..._core.metadata.types import ClusterSnapshot
 from ..._wire.messages.fetch import FetchRequest, FetchResponse
 from ...errors import FetchSessionTopicIdError, KafkaConnectionError, KafkaError
@@ -112,7 +113,7 @@ class Fetcher:
             planner.place(metadata.snapshot, now)
         if planner.leaderless:
             if len(planner.leaderless) > leaderless:
-                metadata.request_update()
+                metadata.request_update(LEADERLESS)
             for node_id in metadata.snapshot.brokers:
                 self._report_refusal(node_id)
         if planner.starved and self._demand != ():
@@ -129,7 +130,7 @@ class Fetcher:
         """No connection now: the partitions may have other leaders."""
         if self._client.brokers.last_error(node_id) is not None:
             self._report_refusal(node_id)
-            self._client.metadata.request_update()
+            self._client.metadata.request_update(lost(node_id))
 
     def _report_refusal(self, node_id: int) -> None:
         """Tell the application why a broker cannot be connected to, if waiting does not help."""
@@ -173,7 +174,7 @@ class Fetcher:
             state.read_from_leader()
             state.refused(planned.node_id, now)
         if error is None or error.refreshes_metadata:
-            self._client.metadata.request_update()
+            self._client.metadata.request_update(lost(planned.node_id))
         if error is not None and not isinstance(error, KafkaConnectionError):
             self._refused(planned.node_id, error)
 
@@ -192,7 +193,7 @@ class Fetcher:
             readable = not response.error_code
         if not readable:
             if response.error_code == FetchSessionTopicIdError.code:
-                metadata.request_update()
+                metadata.request_update(refused(planned.node_id))
             self._useless(planned.node_id, now)
             return
         outcome = self._answers.read(planned, response, metadata.snapshot, now)
@@ -205,7 +206,7 @@ class Fetcher:
         if outcome.hints:
             metadata.offer_hints(outcome.hints)
         if outcome.refresh:
-            metadata.request_update()
+            metadata.request_update(refused(planned.node_id))
 
     def _refused(self, node_id: int, error: KafkaError) -> None:
         """A broker that cannot be fetched from in this way: tell the application unless trying again may help."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ..._core.backoff import Backoff
+from ..._core.backoff import FREE_RETRIES, Backoff
 from ..._core.consumer.offset_lookup import (
     ListedOffset,
     LookupAnswer,
@@ -16,6 +16,7 @@ from ..._core.consumer.offset_lookup import (
     list_offsets_request,
     read_listed_offsets,
 )
+from ..._core.metadata.refresh import LEADERLESS, lost, refused
 from ..._wire.messages.list_offsets import ListOffsetsRequest
 from ...errors import KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError
 from ...types import TopicPartition
@@ -64,7 +65,7 @@ class OffsetQueries:
                 query.failures += 1
                 await self._round(query)
                 if query.left:
-                    await anyio.sleep(self._backoff.delay_s(query.failures))
+                    await self._pause(query)
         if query.left:
             names = ", ".join(str(tp) for tp in sorted(query.left))
             why = "" if query.last is None else f"; the last try: {query.last}"
@@ -72,10 +73,26 @@ class OffsetQueries:
             raise kind(f"no offsets of {names} in {timeout_ms:g} ms{why}") from query.last
         return query.found
 
+    async def _pause(self, query: _Query) -> None:
+        """Wait out the backoff, or until a leader epoch of what is left has advanced (KIP-951)."""
+        metadata = self._client.metadata
+        snapshot = metadata.snapshot
+        epochs = {tp: snapshot.leader(*tp)[1] for tp in query.left}
+        over_at = time.monotonic() + self._backoff.delay_s(query.failures)
+        while (left_s := over_at - time.monotonic()) > 0:
+            try:
+                snapshot = await metadata.wait_newer(snapshot.generation, left_s * 1000)
+            except RequestTimedOutError:
+                return
+            advanced = any(snapshot.leader(*tp)[1] > epoch for tp, epoch in epochs.items())
+            if advanced and query.free_retries < FREE_RETRIES:
+                query.free_retries += 1
+                return
+
     async def _round(self, query: _Query) -> None:
         leaders, leaderless = by_leader(query.left, self._client.metadata.snapshot)
         if leaderless:
-            self._client.metadata.request_update()
+            self._client.metadata.request_update(LEADERLESS)
             query.last = UnknownTopicOrPartitionError(f"{leaderless[0]} has no known leader")
         async with anyio.create_task_group() as tasks:
             for node_id, partitions in leaders.items():
@@ -89,7 +106,7 @@ class OffsetQueries:
             answer = await list_offsets(self._client, node_id, timestamps, read_committed=self._read_committed)
         except KafkaError as error:
             query.failed(error)
-            self._client.metadata.request_update()
+            self._client.metadata.request_update(lost(node_id))
             return
         for tp, found in answer.found.items():
             if query.left.pop(tp, None) is not None:
@@ -97,7 +114,7 @@ class OffsetQueries:
         for failure in answer.failed.values():
             query.failed(failure)
         if answer.refresh:
-            self._client.metadata.request_update()
+            self._client.metadata.request_update(refused(node_id))
 
 
 class _Query:
@@ -107,6 +124,8 @@ class _Query:
         self.left = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
         self.found: dict[TopicPartition, ListedOffset] = {}
         self.failures = 0
+        self.free_retries = 0
+        """Waits that a newer leader epoch has ended."""
         self.last: KafkaError | None = None
         self.refused: KafkaError | None = None
         """What no other try would help against."""

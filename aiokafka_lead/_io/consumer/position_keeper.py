@@ -17,6 +17,7 @@ from ..._core.consumer.partition_state import Backoffs, FetchState, PartitionSta
 from ..._core.consumer.positions import Positions
 from ..._core.consumer.prefetch import Prefetch
 from ..._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
+from ..._core.metadata.refresh import LEADERLESS, STALE, lost, refused
 from ..._wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from ...errors import KafkaError, NoOffsetForPartitionError
 from .offset_queries import list_offsets
@@ -77,7 +78,7 @@ class PositionKeeper:
         leaders, leaderless = by_leader(by_tp, self._client.metadata.snapshot)
         if leaderless:
             # These come again with the metadata that names their leaders.
-            self._client.metadata.request_update()
+            self._client.metadata.request_update(LEADERLESS)
         for node_id, partitions in leaders.items():
             self._spawn(_Lookup([by_tp[tp] for tp in partitions]), ask, node_id)
 
@@ -93,7 +94,7 @@ class PositionKeeper:
             for state in self._current(lookup):
                 self._failed(state, error)
             if error.refreshes_metadata:
-                self._client.metadata.request_update()
+                self._client.metadata.request_update(lost(about) if isinstance(about, int) else STALE)
 
     def _current(self, lookup: _Lookup) -> list[PartitionState]:
         """The partitions that are still where they were when this was asked."""
@@ -146,7 +147,7 @@ class PositionKeeper:
             else:
                 log.debug("%s starts at offset %d", state.tp, found.offset)
                 state.move(found.offset)
-        self._refresh(answer)
+        self._refresh(answer, node_id)
 
     async def _validate(self, lookup: _Lookup, node_id: int) -> None:
         snapshot = self._client.metadata.snapshot
@@ -163,14 +164,14 @@ class PositionKeeper:
                 self._unanswered(state, answer)
             else:
                 self._answers.epoch_ended(state, found.end_offset, found.leader_epoch, snapshot.leader(*state.tp)[1])
-        self._refresh(answer)
+        self._refresh(answer, node_id)
 
     def _unanswered(self, state: PartitionState, answer: LookupAnswer[Any]) -> None:
         self._failed(state, answer.failed.get(state.tp, KafkaError(f"the broker did not answer about {state.tp}")))
 
-    def _refresh(self, answer: LookupAnswer[Any]) -> None:
+    def _refresh(self, answer: LookupAnswer[Any], node_id: int) -> None:
         if answer.refresh:
-            self._client.metadata.request_update()
+            self._client.metadata.request_update(refused(node_id))
 
 
 class _Lookup:

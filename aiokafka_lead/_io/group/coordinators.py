@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from ..._core.backoff import Backoff
 from ..._core.metadata.types import Broker
 from ..._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ...errors import KafkaError, RequestTimedOutError, error_for_code
+from ..connection.brokers import NodeState
 from ..connection.connection import Connection, Lane
 from ..loop import Waiter, sleep_until
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["CoordinatorKind", "Coordinators"]
 
 FIRST_VERSION_WITH_SEVERAL_KEYS = 4
+
+FIRST_WAIT_MS = 10
+"""Before the second look-up: brokers elect another coordinator as they elect leaders, mostly within milliseconds."""
 
 
 class CoordinatorKind(IntEnum):
@@ -37,7 +42,9 @@ class Coordinators:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
+        config = client.config
+        self.backoff = Backoff(min(FIRST_WAIT_MS, config.retry_backoff_ms), config.retry_backoff_max_ms)
+        """Between two tries in a row to find the coordinator, or to find it where it was found."""
         self._found: dict[Key, int] = {}
         self._asking: dict[Key, Waiter[int]] = {}
 
@@ -63,6 +70,10 @@ class Coordinators:
             node_id: int | None = None
             try:
                 node_id = await self._node(kind, key, deadline)
+                lost = self._client.brokers.last_error(node_id)
+                if lost is not None and self._client.brokers.state(node_id) is NodeState.BACKOFF:
+                    # The brokers may soon name another one: to ask them again takes less than its reconnect backoff.
+                    raise copy.copy(lost)
                 return await self._client.brokers.get(node_id, lane, _ms_left(deadline))
             except KafkaError as error:
                 if not error.retriable:
@@ -71,7 +82,7 @@ class Coordinators:
                     self.forget(kind, key, node_id)
                 failures += 1
                 now = time.monotonic()
-                retry_at = now + self._backoff.delay_s(failures)
+                retry_at = now + self.backoff.delay_s(failures)
                 if retry_at >= deadline:
                     raise RequestTimedOutError(
                         f"the coordinator of {kind.name.lower()} {key!r} could not be reached; the last try: {error}"

@@ -168,6 +168,7 @@ class GroupOffsets:
         while True:
             connection = await self._coordinators.connection(CoordinatorKind.GROUP, self._group_id, deadline)
             last: KafkaError | None = None
+            backoff = self._backoff
             try:
                 # Not the request's own timeout: that closes the connection, and others may use it.
                 with anyio.move_on_after(deadline - time.monotonic()):
@@ -177,9 +178,10 @@ class GroupOffsets:
                 if not error.retriable:
                     raise
                 last = error
-                self._learn(connection, error)
+                if self._has_moved(connection, error):
+                    backoff = self._coordinators.backoff
             failures += 1
-            retry_at = time.monotonic() + self._backoff.delay_s(failures)
+            retry_at = time.monotonic() + backoff.delay_s(failures)
             if retry_at >= deadline:
                 raise RequestTimedOutError(
                     f"could not {what} of group {self._group_id!r} in {timeout_ms:g} ms"
@@ -188,11 +190,14 @@ class GroupOffsets:
                 ) from last
             await sleep_until(retry_at)
 
-    def _learn(self, connection: Connection, error: KafkaError) -> None:
+    def _has_moved(self, connection: Connection, error: KafkaError) -> bool:
+        """Learn from an error; whether the coordinator has to be looked up again."""
         if isinstance(error, (KafkaConnectionError, *COORDINATOR_MOVED)):
             self._coordinators.forget(CoordinatorKind.GROUP, self._group_id, connection.node_id)
-        elif error.refreshes_metadata:
+            return True
+        if error.refreshes_metadata:
             self._client.metadata.request_update()
+        return False
 
 
 def _names(partitions: Iterable[TopicPartition]) -> str:

@@ -18,7 +18,7 @@ from ..._core.backoff import Backoff
 from ..._core.metadata.answer import MetadataReader
 from ..._core.metadata.reachability import NodeState
 from ..._core.metadata.rebootstrap import RebootstrapPolicy
-from ..._core.metadata.refresh import FIRST_SPACING_MS, RefreshSchedule
+from ..._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, RefreshSchedule, lost
 from ..._core.metadata.state import (
     ClusterSnapshot,
     LeaderHint,
@@ -100,9 +100,9 @@ class MetadataActor:
 
     # --- what others ask of it ---------------------------------------------------------------------------------------
 
-    def request_update(self) -> None:
-        """Ask for a refresh as soon as its backoff allows; any number of calls cause at most one more refresh."""
-        self._schedule.request()
+    def request_update(self, reason: Reason = STALE) -> None:
+        """Ask for a refresh as soon as the reason's backoff allows; any number of calls cause at most one more."""
+        self._schedule.request(reason)
         self._wake.set()
 
     def add_topics(self, topics: Iterable[str]) -> None:
@@ -168,7 +168,7 @@ class MetadataActor:
         """
         accepted = self._state.apply_hints(hints)
         self._publish()
-        self.request_update()
+        self.request_update(HINTED if any(accepted) else STALE)
         for leader_id in {hint.leader_id for hint, taken in zip(hints, accepted, strict=True) if taken}:
             self._brokers.ready(leader_id, Lane.DATA)
         return accepted
@@ -318,6 +318,9 @@ class MetadataActor:
         self._policy.answered(by_bootstrap_server=answer.node_id < 0)
         self._schedule.succeeded(now, changed=applied.changed, settled=applied.settled, full=plan.full)
         self._publish()
+        for node_id in self.snapshot.leading(self._last_errors().keys()):
+            # It has not been replaced yet, and no record may be due before the next answer that says so.
+            self.request_update(lost(node_id))
         names = self._topics.names() if plan.topics is None else plan.topics
         self._lookups.settle(names, self.snapshot, now)
         return None
@@ -359,7 +362,7 @@ class MetadataActor:
         """A node became ready, was lost, could not be connected to, or has room again."""
         if node_id in self.snapshot.brokers and self._brokers.state(node_id) is NodeState.BACKOFF:
             # Its partitions may be led by others soon, or it is elsewhere.
-            self.request_update()
+            self.request_update(lost(node_id))
             self._state.unreachable(node_id)
             self._publish()
 

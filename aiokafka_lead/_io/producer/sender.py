@@ -16,6 +16,7 @@ from functools import partial
 import anyio.lowlevel
 
 from ..._core.backoff import Backoff
+from ..._core.metadata.refresh import LEADERLESS, lost, refused
 from ..._core.metadata.state import ClusterSnapshot
 from ..._core.producer.accumulator import Accumulator
 from ..._core.producer.append import ProducerBatch, TopicBuffer
@@ -304,12 +305,12 @@ class Sender:
             # Wrong credentials, say: that does not pass by waiting.
             self._resolver.fail_ready(node_id, error, now)
         if self._brokers.state(node_id) is NodeState.BACKOFF:
-            self._metadata.request_update()
+            self._metadata.request_update(lost(node_id))
 
     def _look_for_leaders(self) -> None:
         for name in {queue.topic.name for queue in self.accumulator.schedule.leaderless}:
             self._metadata.use_topic(name)
-        self._metadata.request_update()
+        self._metadata.request_update(LEADERLESS)
 
     def _submit_built(self, connection: Connection, batches: list[ProducerBatch]) -> None:
         self._submit(connection, batches, time.monotonic())
@@ -337,7 +338,7 @@ class Sender:
         if error is not None:
             for batch in sent.batches:
                 self._resolver.refused(batch, sent.node_id, error, now)
-            self._metadata.request_update()
+            self._metadata.request_update(lost(sent.node_id))
         elif response is None:  # acks=0
             for batch in sent.batches:
                 self._resolver.acknowledged(batch, sent.node_id, -1, -1, now)
@@ -377,7 +378,7 @@ class Sender:
     def _take_hints(self, sent: SentBatches, response: ProduceResponse) -> None:
         hints = read_hints(sent, response)
         if not hints:
-            self._metadata.request_update()
+            self._metadata.request_update(refused(sent.node_id))
             return
         self._hinted = [(hint.topic, hint.partition) for hint in hints]
         try:

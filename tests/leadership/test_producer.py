@@ -215,9 +215,9 @@ async def test_rule_17_the_new_leader_is_connected_to_before_anything_may_go_the
         assert not asked(cluster, "Produce", broker=4)
         await cluster.kill_broker(1)  # whatever it was asked is over
         assert await all_of(deliveries) == [1, 2]
-        assert {record.connection for record in asked(cluster, "Produce", broker=4)} == {
-            record.connection for record in cluster.requests.select(broker=4)
-        }
+        # Metadata may have been asked for there as well, on a later connection.
+        first_connection = min(record.connection for record in cluster.requests.select(broker=4))
+        assert {record.connection for record in asked(cluster, "Produce", broker=4)} == {first_connection}
     assert values(cluster) == [0, 1, 2]
 
 

@@ -228,7 +228,8 @@ def test_rule_13_reasons_that_take_turns_are_bounded_too(reasons: list[int]) -> 
     """Each of four reasons has its row, all asked for again and again without any news: a few in the first second,
     then four a second."""
     plan = schedule()
-    now, times = 0.0, []
+    now = 0.0
+    times: list[float] = []
     while now < 10.0:
         plan.request(lost(reasons[len(times) % len(reasons)]))
         for node_id in range(4):

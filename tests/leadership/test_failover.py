@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import anyio
 import pytest
 
-from aiokafka_lead import Consumer, TopicPartition
+from aiokafka_lead import Consumer, Producer, TopicPartition
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import NEVER, consumer_of, fill, next_number, producer_of, until
@@ -23,9 +25,8 @@ async def test_rule_32_a_producer_notices_the_death_of_a_broker_after_a_burst_of
         await producer.send_and_wait("t", b"0", partition=0)
         for number in range(MOVES):
             cluster.move_leader("t")
-            confirmed = producer.metrics().metadata.hints_confirmed
             await producer.send_and_wait("t", b"%d" % (1 + number), partition=0)
-            await until(lambda confirmed=confirmed: producer.metrics().metadata.hints_confirmed > confirmed)
+            await until(partial(_confirmed, producer, 1 + number))
         await cluster.kill_broker(cluster.leader("t"))
         with anyio.fail_after(20):
             await producer.send_and_wait("t", b"last", partition=0)
@@ -38,10 +39,9 @@ async def test_rule_32_a_consumer_notices_the_death_of_a_broker_after_a_burst_of
         assert await next_number(consumer) == 0
         for number in range(MOVES):
             cluster.move_leader("t")
-            confirmed = consumer.metrics().metadata.hints_confirmed
             await fill(cluster, 1, first=1 + number)
             assert await next_number(consumer) == 1 + number
-            await until(lambda confirmed=confirmed: consumer.metrics().metadata.hints_confirmed > confirmed)
+            await until(partial(_confirmed, consumer, 1 + number))
         await cluster.kill_broker(cluster.leader("t"))
         await fill(cluster, 1, first=1 + MOVES)
         assert await next_number(consumer) == 1 + MOVES
@@ -84,6 +84,11 @@ async def test_rule_32_a_commit_finds_the_coordinator_that_took_over(connected: 
                 await killing
                 await _commit(consumer)
             assert await consumer.committed(T0) is not None
+
+
+def _confirmed(client: Producer | Consumer, hints: int) -> bool:
+    """Whether refreshes have confirmed this number of hints."""
+    return client.metrics().metadata.hints_confirmed >= hints
 
 
 async def _commit(consumer: Consumer) -> None:

@@ -25,6 +25,7 @@ R = TypeVar("R", bound=Response)
 API_VERSIONS_KEY = 18
 
 _UNSUPPORTED_VERSION_CODE = 35
+_UNSUPPORTED_VERSION = _UNSUPPORTED_VERSION_CODE.to_bytes(2, "big")
 _REQUEST_HEADER = struct.Struct(">ihhih")
 _CORRELATION_ID_AT = 8
 _INT32 = struct.Struct(">i")
@@ -74,9 +75,8 @@ def peek_correlation_id(frame: Buffer) -> int:
 def decode_response(response: type[R], version: int, frame: Buffer) -> tuple[int, R]:
     """The correlation id and the response in a frame without its length, for a request sent in ``version``.
 
-    A broker that does not know the version of an ApiVersions request answers with error 35 in version 0, so that
-    such a frame is read as version 0 (KIP-511); its ``api_keys`` then tell the versions of ApiVersions to use.
-    Raises `MalformedMessageError`.
+    A broker that does not know the version of an ApiVersions request answers with error 35 in version 0 (KIP-511);
+    ``api_keys`` then tell the versions of ApiVersions to use, or are empty. Raises `MalformedMessageError`.
     """
     view = memoryview(frame)
     correlation_id = peek_correlation_id(view)
@@ -87,11 +87,30 @@ def decode_answer(response: type[R], version: int, view: memoryview) -> R:
     """`decode_response`, for those who have looked at the correlation id already."""
     position = 4
     if response.API_KEY == API_VERSIONS_KEY:
-        if view[4:6] == _UNSUPPORTED_VERSION_CODE.to_bytes(2, "big"):
-            version = 0
+        if view[4:6] == _UNSUPPORTED_VERSION:
+            return _decode_refusal(response, version, view)
     elif response.is_flexible(version):
         position = skip_header_tags(view, position)
     return decode_from(response, version, view, position)[0]
+
+
+def _decode_refusal(response: type[R], asked: int, view: memoryview) -> R:
+    """The answer to ApiVersions in an unknown version: its code, and its keys where they can be read.
+
+    Some brokers and proxies answer in the version that they do not know, or with nothing behind the code; the code
+    alone is enough to ask again. Nothing else is taken from such a body: garbage may look like a throttle time.
+    """
+    api_keys: Any = []
+    for version in (0, asked):
+        try:
+            body: Any = decode_from(response, version, view, 4)[0]
+        except MalformedMessageError:
+            continue
+        api_keys = body.api_keys
+        break
+    made: Any = response
+    refusal: R = made(error_code=_UNSUPPORTED_VERSION_CODE, api_keys=api_keys)
+    return refusal
 
 
 def decode_response_in_steps(

@@ -15,7 +15,7 @@ import pytest
 from aiokafka_lead import __version__
 from aiokafka_lead._io.connection.authentication import MAX_SASL_ROUNDS
 from aiokafka_lead._io.connection.brokers import NodeState
-from aiokafka_lead._wire import RequestFrame
+from aiokafka_lead._wire import RequestFrame, encode
 from aiokafka_lead._wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from aiokafka_lead._wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -102,14 +102,55 @@ async def test_an_older_broker_is_asked_again_in_its_own_version(offered: int | 
     assert versions == [ApiVersionsRequest.MAX_VERSION, then]
 
 
-async def test_a_broker_that_refuses_every_version() -> None:
-    async def handler(peer: Peer) -> None:
-        for _ in range(2):
-            request = await peer.read()
-            await peer.answer(request._replace(version=0), ApiVersionsResponse(error_code=35))
-        await peer.drain()
+def refusal(max_version: int) -> ApiVersionsResponse:
+    keys = [ApiVersion(api_key=18, min_version=0, max_version=max_version)]
+    return ApiVersionsResponse(error_code=UnsupportedVersionError.code, api_keys=keys)
 
-    assert isinstance(await failure(handler), UnsupportedVersionError)
+
+@pytest.mark.parametrize(
+    ("body", "then"),
+    [
+        (encode(refusal(2), ApiVersionsRequest.MAX_VERSION), 2),  # the layout of the version that is refused
+        (encode(refusal(2), 0) + b"\0\0\0\0", 2),  # as Azure Event Hubs adds a throttle time
+        (struct.pack(">hbhhh", 35, 2, 18, 0, 2), 0),  # version 0, but for a compact array
+        (struct.pack(">h", 35), 0),
+        (struct.pack(">h", 35) + b"\xde\xad\xbe\xef" * 5, 0),
+    ],
+)
+async def test_a_broker_whose_refusal_is_not_in_version_0_is_asked_again(body: bytes, then: int) -> None:
+    versions: list[int] = []
+
+    async def handler(peer: Peer) -> None:
+        request = await peer.read()
+        versions.append(request.version)
+        frame = struct.pack(">i", request.correlation_id) + body
+        await peer.send(struct.pack(">i", len(frame)) + frame)
+        request = await peer.read()
+        versions.append(request.version)
+        await peer.answer(request, all_versions())
+        await peer.serve_heartbeats()
+
+    async with serve(handler) as port, client(port) as brokers:
+        connection = await brokers.get(1)
+        await connection.request(heartbeat())
+    assert versions == [ApiVersionsRequest.MAX_VERSION, then]
+
+
+@pytest.mark.parametrize("told", [None, 2, 99])
+async def test_a_broker_that_refuses_every_version(told: int | None) -> None:
+    versions: list[int] = []
+
+    async def handler(peer: Peer) -> None:
+        while True:
+            request = await peer.read()
+            versions.append(request.version)
+            answer = ApiVersionsResponse(error_code=35) if told is None else refusal(told)
+            await peer.answer(request._replace(version=0), answer)
+
+    error = await failure(handler)
+    assert isinstance(error, UnsupportedVersionError)
+    assert "refuses every version of ApiVersions" in str(error)
+    assert versions == [ApiVersionsRequest.MAX_VERSION, *([2] if told == 2 else []), 0]
 
 
 async def test_a_broker_that_refuses_with_another_error() -> None:

@@ -101,6 +101,31 @@ def test_a_broker_that_does_not_know_the_version_of_api_versions() -> None:
     assert decode_response(ApiVersionsResponse, 4, without_keys) == (9, ApiVersionsResponse(error_code=35))
 
 
+@pytest.mark.parametrize("asked", versions_of(ApiVersionsResponse))
+def test_a_refusal_in_the_layout_that_was_asked_for_tells_the_versions_too(asked: int) -> None:
+    answer = ApiVersionsResponse(error_code=35, api_keys=[ApiVersion(api_key=18, min_version=0, max_version=2)])
+    frame = struct.pack(">i", 9) + encode(answer, asked)
+    assert decode_response(ApiVersionsResponse, asked, frame) == (9, answer)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\0\0",
+        b"\xff" * 9,
+        b"\2\0\x12\0\0\0\3",
+        b"\0\0\0\5\0\x12",
+        b"\x7fELF",
+        b"\1\x7f\xff\xff\xff\0",  # a throttle time of 24 days
+    ],
+)
+def test_of_a_refusal_whose_body_cannot_be_read_the_code_counts(body: bytes) -> None:
+    frame = struct.pack(">ih", 9, 35) + body
+    for version in versions_of(ApiVersionsResponse):
+        assert decode_response(ApiVersionsResponse, version, frame) == (9, ApiVersionsResponse(error_code=35))
+
+
 def test_requests_that_a_broker_does_not_know() -> None:
     header = struct.pack(">hhih", 18, 77, 5, 2) + b"me"
     with pytest.raises(UnsupportedRequestError, match="ApiVersions has versions 0 to 4, not 77") as caught:

@@ -60,24 +60,28 @@ async def shake_hands(connection: Connection, security: Security, hot: Iterable[
 
 
 async def _negotiate(connection: Connection, security: Security) -> ApiVersions:
-    """Asks with the latest version; a broker that does not know it answers in version 0 which it knows (KIP-511)."""
+    """Asks with the latest version, and with lower ones for as long as the broker does not know them (KIP-511)."""
     request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
     version = ApiVersionsRequest.MAX_VERSION
     try:
         response = await connection.exchange(request, version)
-        if response.error_code == UnsupportedVersionError.code:
-            response = await connection.exchange(request, _lower_version(response, version))
+        while response.error_code == UnsupportedVersionError.code and version > 0:
+            version = _lower_version(response, version)
+            response = await connection.exchange(request, version)
     except KafkaConnectionError as error:
         if type(error) is not KafkaConnectionError or security.ssl_context is not None:
             raise
         hint = 'if this listener uses TLS, set security_protocol to "SSL" or "SASL_SSL"'
         raise KafkaConnectionError(f"{error.message}; {hint}", broker=connection.label) from error
+    if response.error_code == UnsupportedVersionError.code:
+        text = f"the broker refuses every version of ApiVersions, from {ApiVersionsRequest.MAX_VERSION} down to 0"
+        raise UnsupportedVersionError(text, broker=connection.label)
     raise_for_code(response.error_code, "the broker refused ApiVersions", connection.label)
     return ApiVersions.from_response(response)
 
 
 def _lower_version(response: ApiVersionsResponse, asked: int) -> int:
-    """The version to ask with next: the broker's highest, or 0 where it did not tell (before 2.4)."""
+    """The version to ask with next: the broker's highest, or 0 where that cannot be read (before 2.4: not sent)."""
     for api in response.api_keys:
         if api.api_key == ApiVersionsRequest.API_KEY and 0 <= api.max_version < asked:
             return api.max_version

@@ -9,12 +9,14 @@ import asyncio
 import socket
 import ssl
 import struct
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import anyio
 import anyio.abc
-from anyio.streams.tls import TLSListener
+import anyio.lowlevel
+from anyio.streams.stapled import MultiListener
+from anyio.streams.tls import TLSStream
 
 from ..._wire import Buffer
 from ...errors import FrameTooLargeError
@@ -30,18 +32,21 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _HIGH_WATER_BYTES = 1_048_576
 """How much may wait to be sent to a client before no more of its requests are served."""
 
+_ACCEPT_PAUSE_S = 1.0
+"""How long nothing is accepted after the operating system could not give a file descriptor (as asyncio's server)."""
+
+_TLS_HANDSHAKE_S = 30.0
+
+_CLOSE_ROUNDS = 10
+"""A bound for what takes asyncio one or two rounds of its loop."""
+
+_CLOSE_S = 1.0
+"""The same as a time."""
+
+_Sockets = MultiListener[anyio.abc.SocketStream]
+
 Connect = Callable[[Transport, str], ServerConnection]
 """Makes the connection for an accepted socket; the text is the client's address."""
-
-
-class Listener(Protocol):
-    """A listening socket and what it accepts."""
-
-    port: int
-
-    async def close(self) -> None:
-        """Stop listening. Accepted connections are not touched."""
-        ...
 
 
 async def listen(
@@ -53,24 +58,61 @@ async def listen(
     task_group: anyio.abc.TaskGroup,
 ) -> Listener:
     """Listen on an address; port 0 takes a free one."""
-    if running_backend() == "asyncio":
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(
-            lambda: _Protocol(connect, max_frame_bytes), host, port, ssl=ssl_context, backlog=1024
-        )
-        return _AsyncioListener(server)
-    listener = await anyio.create_tcp_listener(local_host=host, local_port=port, backlog=1024)
-    bound = listener.extra(anyio.abc.SocketAttribute.local_port)
-    accepting: anyio.abc.Listener[Any] = listener
-    if ssl_context is not None:
-        accepting = TLSListener(listener, ssl_context, standard_compatible=False)
-    stream_listener = _StreamListener(bound, accepting)
+    sockets = await anyio.create_tcp_listener(local_host=host, local_port=port, backlog=1024)
+    kind = _SocketAdmission if running_backend() == "asyncio" else _StreamAdmission
+    listener = Listener(sockets, kind(ssl_context, connect, max_frame_bytes, task_group))
+    task_group.start_soon(listener.serve)
+    return listener
 
-    async def serve_stream(stream: anyio.abc.ByteStream) -> None:
-        await _StreamTransport(stream).serve(connect, max_frame_bytes)
 
-    task_group.start_soon(stream_listener.serve, serve_stream, task_group)
-    return stream_listener
+class Listener:
+    """Listening sockets, and the tasks of what arrives there."""
+
+    def __init__(self, sockets: _Sockets, admission: _Admission) -> None:
+        self.port: int = sockets.extra(anyio.abc.SocketAttribute.local_port)
+        self._sockets = sockets
+        self._admission = admission
+        self._scope = anyio.CancelScope()
+        self._ended = anyio.Event()
+
+    async def serve(self) -> None:
+        """Work until closed."""
+        try:
+            with self._scope:
+                async with anyio.create_task_group() as arrivals:
+                    await self._admission.accept(self._sockets, arrivals)
+        finally:
+            self._ended.set()
+
+    async def close(self) -> None:
+        """Stop listening, and drop what has arrived and is no connection yet. Connections are not touched."""
+        self._scope.cancel()
+        await self._ended.wait()
+        await self._sockets.aclose()
+
+
+class _Admission:
+    """Accepts what arrives, and makes connections of it.
+
+    What has been accepted belongs to a task, which closes it when it is cancelled: to one of ``arrivals`` until the
+    connection is made, TLS included, and then to one of ``task_group``.
+    """
+
+    def __init__(
+        self,
+        ssl_context: ssl.SSLContext | None,
+        connect: Connect,
+        max_frame_bytes: int,
+        task_group: anyio.abc.TaskGroup,
+    ) -> None:
+        self._ssl_context = ssl_context
+        self._connect = connect
+        self._max_frame_bytes = max_frame_bytes
+        self._task_group = task_group
+
+    async def accept(self, sockets: _Sockets, arrivals: anyio.abc.TaskGroup) -> None:
+        """Work in these tasks until they are cancelled."""
+        raise NotImplementedError
 
 
 def _peer_name(address: Any) -> str:
@@ -84,13 +126,50 @@ def _reset_when_closed(raw_socket: Any) -> None:
 # --- asyncio ---------------------------------------------------------------------------------------------------------
 
 
-class _AsyncioListener:
-    def __init__(self, server: asyncio.Server) -> None:
-        self._server = server
-        self.port: int = server.sockets[0].getsockname()[1]
+class _SocketAdmission(_Admission):
+    """Not by asyncio's own server: what that has accepted and not yet made a connection of stays open, without an
+    owner, when the server is closed (CPython's gh-109564), and TLS handshakes go on after it.
+    """
 
-    async def close(self) -> None:
-        self._server.close()
+    async def accept(self, sockets: _Sockets, arrivals: anyio.abc.TaskGroup) -> None:
+        for listener in sockets.listeners:
+            arrivals.start_soon(self._accept, listener.extra(anyio.abc.SocketAttribute.raw_socket), arrivals)
+
+    async def _accept(self, listening: socket.socket, arrivals: anyio.abc.TaskGroup) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except OSError:  # too few file descriptors: clients wait until some are free
+                await anyio.sleep(_ACCEPT_PAUSE_S)
+            else:
+                arrivals.start_soon(self._admit, accepted)
+
+    async def _admit(self, accepted: socket.socket) -> None:
+        protocol = _Protocol(self._connect, self._max_frame_bytes)
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.connect_accepted_socket(
+                lambda: protocol,
+                accepted,
+                ssl=self._ssl_context,
+                ssl_handshake_timeout=None if self._ssl_context is None else _TLS_HANDSHAKE_S,
+            )
+        except BaseException as error:
+            with anyio.CancelScope(shield=True):
+                await _wait_closed(accepted)
+            if not isinstance(error, OSError):  # the client is gone, or speaks no TLS
+                raise
+        else:
+            self._task_group.start_soon(protocol.run)
+
+
+async def _wait_closed(dropped: socket.socket) -> None:
+    """Wait until asyncio has closed the socket of a transport that it was made to drop."""
+    for _ in range(_CLOSE_ROUNDS):
+        if dropped.fileno() < 0:
+            return
+        await anyio.lowlevel.checkpoint()
 
 
 class _Protocol(asyncio.BufferedProtocol):
@@ -101,6 +180,17 @@ class _Protocol(asyncio.BufferedProtocol):
         self._reader = FrameReader(max_frame_bytes)
         self._transport: asyncio.Transport | None = None
         self._connection: ServerConnection | None = None
+        self._ended = anyio.Event()
+
+    async def run(self) -> None:
+        """Hold the connection, once it is made, until its socket is closed; a cancellation closes that at once."""
+        assert self._transport is not None
+        try:
+            await self._ended.wait()
+        finally:
+            self._transport.abort()
+            with anyio.move_on_after(_CLOSE_S, shield=True):
+                await self._ended.wait()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -131,6 +221,7 @@ class _Protocol(asyncio.BufferedProtocol):
         self._connection.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._ended.set()
         if self._connection is not None:
             self._connection.connection_lost()
 
@@ -159,26 +250,25 @@ class _AsyncioTransport:
 # --- anyio streams ---------------------------------------------------------------------------------------------------
 
 
-class _StreamListener:
-    def __init__(self, port: int, listener: anyio.abc.Listener[Any]) -> None:
-        self.port = port
-        self._listener = listener
-        self._scope = anyio.CancelScope()
-        self._ended = anyio.Event()
+class _StreamAdmission(_Admission):
+    async def accept(self, sockets: _Sockets, arrivals: anyio.abc.TaskGroup) -> None:
+        await sockets.serve(self._admit, arrivals)
 
-    async def serve(
-        self, handler: Callable[[anyio.abc.ByteStream], Awaitable[None]], task_group: anyio.abc.TaskGroup
-    ) -> None:
-        try:
-            with self._scope:
-                await self._listener.serve(handler, task_group)
-        finally:
-            self._ended.set()
-
-    async def close(self) -> None:
-        self._scope.cancel()
-        await self._ended.wait()
-        await self._listener.aclose()
+    async def _admit(self, accepted: anyio.abc.ByteStream) -> None:
+        stream = accepted
+        if self._ssl_context is not None:
+            try:
+                with anyio.fail_after(_TLS_HANDSHAKE_S):
+                    stream = await TLSStream.wrap(
+                        accepted, server_side=True, ssl_context=self._ssl_context, standard_compatible=False
+                    )
+            except BaseException as error:
+                with anyio.CancelScope(shield=True):
+                    await anyio.aclose_forcefully(accepted)
+                if not isinstance(error, Exception):  # the client is gone, or speaks no TLS
+                    raise
+                return
+        self._task_group.start_soon(_StreamTransport(stream).serve, self._connect, self._max_frame_bytes)
 
 
 class _StreamTransport:

@@ -187,6 +187,9 @@ class ConsumerOptions(ClientOptions, total=False):
     max_poll_records: int | None
     """Records that ``getmany`` returns at most, None is no bound but what is there; and up to which ``batches`` joins
     batches of a partition's log, None is 500 (None)."""
+    max_decompressed_batch_bytes: int
+    """How large one batch of a partition's log may become when it is decompressed (268435456); a larger one raises
+    `BatchTooLargeError`."""
     check_crcs: bool
     """Verify the checksum of every batch (True)."""
     exclude_internal_topics: bool
@@ -392,6 +395,7 @@ class ConsumerConfig(ClientConfig):
     fetch_max_bytes: int = option(50 * 1024 * 1024, _bytes(1))
     max_partition_fetch_bytes: int = option(1024 * 1024, _bytes(1))
     max_poll_records: int | None = option(None, optional(integer(1)))
+    max_decompressed_batch_bytes: int = option(256 * 1024 * 1024, _bytes(1))
     check_crcs: bool = option(True, boolean)
     exclude_internal_topics: bool = option(True, boolean)
     default_api_timeout_ms: float = option(60_000, milliseconds())

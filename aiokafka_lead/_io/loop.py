@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 import anyio
 import anyio.lowlevel
 
+from ..errors.base import own_copy
+
 if TYPE_CHECKING:
     import trio
 
@@ -165,7 +167,7 @@ class Waiter(Generic[T]):
     def result(self) -> T:
         """The value, or raises the error; RuntimeError when not yet done."""
         if self._error is not None:
-            raise self._error
+            raise own_copy(self._error)
         if not self.done:
             raise RuntimeError("not done yet")
         value: T = self._value

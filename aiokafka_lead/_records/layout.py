@@ -50,7 +50,7 @@ CODEC_IDS = {name: codec for codec, name in enumerate(CODEC_NAMES)}
 INT32_MAX = 2**31 - 1
 
 DEFAULT_MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
-"""How far one batch may grow when decompressed before it is taken for hostile."""
+"""How far one batch may grow when decompressed, unless the reader says otherwise."""
 
 
 def write_header(

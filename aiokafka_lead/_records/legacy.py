@@ -10,7 +10,7 @@ import struct
 import zlib
 from typing import NamedTuple
 
-from ..errors import CorruptRecordError
+from ..errors import BatchTooLargeError, CorruptRecordError
 from .batch import BatchView
 from .compression import decompress
 from .encoder import encode_record
@@ -109,7 +109,11 @@ def _inner_messages(outer: _Message, codec: int, check_crcs: bool, max_decompres
         from .compression.lz4 import mend_header
 
         compressed = mend_header(bytes(compressed))
-    data = memoryview(decompress(name, compressed, max_decompressed_bytes))
+    try:
+        data = memoryview(decompress(name, compressed, max_decompressed_bytes))
+    except BatchTooLargeError as error:
+        error.next_offset = outer.offset + 1  # that of the last message in it
+        raise
     messages: list[_Message] = []
     at = 0
     while at < len(data):

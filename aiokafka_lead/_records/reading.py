@@ -34,7 +34,8 @@ def read_batches(
     """The batches in a fetch answer's bytes, in order; an incomplete one at the end is left out (KIP-74).
 
     Raises `CorruptRecordError` when it comes to a batch that is none, or whose checksum does not match.
-    ``max_decompressed_bytes`` bounds what one batch may grow to; beyond it reading its records raises the same.
+    ``max_decompressed_bytes`` bounds what one batch may grow to: beyond it reading its records raises
+    `BatchTooLargeError`, as coming to it does in formats 0 and 1.
     """
     view = memoryview(buffer).toreadonly().cast("B")
     at = 0

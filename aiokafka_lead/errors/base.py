@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 __all__ = [
     "BrokerError",
@@ -13,6 +13,8 @@ __all__ = [
     "error_for_code",
     "raise_for_code",
 ]
+
+E = TypeVar("E", bound=BaseException)
 
 
 class KafkaError(Exception):
@@ -31,6 +33,31 @@ class KafkaError(Exception):
         super().__init__(text if broker is None else f"{text} [broker {broker}]")
         self.message = text
         self.broker = broker
+
+
+def without_frames(error: E) -> E:
+    """The error, to be kept: the tracebacks of it and of what it comes from are gone.
+
+    Those hold the variables of each function that they passed through, a batch half decompressed for one.
+    """
+    rest: list[BaseException | None] = [error]
+    seen = set()
+    while rest:
+        link = rest.pop()
+        if link is not None and id(link) not in seen:
+            seen.add(id(link))
+            link.__traceback__ = None
+            rest += (link.__cause__, link.__context__)
+    return error
+
+
+def own_copy(error: E) -> E:
+    """A copy, to be raised in place of an error that is kept: the traceback that comes with raising is not kept."""
+    own = type(error).__new__(type(error), *error.args)
+    own.__dict__.update(error.__dict__)
+    if error.__cause__ is not None:
+        own.__cause__ = error.__cause__
+    return own
 
 
 class BrokerError(KafkaError):

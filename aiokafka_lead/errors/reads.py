@@ -8,6 +8,7 @@ from .base import KafkaError
 from .log import CorruptRecordError, OffsetOutOfRangeError
 
 __all__ = [
+    "BatchTooLargeError",
     "CorruptBatchError",
     "FetchOffsetOutOfRangeError",
     "LogTruncationError",
@@ -33,6 +34,26 @@ class CorruptBatchError(PartitionReadError, CorruptRecordError):
     """The bytes at the position are not a valid record batch."""
 
     retriable = False
+
+
+class BatchTooLargeError(PartitionReadError):
+    """The record batch at the position is larger than ``max_decompressed_batch_bytes`` when decompressed.
+
+    A consumer with a higher bound can read it. ``next_offset`` is the offset to seek to in order to skip it.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        topic: str = "",
+        partition: int = -1,
+        offset: int = -1,
+        next_offset: int = -1,
+        broker: str | None = None,
+    ) -> None:
+        super().__init__(message, topic=topic, partition=partition, offset=offset, broker=broker)
+        self.next_offset = next_offset
 
 
 class FetchOffsetOutOfRangeError(PartitionReadError, OffsetOutOfRangeError):

@@ -15,7 +15,7 @@ from aiokafka_lead._core.consumer.positions import Positions
 from aiokafka_lead._core.consumer.prefetch import Prefetch
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST, ResetPolicy
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
-from aiokafka_lead._records import StoredRecord, build_batch
+from aiokafka_lead._records import DEFAULT_MAX_DECOMPRESSED_BYTES, StoredRecord, build_batch
 from aiokafka_lead._wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -123,8 +123,10 @@ class World:
         deserializers: Deserializers | None = None,
         version: int = VERSION,
         joined_records: int = DEFAULT_JOINED_RECORDS,
+        max_decompressed_batch_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
     ) -> None:
         self.now = 1000.0
+        self.max_decompressed_batch_bytes = max_decompressed_batch_bytes
         self.version = version
         self.joined_records = joined_records
         self.snapshot = snapshot()
@@ -137,7 +139,7 @@ class World:
         self.answers = AnswerReader(
             self.positions,
             self.prefetch,
-            AnswerOptions(read_committed, True, reset_policy, 300.0, joined_records),
+            AnswerOptions(read_committed, True, max_decompressed_batch_bytes, reset_policy, 300.0, joined_records),
             self.backoffs,
             self.counters,
         )
@@ -185,7 +187,14 @@ class World:
     def hold(self, state: PartitionState, *parts: bytes, aborted: Sequence[AbortedTransaction] | None = None) -> None:
         """Put records into the buffer as if they had been fetched."""
         self.prefetch.add(
-            FetchedData(state, batches(*parts), aborted, check_crcs=True, joined_records=self.joined_records)
+            FetchedData(
+                state,
+                batches(*parts),
+                aborted,
+                check_crcs=True,
+                max_decompressed_batch_bytes=self.max_decompressed_batch_bytes,
+                joined_records=self.joined_records,
+            )
         )
 
     def read(self, limit: int | None = None, tp: TopicPartition | None = None) -> list[int]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import tracemalloc
+import weakref
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from crc32c import crc32c
@@ -12,11 +16,25 @@ from aiokafka_lead._core.consumer.aborted import AbortedFilter
 from aiokafka_lead._core.consumer.chunk import Chunk
 from aiokafka_lead._core.consumer.deserializers import Deserializers
 from aiokafka_lead._core.consumer.partition_state import Position
-from aiokafka_lead._records import BatchView, ControlType, StoredRecord, build_batch, control_batch, read_batches
+from aiokafka_lead._records import (
+    BatchView,
+    ControlType,
+    StoredRecord,
+    build_batch,
+    control_batch,
+    read_batches,
+)
 from aiokafka_lead._wire.messages.fetch import AbortedTransaction
-from aiokafka_lead.errors import CorruptBatchError, CorruptRecordError, RecordDeserializationError
+from aiokafka_lead.errors import (
+    BatchTooLargeError,
+    CorruptBatchError,
+    CorruptRecordError,
+    KafkaError,
+    RecordDeserializationError,
+)
 from aiokafka_lead.types import TimestampType
 
+from ..records.bombs import bomb
 from .fetch_world import T0, World, batch
 
 
@@ -243,6 +261,76 @@ def test_a_corrupt_batch_is_raised_after_the_records_before_it_and_again() -> No
         assert isinstance(caught.value, CorruptRecordError)
         assert not caught.value.retriable
     assert state.position == Position(1, 3)
+
+
+@pytest.mark.parametrize("read", [chunks, columns])
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_batch_that_is_too_large_is_told_by_its_own_error(
+    codec: str, read: Callable[[World], list[list[int]]]
+) -> None:
+    world = World(T0, max_decompressed_batch_bytes=16_000_000)
+    state = world.state()
+    world.hold(state, batch(0), bomb(codec, 32_000_000, 1, 2), batch(4))
+    assert world.read(1) == [0]
+    for _ in range(3):
+        with pytest.raises(BatchTooLargeError, match="larger than 16000000 bytes when decompressed") as caught:
+            read(world)
+        error = caught.value
+        assert (error.topic, error.partition, error.offset, error.next_offset) == ("t", 0, 1, 4)
+        assert "max_decompressed_batch_bytes" in str(error)
+        assert not isinstance(error, CorruptRecordError)
+        assert not error.retriable
+    assert state.position == Position(1, 3)
+    roomy = World(T0, max_decompressed_batch_bytes=33_000_000)
+    roomy.hold(roomy.state(), bomb(codec, 32_000_000))
+    assert read(roomy) == [[0]]
+
+
+@pytest.mark.parametrize("read", [chunks, columns])
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_what_cannot_be_read_leaves_nothing_in_memory(
+    place: int, codec: str, read: Callable[[World], list[list[int]]]
+) -> None:
+    """Neither in a reference cycle nor in an error that is kept, whether it is the first batch or not."""
+    world = World(T0, max_decompressed_batch_bytes=16_000_000)
+    world.hold(world.state(), *[batch(0)][:place], bomb(codec, 32_000_000, place))
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(3):
+            with suppress(KafkaError):
+                read(world)
+        after, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert peak - before > 10_000_000
+    assert after - before < 1_000_000
+
+
+def test_an_error_that_comes_again_keeps_nothing_of_those_who_met_it() -> None:
+    world = World(T0)
+    broken = bytearray(batch(0))
+    broken[-1] ^= 0xFF
+    world.hold(world.state(), bytes(broken))
+
+    class Held:
+        pass
+
+    def reader() -> weakref.ref[Held]:
+        held = Held()
+        with pytest.raises(CorruptBatchError):
+            world.read()
+        return weakref.ref(held)
+
+    gc.disable()
+    try:
+        assert [reader()() for _ in range(2)] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_a_record_that_cannot_be_deserialized_is_raised_in_its_turn_and_again() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import struct
 import time
+import tracemalloc
 from itertools import count
 
 import anyio
@@ -131,6 +133,34 @@ async def test_a_broker_that_dies_in_mid_frame_fails_everything_in_flight_retria
             connection.submit(heartbeat(), Outcome().on_done)
         with pytest.raises(KafkaConnectionError):
             await connection.request(heartbeat())
+
+
+async def test_a_frame_that_cannot_be_read_is_not_kept_with_its_error() -> None:
+    body = bytes(16_000_000)
+
+    async def handler(peer: Peer) -> None:
+        await peer.shake_hands()
+        await peer.read()
+        await peer.send(struct.pack(">ii", 4 + len(body), 4711))
+        await peer.send(body)
+        await peer.drain()
+
+    async with serve(handler) as port, client(port, **LONG_BACKOFF) as brokers:
+        connection = await brokers.get(1)
+        gc.collect()
+        gc.disable()
+        tracemalloc.start()
+        try:
+            with pytest.raises(KafkaConnectionError, match="correlation id 4711"):
+                await connection.request(heartbeat())
+            with anyio.fail_after(20):
+                while tracemalloc.get_traced_memory()[0] > len(body) // 2:
+                    await checkpoint()
+            assert tracemalloc.get_traced_memory()[1] > len(body)
+        finally:
+            tracemalloc.stop()
+            gc.enable()
+        assert isinstance(brokers.last_error(1), MalformedMessageError)
 
 
 @pytest.mark.parametrize(

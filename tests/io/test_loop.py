@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import weakref
 
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
 from aiokafka_lead._io.loop import Host, Signal, Waiter, loop_token, sleep_until, spawn_host
+from aiokafka_lead.errors import KafkaConnectionError
 
 pytestmark = pytest.mark.anyio
 
@@ -42,6 +45,33 @@ async def test_waiter_keeps_what_was_set_first() -> None:
     for _ in range(2):
         with pytest.raises(KeyError, match="first"):
             await waiter.wait()
+
+
+async def test_an_error_that_was_waited_for_keeps_nothing_of_those_who_did() -> None:
+    """Neither the waiter, which may be kept for long, nor a reference cycle holds the frames that it passed through."""
+    waiter: Waiter[int] = Waiter()
+    waiter.set_error(KafkaConnectionError("lost"))
+
+    class Held:
+        pass
+
+    async def wait(one: Waiter[int]) -> weakref.ref[Held]:
+        held = Held()
+        with pytest.raises(KafkaConnectionError, match="lost"):
+            await one.wait()
+        return weakref.ref(held)
+
+    async def wait_for_own() -> weakref.ref[Held]:
+        own: Waiter[int] = Waiter()
+        own.set_error(KafkaConnectionError("lost"))
+        return await wait(own)
+
+    gc.disable()
+    try:
+        assert (await wait(waiter))() is None
+        assert (await wait_for_own())() is None
+    finally:
+        gc.enable()
 
 
 async def test_waiter_times_out_and_can_be_waited_for_again() -> None:

@@ -1,8 +1,8 @@
 """Fuzz the decoder: ``python -m tests.records.fuzz_decode -max_total_time=300`` (needs the ``fuzz`` extra: atheris).
 
 Coverage guides the plain Python source; each input then goes through the compiled codec too, and both must say the
-same: the same records, or the same `CorruptRecordError`. Arguments are libFuzzer's; a folder among them keeps the
-corpus, and files among them are only replayed, by both.
+same: the same records, or the same error. Arguments are libFuzzer's; a folder among them keeps the corpus, and files
+among them are only replayed, by both.
 
 The compiled codec's memory is watched in a build with ``CFLAGS=-fsanitize=address``: ``LD_PRELOAD=$(gcc
 -print-file-name=libasan.so) PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 python -m pytest tests/records``, and this
@@ -20,7 +20,7 @@ from typing import Any
 
 import atheris
 
-from aiokafka_lead.errors import CorruptRecordError
+from aiokafka_lead.errors import BatchTooLargeError, CorruptRecordError
 from aiokafka_lead.types import TimestampType
 from tests.records.peers import LEGACY_BUILDERS
 from tests.records.variants import VARIANTS, pure
@@ -38,7 +38,7 @@ def outcome(codec: Any, data: bytes) -> list[Any]:
             seen.append(batch.max_timestamp_ms)
             try:
                 seen.append([repr(record) for record in batch.records("t", 1, batch.base_offset + 1)])
-            except CorruptRecordError as error:
+            except (BatchTooLargeError, CorruptRecordError) as error:
                 seen.append(str(error))
             try:
                 columns = batch.columns(batch.base_offset + 1)
@@ -46,9 +46,9 @@ def outcome(codec: Any, data: bytes) -> list[Any]:
                 index = columns.index
                 seen.append((index.packed_keys(), index.packed_values(), bool(index.has_headers())))
                 seen.append(batch.control_type() if batch.is_control else None)
-            except CorruptRecordError as error:
+            except (BatchTooLargeError, CorruptRecordError) as error:
                 seen.append(str(error))
-    except CorruptRecordError as error:
+    except (BatchTooLargeError, CorruptRecordError) as error:
         seen.append(str(error))
     return seen
 

@@ -1,4 +1,4 @@
-"""Batches that lie: every one is refused with `CorruptRecordError`, in the compiled codec too."""
+"""Batches that lie or are too large: every one is refused with its own error, in the compiled codec too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead.errors import CorruptRecordError
+from aiokafka_lead.errors import BatchTooLargeError, CorruptRecordError
 from aiokafka_lead.types import TimestampType
 
 from .material import CODECS, NOW, SAMPLE, built
@@ -189,9 +189,9 @@ def test_a_header_key_that_is_no_text_is_read_as_java_reads_it(codec: Any) -> No
 def test_decompression_is_bounded(codec: Any, name: str) -> None:
     batch = codec.build_batch([codec.StoredRecord(NOW, None, bytes(1_000_000))], compression=name)
     [view] = codec.read_batches(batch, max_decompressed_bytes=100_000)
-    with pytest.raises(CorruptRecordError, match="100000"):
+    with pytest.raises(BatchTooLargeError, match="larger than 100000 bytes"):
         view.records("t", 0)
-    with pytest.raises(CorruptRecordError, match="100000"):
+    with pytest.raises(BatchTooLargeError, match="larger than 100000 bytes"):
         view.columns()
 
 
@@ -220,9 +220,9 @@ def everything(codec: Any, data: bytes) -> list[Any]:
             try:
                 seen.append([repr(found) for found in view.records("t", 0)])
                 seen.append(view.columns().headers)
-            except CorruptRecordError as error:
+            except (BatchTooLargeError, CorruptRecordError) as error:
                 seen.append(str(error))
-    except CorruptRecordError as error:
+    except (BatchTooLargeError, CorruptRecordError) as error:
         seen.append(str(error))
     return seen
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lead.errors import CorruptRecordError
+from aiokafka_lead.errors import BatchTooLargeError, CorruptRecordError
 from aiokafka_lead.types import TimestampType
 
 from .peers import LEGACY_BUILDERS
@@ -146,8 +146,9 @@ def test_a_field_longer_than_its_message(codec: Any) -> None:
 
 def test_decompression_is_bounded(codec: Any) -> None:
     data = wrapped(codec, 1, 0, [message(1, 0, None, bytes(200_000))])
-    with pytest.raises(CorruptRecordError, match="100000"):
+    with pytest.raises(BatchTooLargeError, match="larger than 100000 bytes") as caught:
         list(codec.read_batches(data, max_decompressed_bytes=100_000))
+    assert caught.value.next_offset == 1
 
 
 def test_formats_may_follow_one_another(codec: Any) -> None:

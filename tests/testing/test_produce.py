@@ -8,6 +8,7 @@ import pytest
 from crc32c import crc32c
 
 from aiokafka_lead import errors
+from aiokafka_lead._records import compress
 from aiokafka_lead._wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -35,6 +36,13 @@ async def produce(
 def with_crc(records: bytearray) -> bytes:
     struct.pack_into(">I", records, 17, crc32c(bytes(records[21:])))
     return bytes(records)
+
+
+def bomb() -> bytes:
+    """A batch of 300 MB when it is decompressed."""
+    records = bytearray(batch(b"a", compression="zstd")[:61] + compress("zstd", bytes(300_000_000)))
+    struct.pack_into(">i", records, 8, len(records) - 12)
+    return with_crc(records)
 
 
 async def test_records_get_offsets_and_the_leader_epoch() -> None:
@@ -114,6 +122,7 @@ async def test_what_is_refused() -> None:
         unkeyed = await produce(client, batch(b"a", b"b", key=None), topic="compacted")
         assert unkeyed.error_code == errors.InvalidRecordError.code
         assert [error.batch_index for error in unkeyed.record_errors] == [0, 1]
+        assert (await produce(client, bomb(), topic="compacted")).error_code == errors.MessageTooLargeError.code
         assert (await produce(client, batch(b"a"), topic="compacted")).error_code == 0
         assert cluster.end_offset("t") == 0
 

@@ -73,6 +73,7 @@ class AnswerOptions(NamedTuple):
 
     read_committed: bool
     check_crcs: bool
+    max_decompressed_batch_bytes: int
     reset_policy: ResetPolicy | None
     metadata_max_age_s: float
     """How long a follower is read from before the leader is asked again."""
@@ -194,7 +195,12 @@ class AnswerReader:
         self._counters.bytes_fetched += len(records)
         options = self._options
         fetched = FetchedData(
-            state, records, aborted, check_crcs=options.check_crcs, joined_records=options.joined_records
+            state,
+            records,
+            aborted,
+            check_crcs=options.check_crcs,
+            max_decompressed_batch_bytes=options.max_decompressed_batch_bytes,
+            joined_records=options.joined_records,
         )
         self._prefetch.add(fetched)
         state.received(span.next_offset, span.leader_epoch)

@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..._records import BatchView, Columns, ConsumerRecord, read_batches
-from ...errors import CorruptBatchError, CorruptRecordError
+from ..._records import DEFAULT_MAX_DECOMPRESSED_BYTES, BatchView, Columns, ConsumerRecord, read_batches
+from ...errors import BatchTooLargeError, CorruptBatchError, CorruptRecordError, KafkaError
+from ...errors.base import own_copy, without_frames
 from .aborted import AbortedFilter, AbortedTransaction
 from .chunk import Chunk
 from .deserializers import Deserializers
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_JOINED_RECORDS", "FetchedData"]
 
 Record = ConsumerRecord[Any, Any]
+
+Unreadable = CorruptRecordError | BatchTooLargeError
+_UNREADABLE = (CorruptRecordError, BatchTooLargeError)
 
 DEFAULT_JOINED_RECORDS = 500
 """Successive batches are handed out as one up to so many records: most of what a batch costs does not depend on its
@@ -41,6 +45,7 @@ class FetchedData:
         "_filter",
         "_hidden",
         "_joined_records",
+        "_max_decompressed_bytes",
         "_records",
         "_tail",
         "size_bytes",
@@ -54,20 +59,22 @@ class FetchedData:
         aborted: Sequence[AbortedTransaction] | None,
         *,
         check_crcs: bool,
+        max_decompressed_batch_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
         joined_records: int = DEFAULT_JOINED_RECORDS,
     ) -> None:
         self.state = state
         self.size_bytes = len(records)
         self._records = records
         self._check_crcs = check_crcs
+        self._max_decompressed_bytes = max_decompressed_batch_bytes
         self._joined_records = joined_records
         self._aborted = aborted
         """The aborted transactions that the answer names; None under read_uncommitted."""
-        self._error: CorruptBatchError | None = None
+        self._error: CorruptBatchError | BatchTooLargeError | None = None
         """What ended the batches."""
         self._tail: tuple[BatchView, list[Record]] | None = None
         """Records from the one on that could not be deserialized, and the batch that holds the last of them."""
-        self._ahead: deque[BatchView | CorruptRecordError] = deque()
+        self._ahead: deque[BatchView | Unreadable] = deque()
         """Batches that the application may see, and what comes behind them, looked at already."""
         self._hidden: BatchView | None = None
         """The last batch looked at that the application must not see, or that is empty."""
@@ -78,7 +85,9 @@ class FetchedData:
         self._tail = None
         self._ahead.clear()
         self._hidden = None
-        self._batches = read_batches(self._records, check_crcs=self._check_crcs)
+        self._batches = read_batches(
+            self._records, check_crcs=self._check_crcs, max_decompressed_bytes=self._max_decompressed_bytes
+        )
         self._filter = None if self._aborted is None else AbortedFilter(self._aborted)
 
     def detach(self) -> None:
@@ -111,23 +120,26 @@ class FetchedData:
         for at, view in enumerate(views):
             try:
                 columns = view.columns(from_offset)
-            except CorruptRecordError as error:
-                self._end_before(error, at)
-                break
-            size += columns.size_bytes
-            if at and size > JOINED_BYTES:  # decompressed, they are larger
-                self._put_back(views[at:])
-                break
-            if len(columns):
-                found.append(columns)
-            last = view
+            except _UNREADABLE as error:
+                unreadable = _kept(error, view)
+            else:
+                size += columns.size_bytes
+                if at and size > JOINED_BYTES:  # decompressed, they are larger
+                    self._put_back(views[at:])
+                    break
+                if len(columns):
+                    found.append(columns)
+                last = view
+                continue
+            self._end_before(unreadable, at)
+            break
         return found, last
 
     def next_chunk(self, deserializers: Deserializers) -> Chunk | None:
         """The next records that there are, or None at the end.
 
-        Raises `CorruptBatchError` or `RecordDeserializationError` when the record at the position cannot be had, and
-        again at the next call.
+        Raises `CorruptBatchError`, `BatchTooLargeError` or `RecordDeserializationError` when the record at the position
+        cannot be had, and again at the next call.
         """
         while True:
             if self._tail is not None:
@@ -163,11 +175,14 @@ class FetchedData:
                 break
             try:
                 records += view.records(topic, partition, from_offset)
-            except CorruptRecordError as error:
-                self._end_before(error, at)
-                break
-            size += len(view.load())  # decompressed, they may be much larger
-            last = view
+            except _UNREADABLE as error:
+                unreadable = _kept(error, view)
+            else:
+                size += len(view.load())  # decompressed, they may be much larger
+                last = view
+                continue
+            self._end_before(unreadable, at)
+            break
         return records, last
 
     # --- batches -----------------------------------------------------------------------------------------------------
@@ -175,25 +190,22 @@ class FetchedData:
     def _next_views(self) -> list[BatchView]:
         """Successive batches of one epoch and kind of timestamps that the application may see; empty at the end."""
         if self._error is not None:
-            raise self._error.with_traceback(None)
+            raise own_copy(self._error)
         offset = self._position().offset
-        try:
-            first = self._draw(offset)
-        except CorruptRecordError as error:
-            self._pass_hidden(offset)
-            raise self._corrupt(error) from None
+        first = self._draw(offset)
         self._pass_hidden(offset)
         if first is None:
             return []
+        if isinstance(first, _UNREADABLE):
+            raise self._ended_by(first)
         views = [first]
         count, size = first.record_count, first.size_bytes
         while count < self._joined_records:
-            try:
-                view = self._draw(offset)
-            except CorruptRecordError as error:
-                self._put_back([error])
-                break
+            view = self._draw(offset)
             if view is None:
+                break
+            if isinstance(view, _UNREADABLE):
+                self._put_back([view])
                 break
             count += view.record_count
             size += view.size_bytes
@@ -204,22 +216,25 @@ class FetchedData:
             views.append(view)
         return views
 
-    def _draw(self, offset: int) -> BatchView | None:
-        """The next batch with something at or behind the offset, which the application may see."""
+    def _draw(self, offset: int) -> BatchView | Unreadable | None:
+        """The next batch with something at or behind the offset, which the application may see, or why there is none.
+
+        None at the end.
+        """
         if self._ahead:
-            found = self._ahead.popleft()
-            if isinstance(found, CorruptRecordError):
-                raise found.with_traceback(None)
-            return found
-        for view in self._batches:
-            hidden = view.is_control if self._filter is None else self._filter.hides(view)
-            if view.next_offset > offset:
-                if not hidden and view.record_count:
-                    return view
-                self._hidden = view
+            return self._ahead.popleft()
+        try:
+            for view in self._batches:
+                hidden = view.is_control if self._filter is None else self._filter.hides(view)
+                if view.next_offset > offset:
+                    if not hidden and view.record_count:
+                        return view
+                    self._hidden = view
+        except _UNREADABLE as error:
+            return without_frames(error)
         return None
 
-    def _put_back(self, drawn: Sequence[BatchView | CorruptRecordError]) -> None:
+    def _put_back(self, drawn: Sequence[BatchView | Unreadable]) -> None:
         """Have these come next."""
         self._ahead.extendleft(reversed(drawn))
         self._hidden = None  # it may be behind them
@@ -240,20 +255,35 @@ class FetchedData:
 
     # --- errors ------------------------------------------------------------------------------------------------------
 
-    def _end_before(self, error: CorruptRecordError, at: int) -> None:
-        """The batch at this place of some that were drawn has corrupt records: the error comes behind those before."""
+    def _end_before(self, error: Unreadable, at: int) -> None:
+        """The batch at this place of some that were drawn cannot be read: the error comes behind those before."""
         if not at:
-            raise self._corrupt(error) from None
+            raise self._ended_by(error)
         self._put_back([error])
 
-    def _corrupt(self, error: CorruptRecordError) -> CorruptBatchError:
+    def _ended_by(self, error: Unreadable) -> KafkaError:
         """The error for the application, which also ends this data: it comes again at each read."""
         topic, partition = self.state.tp
         offset = self._position().offset
-        self._error = CorruptBatchError(
-            f"{self.state.tp} cannot be read at offset {offset}: {error.message}; seek past it to go on",
-            topic=topic,
-            partition=partition,
-            offset=offset,
-        )
-        return self._error
+        text = f"{self.state.tp} cannot be read at offset {offset}: {error.message}"
+        if isinstance(error, BatchTooLargeError):
+            past = "past it" if error.next_offset < 0 else f"to offset {error.next_offset}"
+            self._error = BatchTooLargeError(
+                f"{text}; set max_decompressed_batch_bytes higher to read it, or seek {past} to go on",
+                topic=topic,
+                partition=partition,
+                offset=offset,
+                next_offset=error.next_offset,
+            )
+        else:
+            self._error = CorruptBatchError(
+                f"{text}; seek past it to go on", topic=topic, partition=partition, offset=offset
+            )
+        return own_copy(self._error)
+
+
+def _kept(error: Unreadable, view: BatchView) -> Unreadable:
+    """What reading a batch has raised, to be raised in its turn."""
+    if isinstance(error, BatchTooLargeError):
+        error.next_offset = view.next_offset
+    return without_frames(error)

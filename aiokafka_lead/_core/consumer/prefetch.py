@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Hashable
 from typing import Any
 
 from ...errors import KafkaError
+from ...errors.base import own_copy
 from ...types import TopicPartition
 from .chunk import Chunk
 from .deserializers import Deserializers
@@ -218,7 +219,7 @@ class Prefetch:
             return state.fetched[0]
         if state.error is not None:
             self._queue.rotate(-1)
-            raise state.error.with_traceback(None)
+            raise own_copy(state.error)
         self._queue.popleft()
         state.queued = False
         return None

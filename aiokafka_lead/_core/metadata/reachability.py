@@ -12,6 +12,7 @@ from enum import Enum
 from random import random
 
 from ...errors import KafkaError
+from ...errors.base import without_frames
 from ..backoff import Backoff
 
 __all__ = ["Endpoint", "NodeState", "Reachability"]
@@ -100,7 +101,7 @@ class Reachability:
         known = self._failures.pop(endpoint, None)
         if known is None:
             known = _Failures(error, 0, 0, 0.0)
-        known.error = error
+        known.error = without_frames(error)
         # Connections of several lanes are lost together: that is one failure, not several.
         if now >= known.retry_at:
             known.count += 1

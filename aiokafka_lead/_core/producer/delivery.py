@@ -13,10 +13,10 @@ themselves.
 from __future__ import annotations
 
 from collections.abc import Generator
-from copy import copy
-from typing import Any
+from typing import Any, cast
 
 from ...errors import IllegalStateError, KafkaError
+from ...errors.base import own_copy
 from ...types import RecordMetadata
 from .. import awaiting
 from .outcome import BatchOutcome, nothing_to_wait_for
@@ -85,20 +85,13 @@ class Delivery:
     def _result(self, outcome: BatchOutcome) -> RecordMetadata:
         if outcome.error is None:
             return outcome.metadata(self._index, self._timestamp_ms)
-        raise _own(outcome.record(self._index, self._timestamp_ms))
+        # All records of a batch share the error.
+        raise own_copy(cast("KafkaError", outcome.record(self._index, self._timestamp_ms)))
 
     def __repr__(self) -> str:
         outcome = self._locate()
         state = "pending" if not outcome.done else "acknowledged" if outcome.error is None else "failed"
         return f"<Delivery {outcome.topic}-{outcome.partition} {state}>"
-
-
-def _own(error: Any) -> KafkaError:
-    """A copy to be raised: all records of a batch share the error, and a traceback would refer to who awaits it."""
-    own: KafkaError = copy(error)
-    if error.__cause__ is not None:
-        own.__cause__ = error.__cause__
-    return own
 
 
 def _is_done(one: Any) -> bool:

@@ -22,6 +22,7 @@ from ...errors import (
     MalformedMessageError,
     RequestTimedOutError,
 )
+from ...errors.base import without_frames
 from ..loop import Signal, Waiter
 from ..producer.room import RoomQueue
 from .transport import Transport
@@ -278,7 +279,7 @@ class Connection:
         """
         if self.closed_by is not None:
             return
-        self.closed_by = error
+        self.closed_by = without_frames(error)  # which may hold the frame that could not be read
         self.ready = False
         if self._transport is not None:
             self._transport.close()

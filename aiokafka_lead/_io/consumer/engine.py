@@ -26,6 +26,7 @@ from ..._wire.messages.list_offsets import ListOffsetsRequest
 from ..._wire.messages.metadata import MetadataRequest
 from ...config import ConsumerConfig
 from ...errors import IllegalStateError, RequestTimedOutError
+from ...errors.base import own_copy
 from ..loop import Waiter
 from .auto_commit import AutoCommit
 from .fetcher import Fetcher
@@ -80,6 +81,7 @@ class ConsumerEngine(Generic[K, V]):
             AnswerOptions(
                 read_committed,
                 config.check_crcs,
+                config.max_decompressed_batch_bytes,
                 reset_policy,
                 config.metadata_max_age_ms / 1000,
                 config.max_poll_records or DEFAULT_JOINED_RECORDS,
@@ -264,7 +266,7 @@ class ConsumerEngine(Generic[K, V]):
             waiting = [state for state in states if state.position is None and self.positions.owns(state)]
             for state in waiting:
                 if state.error is not None:
-                    raise state.error.with_traceback(None)
+                    raise own_copy(state.error)
             if not waiting:
                 return
             self.prefetch.raise_report()

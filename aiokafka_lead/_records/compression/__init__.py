@@ -47,10 +47,10 @@ def compresses_slowly(codec: str, level: int | None) -> bool:
 
 
 def decompress(codec: str, data: bytes | memoryview, max_bytes: int) -> bytes:
-    """The reverse; no more than ``max_bytes`` are ever made. Raises `CorruptRecordError`."""
+    """The reverse; no more than ``max_bytes`` are ever made. Raises `BatchTooLargeError` and `CorruptRecordError`."""
     module = _codec(codec)
     try:
         return module.decompress(data, max_bytes)
     except module.ERRORS as error:
-        # CorruptRecordError itself is none of them.
+        # Those two themselves are none of them.
         raise CorruptRecordError(f"a batch compressed with {codec} cannot be decompressed: {error}") from error

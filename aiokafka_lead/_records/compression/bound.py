@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import CorruptRecordError
+from ...errors import BatchTooLargeError, CorruptRecordError
 
 _LEAST_STEP = 64 * 1024
 
@@ -12,9 +12,9 @@ def first_step(compressed_size: int) -> int:
     return max(_LEAST_STEP, 4 * compressed_size)
 
 
-def too_large(codec: str, max_bytes: int) -> CorruptRecordError:
+def too_large(codec: str, max_bytes: int) -> BatchTooLargeError:
     """More would come out than the reader allows."""
-    return CorruptRecordError(f"a batch compressed with {codec} is larger than {max_bytes} bytes when decompressed")
+    return BatchTooLargeError(f"the batch, compressed with {codec}, is larger than {max_bytes} bytes when decompressed")
 
 
 def truncated(codec: str) -> CorruptRecordError:

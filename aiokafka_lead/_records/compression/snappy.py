@@ -61,8 +61,8 @@ def _decompress_block(block: memoryview, room: int, max_bytes: int) -> bytes:
     if not block:
         raise truncated("snappy")
     size = cramjam.snappy.decompress_raw_len(block)
-    if size > room:
-        raise too_large("snappy", max_bytes)
     if size > len(block) * _MAX_RATIO:
         raise CorruptRecordError(f"a snappy block of {len(block)} bytes claims to hold {size}")
+    if size > room:
+        raise too_large("snappy", max_bytes)
     return bytes(cramjam.snappy.decompress_raw(block))

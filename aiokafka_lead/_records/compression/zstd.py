@@ -13,6 +13,8 @@ ERRORS = (zstandard.ZstdError, ValueError)
 _DEFAULT_LEVEL = 3
 _MAX_WINDOW_BYTES = 128 * 1024 * 1024
 """libzstd's own default limit; what Java writes needs 8 MiB at its highest level."""
+_KEPT_BYTES = 16 * 1024 * 1024
+"""A decompressor that has grown beyond this, for a large window, is not used again: it would keep that memory."""
 
 
 class _Contexts(threading.local):
@@ -20,7 +22,7 @@ class _Contexts(threading.local):
 
     def __init__(self) -> None:
         self.compressors: dict[int, zstandard.ZstdCompressor] = {}
-        self.decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
+        self.decompressor: zstandard.ZstdDecompressor | None = None
 
 
 _contexts = _Contexts()
@@ -47,12 +49,19 @@ def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
     made = 0
     step = first_step(len(data))
     wanted = step if size < 0 else size + 1
-    with _contexts.decompressor.stream_reader(data, read_across_frames=True) as reader:
-        # One byte more than allowed tells "too large" from "just fits".
-        while part := reader.read(min(wanted, max_bytes - made + 1)):
-            made += len(part)
-            if made > max_bytes:
-                raise too_large("zstd", max_bytes)
-            parts.append(part)
-            wanted = step
+    decompressor = _contexts.decompressor
+    if decompressor is None:
+        decompressor = _contexts.decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
+    try:
+        with decompressor.stream_reader(data, read_across_frames=True) as reader:
+            # One byte more than allowed tells "too large" from "just fits".
+            while part := reader.read(min(wanted, max_bytes - made + 1)):
+                made += len(part)
+                if made > max_bytes:
+                    raise too_large("zstd", max_bytes)
+                parts.append(part)
+                wanted = step
+    finally:
+        if decompressor.memory_size() > _KEPT_BYTES:
+            _contexts.decompressor = None
     return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -23,6 +23,7 @@ from ..._records.layout import (
     TRANSACTIONAL_BIT,
 )
 from ...errors import (
+    BatchTooLargeError,
     CorruptRecordError,
     InvalidRecordError,
     MessageTooLargeError,
@@ -173,4 +174,7 @@ def later_than(records: memoryview, timestamp_ms: int) -> list[int]:
 
 def _records(buffer: bytes | memoryview) -> Iterator[ConsumerRecord[bytes | None, bytes | None]]:
     for view in read_batches(buffer, check_crcs=False):
-        yield from view.records("", 0)
+        try:
+            yield from view.records("", 0)
+        except BatchTooLargeError as error:  # a broker of Kafka takes the memory, or dies of it
+            raise MessageTooLargeError(error.message) from None

@@ -1,0 +1,79 @@
+"""A program of its own: a consumer is refused a batch that is too large, again and again, without a garbage collector.
+
+    python -m tests.consumer.refusals CODEC compiled|pure
+
+Prints by how much its resident memory has grown, in bytes. "pure" runs the plain
+Python sources, whatever is compiled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib.machinery
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+BOUND = 64 * 1024 * 1024
+REFUSALS = 6
+
+
+class SourceOnly:
+    """Finds the package's sources, and no compiled module."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+        if not name.startswith("aiokafka_lead."):
+            return None
+        loader = (importlib.machinery.SourceFileLoader, importlib.machinery.SOURCE_SUFFIXES)
+        for folder in path:
+            spec = importlib.machinery.FileFinder(folder, loader).find_spec(name)
+            if spec is not None:
+                return spec
+        return None
+
+
+def resident_bytes() -> int:
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmRSS:")[2].split()[0])
+
+
+async def main(codec: str) -> int:
+    from aiokafka_lead import Consumer, TopicPartition
+    from aiokafka_lead.errors import BatchTooLargeError
+    from aiokafka_lead.testing import EmbeddedCluster
+    from tests.records.bombs import bomb
+    from tests.testing.raw import connected
+    from tests.testing.test_produce import produce
+
+    refusals = 0
+    async with EmbeddedCluster(1, topic_configs={"max.message.bytes": "50000000"}) as cluster:
+        cluster.create_topic("t")
+        async with connected(cluster.address(1)) as client:
+            assert (await produce(client, bomb(codec, BOUND))).error_code == 0
+        gc.collect()
+        gc.disable()
+        options: Any = {"max_decompressed_batch_bytes": BOUND, "bootstrap_servers": cluster.bootstrap_servers}
+        async with Consumer(**options) as consumer:
+            consumer.assign([TopicPartition("t", 0)])
+            before = resident_bytes()
+            for _ in range(REFUSALS):
+                consumer.seek(TopicPartition("t", 0), 0)
+                try:
+                    await consumer.getone()
+                except BatchTooLargeError:
+                    refusals += 1
+            assert refusals == REFUSALS
+            return resident_bytes() - before
+
+
+if __name__ == "__main__":
+    if sys.argv[2] == "pure":
+        sys.meta_path.insert(0, SourceOnly)  # type: ignore[arg-type]
+    grown = asyncio.run(main(sys.argv[1]))
+    import aiokafka_lead
+
+    assert (sys.argv[2] == "compiled") == aiokafka_lead.ACCELERATED
+    print(grown)  # noqa: T201

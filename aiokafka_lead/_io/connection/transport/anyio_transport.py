@@ -120,17 +120,20 @@ class AnyioTransport:
     async def _read_all(self) -> None:
         reader = self._reader
         try:
-            while True:
+            while not self._closed:
                 large = min(reader.missing_bytes, LARGE_READ_BYTES)
-                for frame in reader.feed(await self._stream.receive(max(READ_BYTES, large))):
-                    if self._closed:
-                        return
-                    self._handler.on_frame(frame)
-                if reader.error is not None:
-                    self._end(reader.error)
-                    return
+                self._hand_over(await self._stream.receive(max(READ_BYTES, large)))
         except _FOREIGN as error:
             self._end(lost_error(None if type(error) is anyio.EndOfStream else error))
+
+    def _hand_over(self, data: bytes) -> None:
+        """Apart from the task that reads, which would keep the last frame while it waits for the next one."""
+        for frame in self._reader.feed(data):
+            if self._closed:
+                return
+            self._handler.on_frame(frame)
+        if self._reader.error is not None:
+            self._end(self._reader.error)
 
     async def _write_all(self) -> None:
         try:

@@ -359,13 +359,15 @@ class Consumer(Generic[K, V]):
         rebalance does, or without a group as long as they take. When it is cancelled, so are the handlers, and theirs
         and all other records that are not done come again, also to whoever reads on with this consumer. Raises
         `HandlerError` for a record whose ``retries`` are used up, if there is no ``dead_letter_topic`` or its dead
-        letter was refused; and what else keeps a consumer from reading.
+        letter was refused; `ConfigTypeError` for a handler that is not async, where that shows only when it is called,
+        after that one call; and what else keeps a consumer from reading. A handler has failed, too, when anything but
+        `run` cancels the task that it runs in.
         """
         self._client.check()
-        if not callable(handler):
-            raise ConfigTypeError(f"handler must be an async function, not {type(handler).__name__}")
+        from ._core.run.handler import checked_handler
         from ._io.run.runner import run
 
+        handler = checked_handler(handler)
         config = RunConfig.from_options(options)
         if config.dead_letter_topic is None or config.dead_letter_producer is not None:
             await run(self._engine, config, handler, config.dead_letter_producer)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import math
 import sys
 import threading
 import time
@@ -29,12 +28,10 @@ __all__ = [
     "Signal",
     "Spawn",
     "Waiter",
-    "cancellation_of_task",
     "import_anyio",
     "in_slices",
     "in_task",
     "in_trio",
-    "is_cancelled",
     "loop_probe",
     "loop_thread",
     "loop_token",
@@ -214,42 +211,6 @@ class Signal:
 def in_task() -> bool:
     """Whether a task runs this code, and not a callback of asyncio's event loop."""
     return in_trio() or asyncio.current_task() is not None
-
-
-def cancellation_of_task() -> Callable[[], bool]:
-    """Tells, later, whether the task that calls this now has been cancelled since.
-
-    On trio as far as others can see: it has ended, and its nursery's scope was cancelled.
-    """
-    if in_trio():
-        import trio
-
-        trio_task = trio.lowlevel.current_task()
-        nursery = trio_task.parent_nursery
-        if nursery is None:
-            return _no
-        return lambda: nursery.cancel_scope.cancel_called and trio_task not in nursery.child_tasks
-    task = asyncio.current_task()
-    if task is None:
-        return _no
-    # Who swallows a cancellation, and goes on, is counted as cancelled for ever after.
-    before = task.cancelling()
-    return lambda: task.cancelling() > before
-
-
-def is_cancelled() -> bool:
-    """Whether this task is being cancelled, by a scope of anyio's or by asyncio itself.
-
-    If not, a cancellation that arrives is that of something else, which the task has waited for. (Not so on trio.)
-    """
-    if in_trio() or anyio.current_effective_deadline() == -math.inf:
-        return True
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _no() -> bool:
-    return False
 
 
 def loop_token() -> object:

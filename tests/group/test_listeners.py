@@ -67,18 +67,28 @@ async def test_a_listener_that_fails_is_told_to_the_reader(cluster: EmbeddedClus
             await consumer.getone()
 
 
+class AwaitsWhatWasCancelled:
+    async def on_partitions_revoked(self, partitions: Partitions) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future.cancel()
+        await future
+
+
+class CancelsItsTask:
+    def on_partitions_revoked(self, partitions: Partitions) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_listener_whose_own_work_was_cancelled_has_failed(cluster: EmbeddedCluster) -> None:
+@pytest.mark.parametrize("failing", [AwaitsWhatWasCancelled, CancelsItsTask])
+async def test_a_listener_whose_own_work_was_cancelled_has_failed(
+    cluster: EmbeddedCluster, failing: type[object]
+) -> None:
     """asyncio raises the same for that as for a cancelled task; rebalances have to go on."""
-
-    class Failing:
-        async def on_partitions_revoked(self, partitions: Partitions) -> None:
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            future.cancel()
-            await future
-
     one = member(cluster)
-    one.subscribe(["events"], listener=Failing())
+    one.subscribe(["events"], listener=failing())
     async with one:
         async with reading(one):
             await until(lambda: one.assignment() == ALL)

@@ -10,7 +10,7 @@ import pytest
 
 from aiokafka_lead import ConsumerRecord
 from aiokafka_lead.consumer import Consumer
-from aiokafka_lead.errors import ConfigError, ConfigTypeError, HandlerError, IllegalStateError
+from aiokafka_lead.errors import ConfigError, ConfigTypeError, IllegalStateError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import E0, EVENTS, Gate, committed, fill, runner_of, until, until_committed
@@ -345,17 +345,53 @@ async def test_wrong_use_is_told(cluster: EmbeddedCluster) -> None:
         await consumer.run(handle)
 
 
-async def test_a_function_that_is_not_async_is_told(cluster: EmbeddedCluster) -> None:
-    await fill(cluster, 1)
+async def test_a_function_that_is_not_async_is_told_before_any_record(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 100)
+    seen: list[int] = []
 
     def handle(record: Record) -> None:
-        pass
+        seen.append(record.offset)
 
     consumer: Consumer[Any, Any]
     async with runner_of(cluster) as consumer:
-        with pytest.raises(HandlerError, match="await"):
-            await consumer.run(handle, retries=0)  # type: ignore[arg-type]
+        with pytest.raises(ConfigTypeError, match=r"handler must be an async function: .*handle is not"):
+            await consumer.run(handle)  # type: ignore[arg-type]
+    assert seen == []
     assert not await committed(cluster, E0)
+
+
+@pytest.mark.parametrize("deserializer", [None, int])
+async def test_a_function_that_returns_nothing_to_await_is_called_once(
+    cluster: EmbeddedCluster, deserializer: Any
+) -> None:
+    """Neither tried again nor a dead letter: every record would be."""
+    await fill(cluster, 100)
+    seen: list[int] = []
+
+    def handle(record: Record) -> int:
+        seen.append(record.offset)
+        return record.offset
+
+    async with runner_of(cluster, value_deserializer=deserializer) as consumer:
+        with pytest.raises(ConfigTypeError, match="handle returned int, which cannot be awaited"):
+            await consumer.run(handle, order="none", dead_letter_topic="failed")  # type: ignore[arg-type]
+        assert seen == [0]
+        assert (await consumer.getone()).offset == 0
+    assert cluster.records("failed") == []
+
+
+async def test_a_function_that_returns_coroutines_is_a_handler(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 20)
+    seen: list[int] = []
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+
+        async def handle(record: Record, into: list[int]) -> None:
+            into.append(record.offset)
+            if len(into) == 20:
+                done()
+
+        await consumer.run(lambda record: handle(record, seen))
+    assert sorted(seen) == list(range(20))
 
 
 async def test_unsubscribe_ends_a_run_that_waits_for_records(cluster: EmbeddedCluster) -> None:

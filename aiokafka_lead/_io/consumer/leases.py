@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
-
-import anyio
 
 from ..._core.consumer.in_hand import InHand
 from ..._core.consumer.partition_state import PartitionState
@@ -14,7 +11,8 @@ from ..._core.consumer.prefetch import Prefetch
 from ..._core.consumer.record_batch import RecordBatch
 from ...errors import CommitFailedError
 from ...types import OffsetAndMetadata
-from ..loop import cancellation_of_task, in_task
+from ..cancellation import cancellation_of_task, cancelled_by_scope
+from ..loop import in_task
 from .reader import Reader
 
 if TYPE_CHECKING:
@@ -134,6 +132,6 @@ class Batches(Generic[K, V]):
 def _unwinds() -> bool:
     """Whether the task that runs this is being cancelled by a scope of anyio or trio."""
     try:
-        return in_task() and anyio.current_effective_deadline() == -math.inf
+        return in_task() and cancelled_by_scope()
     except RuntimeError:  # no event loop runs here any more
         return False

@@ -17,7 +17,8 @@ from ..._core.consumer.prefetch import Prefetch
 from ..._core.group.member import Assign, Lose, Revoke
 from ...errors import RebalanceListenerError
 from ...types import TopicPartition
-from ..loop import Signal, is_cancelled
+from ..cancellation import face_cancellation, outlives_cancellation
+from ..loop import Signal
 
 if TYPE_CHECKING:
     from ..consumer.auto_commit import AutoCommit
@@ -177,12 +178,12 @@ class Handover:
                 result = callback(partitions)
                 if inspect.isawaitable(result):
                     await result
+                await face_cancellation()
             except Exception as cause:
                 self._failed(f"{names[0]} of the listener has failed: {cause!r}", cause)
             except asyncio.CancelledError as cause:
-                if is_cancelled():
+                if not await outlives_cancellation():
                     raise
-                # Whatever the callback waited for was cancelled, and not this task.
                 self._failed(f"{names[0]} of the listener has failed: {cause!r}", cause)
         scope, self._telling = self._telling, None
         if scope.cancelled_caught:

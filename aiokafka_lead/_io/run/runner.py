@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import time
@@ -14,12 +15,21 @@ from ..._core.backoff import Backoff
 from ..._core.consumer.deserializers import Deserializers
 from ..._core.consumer.partition_state import PartitionState, Position
 from ..._core.consumer.subscription import SubscriptionKind
+from ..._core.run.handler import NoAwaitableError
 from ..._core.run.options import RunConfig
 from ..._core.run.retries import Retries
 from ..._core.run.work import Hand, PartitionWork, Work
 from ..._records import ConsumerRecord
-from ...errors import HandlerError, IllegalStateError, KafkaError, RecordDeserializationError
+from ...errors import (
+    BackgroundTaskError,
+    ConfigTypeError,
+    HandlerError,
+    IllegalStateError,
+    KafkaError,
+    RecordDeserializationError,
+)
 from ...types import OffsetAndMetadata, TopicPartition
+from ..cancellation import outlives_cancellation, to_the_end
 from ..loop import Signal, Waiter
 from .dead_letters import DeadLetterProducer, DeadLetters
 from .workers import Worker, Workers
@@ -83,7 +93,7 @@ class Runner:
         self._tasks = anyio.create_task_group()
         plain = self._deserializers.key is None and self._deserializers.value is None
         handle = handler if plain else self._deserialize_and_handle
-        self._workers = Workers(self._tasks, self._work, config.concurrency, handle, self._failed)
+        self._workers = Workers(self._tasks, self._work, config.concurrency, handle, self._failed, self._end)
         self._room = Signal()
         self._retry = Signal()
         """Set when another record waits to be handled again."""
@@ -109,6 +119,7 @@ class Runner:
         engine.progress.oldest_work = self.stuck_since
         engine.in_hand.counted_elsewhere = True
         witness = engine.reader.tell(None)
+        wound_up = False
         try:
             async with self._tasks:
                 self._tasks.start_soon(self._commit_now_and_then)
@@ -119,19 +130,23 @@ class Runner:
                     self._failure = error
                 else:
                     await self._wind_up()
+                    wound_up = True
                 self._tasks.cancel_scope.cancel()
         finally:
-            with anyio.CancelScope(shield=True):
-                await self._commit_last()
-            self._rewind()
-            engine.reader.tell(witness)
-            engine.in_hand.counted_elsewhere = False
-            engine.progress.oldest_work = None
-            engine.progress.progressed(time.monotonic())
-            engine.prefetch.decode_with(self._deserializers)
-            self._ended.set_result(None)
+            try:
+                await to_the_end(self._commit_last, "kafka last commit")
+            finally:
+                self._rewind()
+                engine.reader.tell(witness)
+                engine.in_hand.counted_elsewhere = False
+                engine.progress.oldest_work = None
+                engine.progress.progressed(time.monotonic())
+                engine.prefetch.decode_with(self._deserializers)
+                self._ended.set_result(None)
         if self._failure is not None:
             raise self._failure
+        if not wound_up:
+            raise BackgroundTaskError("the tasks of run() were cancelled, but run() was not, and nobody stopped it")
 
     async def _feed(self) -> None:
         """Take records as long as there is room; returns when the consumer is being stopped, or reads nothing more."""
@@ -150,6 +165,8 @@ class Runner:
                 if self._over:
                     return
                 raise
+            if self._failure is not None:
+                return  # and is being cancelled
             for tp, records in taken.items():
                 state = engine.positions.require(tp)
                 position = state.position
@@ -175,9 +192,13 @@ class Runner:
         calm, self._calm = self._calm, Waiter()
         calm.set_result(None)
 
-    def _fail(self, error: BaseException) -> None:
+    def _end(self, hand: Hand, error: BaseException) -> None:
+        """What became of the record in this hand ends the run: no other one is handed out any more."""
+        self._work.given_up(hand)
         if self._failure is None:
             self._failure = error
+            for partition in self._work:
+                self._work.close(partition)
             self._tasks.cancel_scope.cancel()
 
     # --- handling ----------------------------------------------------------------------------------------------------
@@ -192,6 +213,9 @@ class Runner:
         """A handler has raised: handle the record again later, or send it to the dead letters, or end the run."""
         work, partition = self._work, hand.partition
         assert partition is not None
+        if isinstance(error, NoAwaitableError):
+            self._end(hand, ConfigTypeError(str(error)))
+            return
         where = f"the record at offset {record.offset} of {record.topic}-{record.partition}"
         hopeless = isinstance(error, RecordDeserializationError)
         if not hopeless and self._retries.failed(partition, record, time.monotonic()):
@@ -200,29 +224,31 @@ class Runner:
             self._retry.set()
             return
         attempts = partition.attempts.get(record.offset, 0)
-        if self._dead_letters is None:
-            failure = HandlerError(
-                f"{where} could not be handled ({attempts} attempts): {error!r}", record=record, attempts=attempts
-            )
-            failure.__cause__ = error
-            work.given_up(hand)
-            self._fail(failure)
-            return
-        try:
-            await self._dead_letters.send(record, error, attempts)
-        except Exception as refused:
-            failure = HandlerError(
-                f"{where} could not be handled ({attempts} attempts: {error!r}), "
-                f"and its dead letter was not accepted by {self._dead_letters.topic}: {refused!r}",
-                record=record,
-                attempts=attempts,
-            )
-            failure.__cause__ = refused
-            work.given_up(hand)
-            self._fail(failure)
-        else:
-            log.warning("%s went to %s (%d attempts): %r", where, self._dead_letters.topic, attempts, error)
-            work.finished(hand)
+        text, cause = f"{where} could not be handled ({attempts} attempts): {error!r}", error
+        if self._dead_letters is not None:
+            try:
+                await self._send_dead_letter(self._dead_letters, record, error, attempts)
+            except Exception as refused:
+                text += f"; its dead letter was not accepted by {self._dead_letters.topic}: {refused!r}"
+                cause = refused
+            else:
+                log.warning("%s went to %s (%d attempts): %r", where, self._dead_letters.topic, attempts, error)
+                work.finished(hand)
+                return
+        failure = HandlerError(text, record=record, attempts=attempts)
+        failure.__cause__ = cause
+        self._end(hand, failure)
+
+    async def _send_dead_letter(
+        self, dead_letters: DeadLetters, record: Record, error: BaseException, attempts: int
+    ) -> None:
+        """Return when it is acknowledged. A handler's task that is cancelled meanwhile may send it twice."""
+        while True:
+            try:
+                return await dead_letters.send(record, error, attempts)
+            except asyncio.CancelledError:
+                if not await outlives_cancellation():
+                    raise
 
     async def _handle_again(self) -> None:
         """Put records back in line as their backoffs end."""

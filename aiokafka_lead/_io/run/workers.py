@@ -13,7 +13,8 @@ from anyio.abc import TaskGroup
 
 from ..._core.run.work import Hand, Work
 from ..._records import ConsumerRecord
-from ..loop import Signal, is_cancelled
+from ..cancellation import face_cancellation, outlives_cancellation
+from ..loop import Signal, in_trio
 
 __all__ = ["Worker", "Workers"]
 
@@ -52,6 +53,7 @@ class Workers:
         concurrency: int,
         handle: Callable[[Record], Awaitable[object]],
         failed: Callable[[Hand, Record, BaseException], Awaitable[None]],
+        end: Callable[[Hand, BaseException], None],
     ) -> None:
         self._tasks = tasks
         self._work = work
@@ -59,6 +61,8 @@ class Workers:
         self._handle = handle
         self._failed = failed
         """Called when a handler has raised; decides what becomes of the record."""
+        self._end = end
+        """Called when a handler wants the process to end."""
         self._idle: list[Worker] = []
         self._relief = False
         """Whether a worker has been woken and did not get its turn yet."""
@@ -86,6 +90,7 @@ class Workers:
     async def _serve(self, worker: Worker) -> None:
         work, handle = self._work, self._handle
         worker.task_id = anyio.get_current_task().id
+        cancelling = _cancellations()
         self._relief = False
         try:
             with worker.scope:
@@ -103,20 +108,26 @@ class Workers:
                         self.rouse()
                     try:
                         await handle(record)
+                        if cancelling():
+                            await face_cancellation()
                     except Exception as error:
                         await self._failed(worker, record, error)
                     except asyncio.CancelledError as error:
-                        if is_cancelled():
+                        if not await outlives_cancellation():
                             raise
-                        # Whatever the handler waited for was cancelled, and not the handler.
                         await self._failed(worker, record, error)
+                    except (SystemExit, KeyboardInterrupt) as error:
+                        self._end(worker, error)  # in order: asyncio stops at once where a task raises it
                     else:
                         work.finished(worker)
+        except asyncio.CancelledError:
+            if not await outlives_cancellation():
+                raise
         finally:
             self._all.discard(worker)
             if worker.partition is not None:
                 work.given_up(worker)
-        # Its handler alone was cancelled, and what else is ready needs another worker.
+        # It alone was cancelled, and what else is ready needs another worker.
         self.rouse()
 
     async def _park(self, worker: Worker) -> None:
@@ -131,3 +142,9 @@ class Workers:
             raise
         self._relief = False
         self._gave_way_at = monotonic()
+
+
+def _cancellations() -> Callable[[], int]:
+    """Gives how often asyncio's ``cancel`` was called on this task; 0 on trio, which has no such thing."""
+    task = None if in_trio() else asyncio.current_task()
+    return int if task is None else task.cancelling

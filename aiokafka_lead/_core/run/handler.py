@@ -1,0 +1,81 @@
+"""What may handle records: whatever returns something to await, found out as early as can be."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import partial
+from types import FunctionType
+from typing import Any
+
+from ..._records import ConsumerRecord
+from ...errors import ConfigTypeError
+
+__all__ = ["NoAwaitableError", "checked_handler"]
+
+Handler = Callable[[ConsumerRecord[Any, Any]], Awaitable[object]]
+
+
+class NoAwaitableError(Exception):
+    """The handler has returned something that cannot be awaited."""
+
+
+def checked_handler(handler: Handler) -> Handler:
+    """The handler, if it is known to be async; else one that raises `NoAwaitableError` where it turns out not to be.
+
+    Raises `ConfigTypeError` for what can never be one. A plain function may be one, as it may return a coroutine.
+    """
+    if not callable(handler):
+        raise ConfigTypeError(f"handler must be an async function, not {type(handler).__name__}")
+    function = _function_of(handler)
+    if inspect.iscoroutinefunction(function):
+        return handler
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigTypeError(f"handler must be an async function: {_name(handler)} yields, and is a generator")
+    if isinstance(function, type) and not issubclass(function, Awaitable):
+        raise ConfigTypeError(f"handler must be an async function, not the class {_name(handler)}")
+    if isinstance(function, FunctionType) and _returns_nothing(function):
+        raise ConfigTypeError(f"handler must be an async function: {_name(handler)} is not, and only returns None")
+
+    def handle(record: ConsumerRecord[Any, Any]) -> Awaitable[object]:
+        outcome = handler(record)
+        if not inspect.isawaitable(outcome):
+            raise NoAwaitableError(
+                f"handler must be an async function: {_name(handler)} returned {type(outcome).__name__}, "
+                "which cannot be awaited"
+            )
+        return outcome
+
+    return handle
+
+
+def _function_of(handler: Any) -> Any:
+    """What is called in the end: of a partial, a bound method, an object with ``__call__``."""
+    while not isinstance(handler, (FunctionType, type)):
+        if isinstance(handler, partial):
+            handler = handler.func
+        elif inspect.ismethod(handler):
+            handler = handler.__func__
+        elif inspect.isfunction(type(handler).__call__) and not inspect.iscoroutinefunction(handler):
+            handler = type(handler).__call__
+        else:
+            break
+    return handler
+
+
+def _returns_nothing(function: FunctionType) -> bool:
+    """Whether a plain function returns None wherever it returns, as one does that has lost its ``async``."""
+    loads_none = False
+    for instruction in dis.get_instructions(function):
+        match instruction.opname:
+            case "RETURN_CONST" if instruction.argval is not None:
+                return False
+            case "RETURN_VALUE" if not loads_none or instruction.is_jump_target:
+                return False
+        loads_none = instruction.opname == "LOAD_CONST" and instruction.argval is None
+    return True
+
+
+def _name(handler: object) -> str:
+    return getattr(handler, "__qualname__", None) or repr(handler)

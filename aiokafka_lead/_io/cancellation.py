@@ -1,0 +1,104 @@
+"""Cancellation, where asyncio's own ``Task.cancel`` is not what a scope of anyio or trio does.
+
+A shield holds off scopes alone, and a scope cancels at each await until it is left, ``Task.cancel`` once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import anyio
+
+from .loop import in_trio
+
+__all__ = ["cancellation_of_task", "cancelled_by_scope", "face_cancellation", "outlives_cancellation", "to_the_end"]
+
+T = TypeVar("T")
+
+
+async def to_the_end(work: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
+    """What the work returns or raises; the work ends before this does, however often the caller is cancelled meanwhile.
+
+    The caller's cancellation is raised afterwards. The work has to be bounded. On asyncio it runs in a task of its own,
+    since ``Task.cancel`` passes a shield.
+    """
+    with anyio.CancelScope(shield=True):
+        if in_trio():
+            return await work()
+        task = asyncio.create_task(work(), name=name)
+        cancellation: asyncio.CancelledError | None = None
+        while not task.done():
+            try:
+                await asyncio.wait((task,))
+            except asyncio.CancelledError as error:
+                cancellation = error
+    if cancellation is None:
+        return task.result()
+    try:
+        raise cancellation from None if task.cancelled() else task.exception()
+    finally:
+        del cancellation  # it holds this frame
+
+
+def cancelled_by_scope() -> bool:
+    """Whether a scope that this task is in has been cancelled."""
+    return anyio.current_effective_deadline() == -math.inf
+
+
+async def outlives_cancellation() -> bool:
+    """Whether the ``asyncio.CancelledError`` that was just caught is none of a scope's, and the task may go on.
+
+    For tasks in which the application's code runs: what it awaited was cancelled, or it, or a registry of its tasks,
+    has cancelled the task that it found itself in. That means the code, and not the task around it.
+    """
+    if cancelled_by_scope():
+        return False
+    _forget_cancellations()
+    try:
+        # Something that cancels all tasks has cancelled the scope's own one, too: it needs this to say so.
+        await asyncio.sleep(0)
+    except asyncio.CancelledError:
+        _forget_cancellations()
+    return not cancelled_by_scope()
+
+
+async def face_cancellation() -> None:
+    """Raise the ``Task.cancel`` of asyncio that was not raised yet; forget those that were raised and caught."""
+    task = None if in_trio() else asyncio.current_task()
+    if task is not None and task.cancelling() and not cancelled_by_scope():
+        await asyncio.sleep(0)
+        _forget_cancellations()
+
+
+def _forget_cancellations() -> None:
+    task = asyncio.current_task()
+    while task is not None and task.uncancel():
+        pass
+
+
+def cancellation_of_task() -> Callable[[], bool]:
+    """Tells, later, whether the task that calls this now has been cancelled since.
+
+    On trio as far as others can see: it has ended, and its nursery's scope was cancelled.
+    """
+    if in_trio():
+        import trio
+
+        trio_task = trio.lowlevel.current_task()
+        nursery = trio_task.parent_nursery
+        if nursery is None:
+            return _no
+        return lambda: nursery.cancel_scope.cancel_called and trio_task not in nursery.child_tasks
+    task = asyncio.current_task()
+    if task is None:
+        return _no
+    # A task that swallows a cancellation, and goes on, is counted as cancelled for ever after.
+    before = task.cancelling()
+    return lambda: task.cancelling() > before
+
+
+def _no() -> bool:
+    return False

@@ -7,10 +7,12 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
+from ._io.cancellation import to_the_end
 from ._io.connection.brokers import Brokers
 from ._io.connection.connection import Connection, Lane
 from ._io.loop import Host, Signal, Waiter, import_anyio, in_task, loop_token, spawn_host
@@ -88,14 +90,13 @@ class Client:
             self._host = spawn_host(self._run, name=f"kafka client {self.config.client_id}")
             await self._started.wait()
         except BaseException:
-            with anyio.CancelScope(shield=True):
-                await self.stop()
+            await self.stop()
             raise
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """End every task and connection. Always ends, within ``timeout_ms`` (10000); may be called again.
 
-        Calls that wait raise `ClientClosedError`.
+        Calls that wait raise `ClientClosedError`. A caller that is cancelled stays until everything has ended.
         """
         if self._host is not None and loop_token() is not self._loop:
             raise WrongEventLoopError
@@ -108,7 +109,7 @@ class Client:
         self.brokers.stop(closed)
         self._host.cancel()
         timeout_s = (STOP_TIMEOUT_MS if timeout_ms is None else timeout_ms) / 1000
-        if not await self._host.wait(timeout_s):
+        if not await to_the_end(partial(self._host.wait, timeout_s), "kafka client's end"):
             _log.warning("a background task of client %s does not end", self.config.client_id)
 
     def check(self) -> None:

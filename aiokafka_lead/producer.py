@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
-import anyio
-
 from ._accel import ACCELERATED
 from ._core.producer.delivery import Delivery, DeliveryBatch
 from ._core.producer.metrics import ProducerMetrics
@@ -123,9 +121,10 @@ class Producer(Generic[K, V]):
                 await self._drain(timeout_ms)
         finally:
             self._sender.abort(_stopped_before)
-            with anyio.CancelScope(shield=True):
+            try:
                 await self._client.stop(None if timeout_ms is None else max(100.0, timeout_ms * _CLOSING_SHARE))
-            self._stopped.set_result(None)
+            finally:
+                self._stopped.set_result(None)
 
     async def _wait_stopped(self, timeout_ms: float | None) -> None:
         assert self._stopped is not None

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
-
-import anyio
 
 from ..._core.consumer.deserializers import Deserializers
 from ..._core.consumer.fetch_answer import AnswerOptions, AnswerReader
@@ -27,6 +24,7 @@ from ..._wire.messages.metadata import MetadataRequest
 from ...config import ConsumerConfig
 from ...errors import IllegalStateError, RequestTimedOutError
 from ...errors.base import own_copy
+from ..cancellation import cancelled_by_scope, to_the_end
 from ..loop import Waiter
 from .auto_commit import AutoCommit
 from .fetcher import Fetcher
@@ -209,10 +207,11 @@ class ConsumerEngine(Generic[K, V]):
                 finally:
                     await self._depart(deadline)
         finally:
-            with anyio.CancelScope(shield=True):
+            try:
                 await self.client.stop(max(0.0, deadline - time.monotonic()) * 1000)
-            self._notify()
-            self._stopped.set_result(None)
+            finally:
+                self._notify()
+                self._stopped.set_result(None)
 
     async def _wait_stopped(self, timeout_s: float) -> None:
         """Another call stops the consumer: to close connections now would keep it from committing and leaving."""
@@ -225,14 +224,17 @@ class ConsumerEngine(Generic[K, V]):
     async def _depart(self, deadline: float) -> None:
         """Commit, leave the group, close fetch sessions. Who is cancelled does so, too, but in less time."""
         within_s = max(0.0, deadline - time.monotonic()) / 2
-        if anyio.current_effective_deadline() == -math.inf:
+        if cancelled_by_scope():
             within_s = min(within_s, DEPART_CANCELLED_WITHIN_S)
-        with anyio.CancelScope(shield=True):
+
+        async def depart() -> None:
             if self.group is not None and self.group.wanted:
                 await self.group.close(within_s)
             elif self.auto_commit is not None:
                 await self.auto_commit.commit_last(within_s)
             await self.fetcher.close_sessions(min(within_s / 2, SESSIONS_CLOSE_WITHIN_S))
+
+        await to_the_end(depart, "kafka consumer's end")
 
     def _notify(self) -> None:
         self.reader.wake.set()

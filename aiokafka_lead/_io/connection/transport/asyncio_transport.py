@@ -12,6 +12,7 @@ import anyio
 from ...._core.connection.framing import FrameReader
 from ...._wire import Buffer
 from ....errors import KafkaError
+from ...cancellation import to_the_end
 from ...loop import Waiter
 from .base import OnStage, TransportHandler, coalesce
 from .dial import dial
@@ -85,9 +86,12 @@ class AsyncioTransport(asyncio.BufferedProtocol):
         finally:
             self.close()
             if not self._ended.done:
-                # asyncio closes the socket in one of its next rounds.
-                with anyio.move_on_after(ABORT_S, shield=True):
-                    await self._ended.wait()
+                await to_the_end(self._wait_until_closed, "kafka socket's end")
+
+    async def _wait_until_closed(self) -> None:
+        """asyncio closes the socket in one of its next rounds."""
+        with anyio.move_on_after(ABORT_S):
+            await self._ended.wait()
 
     # --- called by the event loop ---
 

@@ -18,6 +18,7 @@ Check = Callable[[str, Any], Any]
 _C = TypeVar("_C", bound="Checked")
 
 DEFAULT_PORT = 9092
+INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
 
 
@@ -134,6 +135,18 @@ def text(name: str, value: Any) -> str:
     if not value:
         raise ConfigError(f"{name} must not be empty")
     return value
+
+
+def short_text(name: str, value: Any) -> str:
+    """A string that is not empty and fits the Kafka protocol's: its length in UTF-8 is an int16."""
+    checked = text(name, value)
+    try:
+        size = len(checked.encode())
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"{name} must be encodable in UTF-8: {error.reason}") from None
+    if size > INT16_MAX:
+        raise ConfigError(f"{name} must be at most {INT16_MAX} bytes in UTF-8, not {size}")
+    return checked
 
 
 def instance(kind: type, called: str) -> Check:

@@ -24,6 +24,7 @@ from ._options import (
     one_of,
     option,
     optional,
+    short_text,
     text,
 )
 from ._options import servers as server_list
@@ -209,6 +210,10 @@ class AdminOptions(ClientOptions, total=False):
     """The bound of calls that have none of their own (60000)."""
 
 
+ASSIGNOR_NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky")
+"""Those of the built-in assignors."""
+
+
 def _assignors(name: str, value: Any) -> tuple[Any, ...]:
     if value is None or isinstance(value, (bytes, int, float)):
         raise ConfigTypeError(f"{name} must be names or assignors, not {type(value).__name__}")
@@ -218,7 +223,21 @@ def _assignors(name: str, value: Any) -> tuple[Any, ...]:
         items = tuple(value) if isinstance(value, Iterable) else (value,)
     if not items:
         raise ConfigError(f"{name} must not be empty")
+    names: set[str] = set()
+    for item in items:
+        own = one_of(*ASSIGNOR_NAMES)(name, item) if isinstance(item, str) else _assignor_name(name, item)
+        if own in names:
+            raise ConfigError(f"{name} holds {own!r} twice")
+        names.add(own)
     return items
+
+
+def _assignor_name(option_name: str, assignor: Any) -> str:
+    """That of an assignor of the application's own (`GroupAssignor`)."""
+    methods = (getattr(assignor, method, None) for method in ("assign", "user_data"))
+    if isinstance(assignor, type) or not hasattr(assignor, "cooperative") or not all(map(callable, methods)):
+        raise ConfigTypeError(f"{option_name} must hold names or assignors (GroupAssignor), not {assignor!r}")
+    return short_text(f"{option_name}: an assignor's name", getattr(assignor, "name", None))
 
 
 def _compression(name: str, value: Any) -> str:
@@ -239,7 +258,7 @@ class ClientConfig(Checked):
     """The options of `ClientOptions`, checked; see there for each one's meaning."""
 
     bootstrap_servers: tuple[tuple[str, int], ...] = dataclasses.field(metadata={"check": server_list})
-    client_id: str = option("aiokafka-lead", text)
+    client_id: str = option("aiokafka-lead", short_text)
     request_timeout_ms: float = option(30_000, milliseconds(1))
     retry_backoff_ms: float = option(100, milliseconds())
     retry_backoff_max_ms: float = option(1_000, milliseconds())
@@ -374,10 +393,10 @@ class ProducerConfig(ClientConfig):
 class ConsumerConfig(ClientConfig):
     """The options of `ConsumerOptions`, checked."""
 
-    group_id: str | None = option(None, optional(text))
-    group_instance_id: str | None = option(None, optional(text))
+    group_id: str | None = option(None, optional(short_text))
+    group_instance_id: str | None = option(None, optional(short_text))
     group_protocol: Literal["classic", "consumer"] = option("classic", one_of("classic", "consumer"))
-    group_remote_assignor: str | None = option(None, optional(text))
+    group_remote_assignor: str | None = option(None, optional(short_text))
     partition_assignment_strategy: tuple[Any, ...] = option(("cooperative-sticky", "range"), _assignors)
     session_timeout_ms: float = option(45_000, milliseconds(1))
     heartbeat_interval_ms: float = option(3_000, milliseconds(1))
@@ -389,7 +408,7 @@ class ConsumerConfig(ClientConfig):
     isolation_level: Literal["read_uncommitted", "read_committed"] = option(
         "read_uncommitted", one_of("read_uncommitted", "read_committed")
     )
-    client_rack: str | None = option(None, optional(text))
+    client_rack: str | None = option(None, optional(short_text))
     fetch_min_bytes: int = option(1, _bytes())
     fetch_max_wait_ms: float = option(500, milliseconds())
     fetch_max_bytes: int = option(50 * 1024 * 1024, _bytes(1))

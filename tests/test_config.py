@@ -135,13 +135,29 @@ def test_secrets_stay_out_of_repr() -> None:
     assert "wonderland" not in repr(made)
 
 
+class OwnAssignor:
+    """An application's, which is only looked at here."""
+
+    cooperative = False
+
+    def __init__(self, name: Any = "own") -> None:
+        self.name = name
+
+    def user_data(self, *args: Any) -> None:
+        """Nothing."""
+
+    def assign(self, *args: Any) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+
 @pytest.mark.parametrize("given", ["sticky, range", ["sticky", "range"], ("sticky", "range")])
 def test_assignors_as_other_clients_take_them(given: Any) -> None:
     assert ConsumerConfig.from_options("a", {"partition_assignment_strategy": given}).partition_assignment_strategy == (
         "sticky",
         "range",
     )
-    own = object()
+    own = OwnAssignor()
     assert ConsumerConfig.from_options("a", {"partition_assignment_strategy": own}).partition_assignment_strategy == (
         own,
     )
@@ -155,9 +171,42 @@ def test_assignors_as_other_clients_take_them(given: Any) -> None:
         {"fetch_max_wait_ms": 30_000},
         {"partition_assignment_strategy": []},
         {"partition_assignment_strategy": " , "},
+        {"partition_assignment_strategy": "rnage"},
+        {"partition_assignment_strategy": ["range", "best"]},
+        {"partition_assignment_strategy": ["range", "range"]},
+        {"partition_assignment_strategy": [OwnAssignor("range"), "range"]},
+        {"partition_assignment_strategy": [OwnAssignor("")]},
         {"isolation_level": "serializable"},
     ],
 )
 def test_consumer_options_that_contradict_each_other(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"^{next(iter(options))}"):
         ConsumerConfig.from_options("a", options)
+
+
+@pytest.mark.parametrize("assignor", [object(), OwnAssignor, 7, b"range", OwnAssignor(7)])
+def test_what_is_no_assignor_is_refused_with_and_without_a_group(assignor: Any) -> None:
+    for group in ({}, {"group_id": "g"}):
+        options = {"partition_assignment_strategy": [assignor], **group}
+        with pytest.raises(ConfigTypeError, match=r"^partition_assignment_strategy"):
+            ConsumerConfig.from_options("a", options)
+
+
+IDS = ["client_id", "group_id", "group_instance_id", "group_remote_assignor", "client_rack"]
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_ids_fit_the_protocols_strings(name: str) -> None:
+    """Their length is an int16, in UTF-8."""
+    options = {"group_id": "g", name: "\u00fc" * 16383}
+    assert getattr(ConsumerConfig.from_options("a", options), name) == "\u00fc" * 16383
+    with pytest.raises(ConfigError, match=rf"^{name} must be at most 32767 bytes in UTF-8, not 32768"):
+        ConsumerConfig.from_options("a", {**options, name: "\u00fc" * 16384})
+    with pytest.raises(ConfigError, match=rf"^{name} must be encodable in UTF-8"):
+        ConsumerConfig.from_options("a", {**options, name: "\ud800"})
+
+
+@pytest.mark.parametrize("config_class", [ProducerConfig, AdminConfig])
+def test_every_clients_id_is_checked(config_class: type[ClientConfig]) -> None:
+    with pytest.raises(ConfigError, match=r"^client_id must be at most"):
+        config_class.from_options("a", {"client_id": "x" * 40_000})

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import aiokafka_lead
+import aiokafka_lead.errors
 from aiokafka_lead import (
     AdminClient,
     Consumer,
@@ -48,6 +49,25 @@ def typed_options() -> tuple[RunOptions, ConsumerOptions]:
 def test_what_is_listed_is_there(name: str) -> None:
     assert getattr(aiokafka_lead, name) is not None
     assert name in dir(aiokafka_lead)
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".admin", ".config", ".consumer", ".errors", ".producer", ".spark", ".testing", ".types"]
+)
+def test_an_import_of_everything_brings_what_is_listed_and_overwrites_nothing_else(name: str) -> None:
+    """Neither submodules, which are called ``log``, ``run`` or ``client``, nor what the module itself imports."""
+    module = importlib.import_module(f"aiokafka_lead{name}")
+    taken: dict[str, Any] = {}
+    exec(f"from {module.__name__} import *", taken)
+    del taken["__builtins__"]
+    assert taken.keys() == set(module.__all__)
+    assert len(module.__all__) == len(set(module.__all__))
+    assert [each for each, value in taken.items() if each.startswith("_") or inspect.ismodule(value)] == []
+
+
+def test_every_error_is_listed() -> None:
+    found = {each for each, value in vars(aiokafka_lead.errors).items() if isinstance(value, type)}
+    assert found <= set(aiokafka_lead.errors.__all__)
 
 
 def test_what_is_not_there_is_told() -> None:

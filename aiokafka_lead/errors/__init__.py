@@ -8,6 +8,7 @@ code; `error_for_code` maps a code to its class. ``retriable`` tells whether the
 
 from __future__ import annotations
 
+from . import base, client, cluster, group, log, membership, reads, run
 from .base import *
 from .client import *
 from .cluster import *
@@ -16,6 +17,16 @@ from .log import *
 from .membership import *
 from .reads import *
 from .run import *
+
+__all__: list[str] = []
+__all__ += base.__all__
+__all__ += client.__all__
+__all__ += cluster.__all__
+__all__ += group.__all__
+__all__ += log.__all__
+__all__ += membership.__all__
+__all__ += reads.__all__
+__all__ += run.__all__
 
 
 def _adopt() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from aiokafka_lead import TopicPartition
 from aiokafka_lead._core.group.assignors import ASSIGNORS, Assignment, MemberSubscription, TopicPartitions, builtin
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
-from aiokafka_lead.errors import ConfigError
+from aiokafka_lead.config import ASSIGNOR_NAMES
 
 VECTORS = json.loads((Path(__file__).parent / "assignor_vectors.json").read_text())
 STICKY = ("sticky", "cooperative-sticky")
@@ -253,6 +253,5 @@ def test_partitions_of_a_snapshot() -> None:
     assert found.partition_racks("none", 0) == frozenset()
 
 
-def test_unknown_name() -> None:
-    with pytest.raises(ConfigError, match=r"partition_assignment_strategy.*'rnage'"):
-        builtin("rnage")
+def test_the_names_that_the_option_takes() -> None:
+    assert set(ASSIGNOR_NAMES) == set(ASSIGNORS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from ..._options import Checked, build, integer, milliseconds, one_of, option, optional, text
+from ..._options import Checked, build, integer, milliseconds, one_of, option, optional, short_text
 from ...errors import ConfigError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class RunConfig(Checked):
     retries: int = option(3, integer(0))
     retry_backoff_ms: float = option(100, milliseconds())
     retry_backoff_max_ms: float = option(10_000, milliseconds())
-    dead_letter_topic: str | None = option(None, optional(text))
+    dead_letter_topic: str | None = option(None, optional(short_text))
     dead_letter_producer: Any = option(None, _any)
 
     @classmethod

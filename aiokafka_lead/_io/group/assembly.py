@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ..._core.consumer.in_hand import InHand
 from ..._core.consumer.positions import Positions
 from ..._core.consumer.prefetch import Prefetch
-from ..._core.group.assignors import GroupAssignor, builtin
+from ..._core.group.assignors import builtin
 from ..._core.group.classic import ClassicMember
 from ..._core.group.consumer_protocol import ConsumerProtocolMember
 from ..._core.group.member import GroupMember
 from ..._core.group.poll_interval import PollInterval
 from ...config import ConsumerConfig
-from ...errors import ConfigError, ConfigTypeError
 from .asking import GroupCoordinator
 from .handover import Handover, ParallelWork
 from .task import GroupTask
@@ -40,7 +39,7 @@ def group_task(
     auto_commit: AutoCommit | None,
     parallel_work: Callable[[], ParallelWork | None],
 ) -> GroupTask:
-    """The tasks, not yet running; raises `ConfigError` or `ConfigTypeError`."""
+    """The tasks, not yet running."""
     handover = Handover(positions, prefetch, in_hand, auto_commit, parallel_work)
     handover.listen_within_s = (config.rebalance_timeout_ms or config.max_poll_interval_ms) / 1000
     look_every_s = min(LOOK_AT_MOST_EVERY_S, poll.interval_s / 4)
@@ -50,19 +49,5 @@ def group_task(
 def _member(config: ConsumerConfig) -> GroupMember:
     if config.group_protocol == "consumer":
         return ConsumerProtocolMember(config)
-    return ClassicMember(config, _assignors(config.partition_assignment_strategy))
-
-
-def _assignors(given: Iterable[Any]) -> list[GroupAssignor]:
-    found: dict[str, GroupAssignor] = {}
-    for item in given:
-        if isinstance(item, str):
-            item = builtin(item)
-        elif not isinstance(getattr(item, "name", None), str) or not callable(getattr(item, "assign", None)):
-            raise ConfigTypeError(
-                f"partition_assignment_strategy must hold names or assignors, not {type(item).__name__}"
-            )
-        if item.name in found:
-            raise ConfigError(f"partition_assignment_strategy holds {item.name!r} twice")
-        found[item.name] = item
-    return list(found.values())
+    strategy = config.partition_assignment_strategy
+    return ClassicMember(config, [builtin(given) if isinstance(given, str) else given for given in strategy])

@@ -15,6 +15,7 @@ import anyio
 from ._io.cancellation import to_the_end
 from ._io.connection.brokers import Brokers
 from ._io.connection.connection import Connection, Lane
+from ._io.forks import tell_in_children
 from ._io.loop import Host, Signal, Waiter, import_anyio, in_task, loop_token, spawn_host
 from ._io.metadata.actor import MetadataActor
 from ._wire import Request, Response
@@ -68,6 +69,9 @@ class Client:
         self._running = False
         self._closed = False
         self._fatal_listeners: list[Callable[[BaseException], None]] = []
+        self._fork_listeners: list[Callable[[], None]] = []
+        self.left_behind = False
+        """Whether this process is a child of the one that the client was started in: it has nothing to stop here."""
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
@@ -83,6 +87,7 @@ class Client:
         if self._loop is not None:
             raise IllegalStateError("start() was called before")
         self._loop = loop_token()
+        tell_in_children(self)
         try:
             await import_anyio()
             if self._closed:
@@ -98,6 +103,8 @@ class Client:
 
         Calls that wait raise `ClientClosedError`. A caller that is cancelled stays until everything has ended.
         """
+        if self.left_behind:
+            return
         if self._host is not None and loop_token() is not self._loop:
             raise WrongEventLoopError
         self._closed = True
@@ -175,6 +182,21 @@ class Client:
             while self._unspawned:
                 fn, args, name = self._unspawned.popleft()
                 self.spawn(fn, *args, name=name)
+
+    def on_fork(self, listener: Callable[[], None]) -> None:
+        """Call this in each child process that ``os.fork`` makes from now on; it must only set flags."""
+        self._fork_listeners.append(listener)
+
+    def forked(self) -> None:
+        """This process is a child: every call raises that from now on, and no connection is made."""
+        if not self._closed:
+            self.left_behind = True
+            self.fatal = IllegalStateError(
+                "the client was started before os.fork(), and belongs to the parent: create a new one in the child"
+            )
+            self.brokers.refuse(self.fatal)
+            for listener in self._fork_listeners:
+                listener()
 
     def on_fatal(self, listener: Callable[[BaseException], None]) -> None:
         """Call this once, when a background task has failed for good."""

@@ -89,6 +89,7 @@ class Producer(Generic[K, V]):
         """
         await self._client.start()
         self._client.on_fatal(self._on_fatal)
+        self._client.on_fork(self._on_fork)
         self._sender.start()
         if self._direct:
             self._fast.start(*loop_probe(), loop_thread())
@@ -103,6 +104,8 @@ class Producer(Generic[K, V]):
         Records that are not acknowledged by then fail with `ClientClosedError`. Without a timeout they have their
         ``delivery_timeout_ms``. May be called again. A cancelled stop gives up what is pending, and closes.
         """
+        if self._client.left_behind:
+            return
         if self._stopped is not None:
             await self._wait_stopped(timeout_ms)
             return
@@ -150,6 +153,9 @@ class Producer(Generic[K, V]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+    def _on_fork(self) -> None:
+        self._fast.usable = False
 
     def _on_fatal(self, error: BaseException) -> None:
         self._fast.usable = False

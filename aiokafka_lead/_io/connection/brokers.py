@@ -205,8 +205,12 @@ class Brokers:
 
     def stop(self, error: KafkaError) -> None:
         """`close_all` for good: no connection is made after that, and `get` raises the error."""
-        self._closed_by = error
+        self.refuse(error)
         self.close_all(error)
+
+    def refuse(self, error: KafkaError) -> None:
+        """Make no connection any more: `get` raises the error. Those that are there stay."""
+        self._closed_by = error
 
     # --- inside ---
 

@@ -189,6 +189,8 @@ class ConsumerEngine(Generic[K, V]):
 
     async def stop(self, timeout_ms: float | None) -> None:
         """End everything, within ``timeout_ms`` (10000)."""
+        if self.client.left_behind:
+            return
         if self.group is not None:
             self.group.check_stop()
         timeout_s = 10.0 if timeout_ms is None else timeout_ms / 1000

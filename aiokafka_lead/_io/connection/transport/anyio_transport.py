@@ -14,6 +14,7 @@ from anyio.streams.tls import TLSStream
 from ...._core.connection.framing import FrameReader
 from ...._wire import Buffer
 from ....errors import KafkaError
+from ...forks import detach_in_children
 from ...loop import Signal
 from .base import OnStage, TransportHandler, coalesce
 from .dial import tune
@@ -68,7 +69,9 @@ class AnyioTransport:
             connected = await anyio.connect_tcp(host, port)
         except (OSError, UnicodeError) as error:
             raise connect_error(_attempts(error)) from error
-        tune(connected.extra(SocketAttribute.raw_socket))
+        raw = connected.extra(SocketAttribute.raw_socket)
+        tune(raw)
+        detach_in_children(raw)
         if ssl_context is None:
             return cls(connected, handler, max_frame_bytes)
         on_stage("the TLS handshake")

@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 
+from ...forks import detach_in_children
 from .errors import connect_error
 
 __all__ = ["dial", "race", "tune"]
@@ -88,6 +89,7 @@ async def _connect(address: AddressInfo) -> socket.socket:
     try:
         sock.setblocking(False)
         tune(sock)
+        detach_in_children(sock)
         await asyncio.get_running_loop().sock_connect(sock, sockaddr)
     except BaseException:
         sock.close()

@@ -86,13 +86,30 @@ class Consumer(Generic[K, V]):
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Connect to the cluster and begin to fetch.
+    async def start(self, *, wait: bool = True) -> None:
+        """Connect to the cluster and begin to fetch; returns when it is known where reading begins, if ``wait``.
+
+        That is when each partition to read has its position, so that "latest" counts from then. A member of a group
+        waits for its first assignment, even an empty one, and for the positions in it; ``on_partitions_assigned`` has
+        returned then. What is not known after ``request_timeout_ms`` (a slow rebalance, a partition without a leader)
+        is found in the background, with a warning that names it; topics and partitions that do not exist are not waited
+        for. With nothing to read yet, and without ``wait``, it returns as soon as it is connected.
 
         Raises `KafkaConnectionError` that names each bootstrap server and why it could not be used, within
-        ``request_timeout_ms``; authentication's and TLS's own errors as such.
+        ``request_timeout_ms``; authentication's and TLS's own errors as such; and what keeps a member out of its group.
+        After an error, or when cancelled, the consumer is stopped.
         """
-        await self._engine.start()
+        await self._engine.start(wait=wait)
+
+    async def wait_ready(self, timeout_ms: float | None = None) -> None:
+        """Wait for what `start` waits for, within ``timeout_ms`` (``default_api_timeout_ms``).
+
+        For after ``start(wait=False)``, a start that had to give up, `subscribe` and `assign`. A partition whose reads
+        raise an error does not keep it waiting. Raises what the consumer, or its membership of the group, has failed
+        with, `RequestTimedOutError` that names the partitions or the step of the group that are missing, and
+        `IllegalStateError` in a listener's callback, which is part of the assignment.
+        """
+        await self._engine.wait_ready(self._timeout_ms(timeout_ms))
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Stop fetching and close every connection, within ``timeout_ms`` (10000), whatever the brokers do.
@@ -224,17 +241,18 @@ class Consumer(Generic[K, V]):
         for state in states:
             self._engine.prefetch.drop(state)
             state.reset(policy)
-        await self._engine.settle(states, self._config.default_api_timeout_ms)
+        await self._engine.readiness.settle(states, self._config.default_api_timeout_ms)
 
     async def position(self, partition: TopicPartition) -> int:
         """The offset of the next record that this partition hands out; waits while that is being found out.
 
-        Raises `NoOffsetForPartitionError` if there is none, and `RequestTimedOutError` after
-        ``default_api_timeout_ms``.
+        Raises `NoOffsetForPartitionError` if there is none, `UnknownTopicOrPartitionError` when several answers of the
+        cluster agree that the topic does not have the partition, and after ``default_api_timeout_ms`` if there is no
+        such topic, and `RequestTimedOutError` then for other reasons.
         """
         self._client.check()
         state = self._engine.positions.require(_partition(partition))
-        await self._engine.settle([state], self._config.default_api_timeout_ms)
+        await self._engine.readiness.settle([state], self._config.default_api_timeout_ms)
         position = state.position
         if position is None:
             raise IllegalStateError(f"partition {state.tp} is no longer assigned to this consumer")

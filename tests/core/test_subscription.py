@@ -70,7 +70,7 @@ def test_an_unknown_topic_becomes_an_error_after_a_while_and_again() -> None:
     assert wanted.next_problem() == 100.0 + PATIENCE_S
     assert wanted.problems(cluster(), 100.0 + PATIENCE_S - 1) == []
     ((name, error),) = wanted.problems(cluster(), 100.0 + PATIENCE_S)
-    assert (name, type(error)) == ("a", UnknownTopicOrPartitionError)
+    assert (name, type(error)) == ("topic 'a'", UnknownTopicOrPartitionError)
     assert "'a'" in str(error)
     assert wanted.problems(cluster(), 101.0 + PATIENCE_S) == []
     assert len(wanted.problems(cluster(), 100.0 + 2 * PATIENCE_S)) == 1

@@ -46,6 +46,16 @@ def shared(consumers: Iterable[Consumer[Any, Any]], partitions: Partitions = ALL
 
 
 @asynccontextmanager
+async def starting(consumer: Consumer[Any, Any]) -> AsyncIterator[Consumer[Any, Any]]:
+    """A consumer whose first assignment is not waited for."""
+    await consumer.start(wait=False)
+    try:
+        yield consumer
+    finally:
+        await consumer.stop()
+
+
+@asynccontextmanager
 async def reading(*consumers: Consumer[Any, Any]) -> AsyncIterator[list[Any]]:
     """Meanwhile these read; yields what they have read so far."""
     got: list[Any] = []

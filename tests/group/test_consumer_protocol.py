@@ -13,6 +13,8 @@ from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.errors import UnsupportedAssignorError, UnsupportedVersionError
 from aiokafka_lead.testing import EmbeddedCluster, GroupOptions
 
+from .support import starting
+
 pytestmark = pytest.mark.anyio
 
 EVENTS = [TopicPartition("events", partition) for partition in range(4)]
@@ -143,7 +145,7 @@ async def test_a_static_member_whose_place_is_taken_says_so_and_waits(
 
     async with member(cluster, "events", **options) as first:
         await shared(first)
-        async with member(cluster, "events", client_id="second", **options) as second:
+        async with starting(member(cluster, "events", client_id="second", **options)) as second:
             await until(lambda: second.health().kept_out is not None and tries() > 5, first, second)
             health = second.health()
             assert health.healthy, "the other one may be dead, and its session about to end"
@@ -228,14 +230,14 @@ async def test_the_assignor_of_the_brokers_choice(
 
 
 async def test_an_assignor_that_brokers_do_not_have(cluster: EmbeddedCluster) -> None:
-    async with member(cluster, "events", group_remote_assignor="mine") as consumer:
+    async with starting(member(cluster, "events", group_remote_assignor="mine")) as consumer:
         with anyio.fail_after(WITHIN_S), pytest.raises(UnsupportedAssignorError, match="mine"):
             await consumer.getone()
 
 
 async def test_brokers_without_the_protocol(cluster: EmbeddedCluster) -> None:
     cluster.max_versions = {"ConsumerGroupHeartbeat": -1}
-    async with member(cluster, "events") as consumer:
+    async with starting(member(cluster, "events")) as consumer:
         with anyio.fail_after(WITHIN_S), pytest.raises(UnsupportedVersionError, match='use "classic"'):
             await consumer.getone()
 

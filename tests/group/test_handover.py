@@ -13,7 +13,7 @@ from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.errors import CommitFailedError
 from aiokafka_lead.testing import EmbeddedCluster
 
-from .support import ALL, Recorder, fill, member, reading, shared, until, vanish
+from .support import ALL, Recorder, fill, member, reading, shared, starting, until, vanish
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ async def test_a_rebalance_waits_for_the_batch_in_hand(cluster: EmbeddedCluster)
     async with member(cluster, "events", enable_auto_commit=False, **EAGER) as one:
         batches = one.batches()
         batch = await next_batch(one, batches)
-        async with member(cluster, "events", **EAGER) as two, reading(two):
+        async with starting(member(cluster, "events", **EAGER)) as two, reading(two):
             await cluster.wait_for_requests("JoinGroup", count=len(cluster.requests.select("JoinGroup")) + 1)
             await cluster.wait_for_requests("Heartbeat", count=len(cluster.requests.select("Heartbeat")) + 4)
             assert one.assignment() == ALL

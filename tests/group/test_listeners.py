@@ -13,7 +13,7 @@ from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.errors import IllegalStateError, RebalanceListenerError
 from aiokafka_lead.testing import EmbeddedCluster
 
-from .support import ALL, Partitions, Recorder, fill, member, read_on, reading, shared, until
+from .support import ALL, Partitions, Recorder, fill, member, read_on, reading, shared, starting, until
 
 pytestmark = pytest.mark.anyio
 
@@ -150,10 +150,10 @@ async def test_stop_ends_a_callback_and_leaves_the_group_nevertheless(cluster: E
     listener = Stuck(where)
     one, two = member(cluster, **EAGER), member(cluster, "events", **EAGER)
     one.subscribe(["events"], listener=listener)
-    async with one:
+    async with starting(one):
         if where == "revoked":
             await until(lambda: one.assignment() == ALL)
-        async with two, reading(two):
+        async with starting(two), reading(two):
             with anyio.fail_after(10):
                 await listener.called.wait()
                 await one.stop(timeout_ms=2_000)

@@ -10,7 +10,7 @@ from aiokafka_lead.admin import NewPartitions
 from aiokafka_lead.errors import FencedInstanceIdError, GroupAuthorizationFailedError, InconsistentGroupProtocolError
 from aiokafka_lead.testing import EmbeddedCluster
 
-from .support import ALL, Recorder, fill, member, read_on, reading, shared, until, vanish
+from .support import ALL, Recorder, fill, member, read_on, reading, shared, starting, until, vanish
 
 pytestmark = pytest.mark.anyio
 
@@ -148,7 +148,7 @@ async def test_a_fenced_static_member_says_so(cluster: EmbeddedCluster) -> None:
 
 async def test_what_keeps_it_out_is_raised_and_may_pass(cluster: EmbeddedCluster) -> None:
     rule = cluster.faults.add("JoinGroup", error_code=30)
-    async with member(cluster, "events") as consumer:
+    async with starting(member(cluster, "events")) as consumer:
         for _ in range(2):
             with anyio.fail_after(10), pytest.raises(GroupAuthorizationFailedError):
                 await read_on(consumer)
@@ -164,7 +164,7 @@ async def test_what_keeps_it_out_is_raised_and_may_pass(cluster: EmbeddedCluster
 async def test_without_a_common_assignor_it_says_so(cluster: EmbeddedCluster) -> None:
     async with member(cluster, "events", partition_assignment_strategy=["range"]) as one, reading(one):
         await until(lambda: one.assignment() == ALL)
-        async with member(cluster, "events", partition_assignment_strategy=["sticky"]) as two:
+        async with starting(member(cluster, "events", partition_assignment_strategy=["sticky"])) as two:
             with anyio.fail_after(10), pytest.raises(InconsistentGroupProtocolError):
                 await two.getone()
 

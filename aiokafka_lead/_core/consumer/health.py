@@ -45,6 +45,9 @@ class ConsumerHealth:
     """How long the event loop was blocked last, for seconds at least; 0 if it never was."""
     since_blocked_ms: float | None
     """Since the end of that."""
+    absent: tuple[str, ...] = ()
+    """Topics and partitions that are to be read, and that the cluster does not have: no problem that goes away by
+    starting anew."""
 
     @property
     def healthy(self) -> bool:
@@ -72,6 +75,7 @@ class Facts(NamedTuple):
     """Since the event loop was last seen to run."""
     blocked_s: float
     since_blocked_s: float | None
+    absent: tuple[str, ...] = ()
 
 
 class Limits(NamedTuple):
@@ -112,6 +116,7 @@ def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
         handler_ms=_ms(facts.handler_s),
         blocked_ms=facts.blocked_s * 1000,
         since_blocked_ms=_ms(facts.since_blocked_s),
+        absent=facts.absent,
     )
 
 

@@ -76,6 +76,7 @@ class PartitionState:
         "chunk",
         "error",
         "failed_epoch",
+        "failure",
         "failures",
         "fetch_epoch",
         "fetch_offset",
@@ -152,6 +153,8 @@ class PartitionState:
         self.validated_epoch = -1
         """The leader epoch that ``fetch_epoch`` was last checked against, for brokers without Fetch 12."""
 
+        self.failure: KafkaError | None = None
+        """Why the last request for its position failed."""
         self.failures = 0
         """Failed fetches in a row."""
         self.retry_at = 0.0
@@ -207,6 +210,7 @@ class PartitionState:
     def _restart(self) -> None:
         self.incarnation += 1
         self.error = None
+        self.failure = None
         self.looked_up = False
         self.read_ahead = True
         self.validated_epoch = -1

@@ -31,7 +31,7 @@ class Positions:
         self.on_touch: Callable[[], None] = _nothing
         """Called when `touched` is no longer empty."""
         self.on_settle: Callable[[], None] = _nothing
-        """Called when a partition got a position, or an error in its place."""
+        """Called when a partition got a position, or an error in its place, or is not read any more."""
 
     def _touch(self, state: PartitionState) -> None:
         if not self.touched:
@@ -86,6 +86,8 @@ class Positions:
         for tp, state in self._states.items():
             self.by_topic.setdefault(tp.topic, []).append(state)
         self._topic_ids = {topic: known for topic, known in self._topic_ids.items() if topic in self.by_topic}
+        if removed:
+            self.on_settle()
         return added, removed
 
     def touch_moved(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:

@@ -6,7 +6,7 @@ Without a group a subscription takes every partition of its topics. With one, th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import Enum
 
 from ...errors import KafkaError, UnknownTopicOrPartitionError, error_for_code
@@ -111,24 +111,31 @@ class Subscription:
         )
 
     def problems(self, snapshot: ClusterSnapshot, now: float) -> list[tuple[str, KafkaError]]:
-        """Topics that cannot be read, with the reason.
+        """Topics, and partitions of other topics, that cannot be read, with the reason.
 
-        A topic may be unknown for a while, for it may be about to be made; what the cluster refuses is told at once.
+        They may be unknown for a while, for they may be about to be made; what the cluster refuses is told at once.
         Either is told again while it lasts.
         """
+        former, self._tell_at = self._tell_at, {}
         found: list[tuple[str, KafkaError]] = []
+        for name, kind in self._unreadable(snapshot):
+            patience_s, apart_s = (self._patience_s,) * 2 if kind.retriable else (0.0, REFUSALS_APART_S)
+            tell_at = former.get(name, now + patience_s)
+            if now >= tell_at:
+                tell_at = now + apart_s
+                waited = f" (it was waited for {patience_s:g} s)" if patience_s else ""
+                found.append((name, kind(f"{name} cannot be read: {kind.__doc__}{waited}")))
+            self._tell_at[name] = tell_at
+        return found
+
+    def _unreadable(self, snapshot: ClusterSnapshot) -> Iterator[tuple[str, type[KafkaError]]]:
         for name in sorted(self.topics):
             topic = snapshot.topics.get(name)
-            if topic is not None and topic.partitions:
-                self._tell_at.pop(name, None)
-                continue
-            kind = UnknownTopicOrPartitionError if topic is None else error_for_code(topic.error_code or 3)
-            if now < self._tell_at.setdefault(name, now + self._patience_s if kind.retriable else now):
-                continue
-            self._tell_at[name] = now + (self._patience_s if kind.retriable else REFUSALS_APART_S)
-            waited = f" (it was waited for {self._patience_s:g} s)" if kind.retriable else ""
-            found.append((name, kind(f"topic {name!r} cannot be read: {kind.__doc__}{waited}")))
-        return found
+            if topic is None or not topic.partitions:
+                yield f"topic {name!r}", error_for_code(3 if topic is None else topic.error_code or 3)
+        for tp in self.assigned:
+            if snapshot.partition(*tp) is None and snapshot.partition_count(tp.topic):
+                yield str(tp), UnknownTopicOrPartitionError
 
     def next_problem(self) -> float | None:
         """When `problems` may have something, whatever happens."""

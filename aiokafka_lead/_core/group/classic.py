@@ -17,7 +17,6 @@ generation that ends: those of a cooperative one are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
 from random import random
 from typing import Any
 
@@ -41,6 +40,7 @@ from ...types import TopicPartition
 from ..backoff import Backoff
 from ..metadata.types import ClusterSnapshot
 from .assignors import NO_GENERATION, GroupAssignor, MemberSubscription, decode_assignment
+from .classic_phase import AWAITS, Phase
 from .classic_requests import heartbeat_request, join_request, leave_request, rebalance_timeout_ms, sync_request
 from .leader import Leader
 from .member import Ask, Assign, Lose, Partitions, Revoke, Step, Wait, Wanted
@@ -63,17 +63,6 @@ REVOKE_WITHIN = 0.8
 
 OUTDATED = (IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError)
 """What a coordinator says to a member that is behind its group."""
-
-
-class Phase(Enum):
-    """Where a member is; see the table above."""
-
-    OUT = "out"
-    JOINING = "joining"
-    SYNCING = "syncing"
-    ADOPTING = "adopting"
-    STABLE = "stable"
-    LEAVING = "leaving"
 
 
 class ClassicMember:
@@ -114,6 +103,9 @@ class ClassicMember:
         """Topics that the leader has waited for before."""
         self._target = NOTHING
         """In ADOPTING: what is to be owned."""
+        self._joined_with = NOTHING_NAMED
+        self._adopted_for: frozenset[str] | None = None
+        """The topics of the last JoinGroup, and those that the assignment is for that was carried out last."""
         self._asked: Ask | None = None
         self._rejoin: str | None = None
         """Why the group has to rebalance once more, if it has."""
@@ -137,6 +129,13 @@ class ClassicMember:
         if self._generation == NO_GENERATION or (self._phase is Phase.LEAVING and not self._orderly):
             return None
         return Membership(self._generation, self._member_id, self._config.group_instance_id)
+
+    @property
+    def awaits(self) -> str | None:
+        """See `GroupMember.awaits`."""
+        if self._wanted is not None and self._adopted_for == self._wanted.topics:
+            return None
+        return AWAITS[self._phase]
 
     @property
     def stable(self) -> bool:
@@ -265,6 +264,7 @@ class ClassicMember:
         reason = self._rejoin or "the consumer joins"
         request = join_request(config, member, tuple(self._assignors.values()), self._assigned, reason)
         self._rejoin = None
+        self._joined_with = topics
         self._asked = Ask(request, self._answer_s)
         return self._asked
 
@@ -310,6 +310,7 @@ class ClassicMember:
         if isinstance(step, Assign):
             self.owned = step.partitions
             self._assigned = (tuple(sorted(self.owned)), self._generation)
+            self._adopted_for = None if self._generation == NO_GENERATION else self._joined_with
             if self._phase is Phase.ADOPTING:
                 self._phase = Phase.STABLE
             return
@@ -415,6 +416,7 @@ class ClassicMember:
 
     def _lose(self, reason: str) -> None:
         self._generation = NO_GENERATION
+        self._adopted_for = None
         self._leader = None
         self._lost = reason
         if self._phase is not Phase.LEAVING:

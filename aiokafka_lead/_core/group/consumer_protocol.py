@@ -105,6 +105,8 @@ class ConsumerProtocolMember:
         """Chosen by the member and kept (KIP-1082)."""
         self._epoch = 0
         self._subscription = Subscription()
+        self._sent_subscribed = self._subscribed = self._subscription.subscribed
+        """The subscription in the last heartbeat, and in the last that was answered."""
         self._owned: dict[TopicPartition, UUID] = {}
         """With the id that the topic had then: one that was made anew is another topic."""
         self._target = Target()
@@ -144,6 +146,19 @@ class ConsumerProtocolMember:
         if self._epoch <= 0:
             return None
         return Membership(self._epoch, self._member_id, self._config.group_instance_id)
+
+    @property
+    def awaits(self) -> str | None:
+        """See `GroupMember.awaits`."""
+        if self._phase is Phase.JOINED:
+            if not self._target.known or self._subscribed != self._subscription.subscribed:
+                return "an assignment from the coordinator"
+            if self._target.unnamed:
+                return "metadata of the topics that it was assigned"
+            return None if self._resolved() == self._owned else "the assignment to be carried out"
+        if self._phase is Phase.JOINING and not self._has_subscription():
+            return None
+        return self.kept_out or "the coordinator's answer to its first heartbeat"
 
     @property
     def stable(self) -> bool:
@@ -305,8 +320,10 @@ class ConsumerProtocolMember:
             self._sent = None
             self._get_out(now)
             return request
-        request = self._fields.heartbeat(self._member_id, self._epoch, self._subscription.subscribed, self._owned)
+        subscribed = self._subscription.subscribed
+        request = self._fields.heartbeat(self._member_id, self._epoch, subscribed, self._owned)
         self._sent = request
+        self._sent_subscribed = subscribed
         self._sent_at = now
         self._hurried = False
         self._known = True
@@ -334,6 +351,7 @@ class ConsumerProtocolMember:
             self._interval_s = response.heartbeat_interval_ms / 1000
         if response.member_id:
             self._member_id = response.member_id
+        self._subscribed = self._sent_subscribed
         self._epoch = response.member_epoch
         if self._phase is Phase.JOINING:
             self._phase = Phase.JOINED

@@ -96,6 +96,11 @@ class GroupMember(Protocol):
         ...
 
     @property
+    def awaits(self) -> str | None:
+        """What it waits for until it has its first assignment, even an empty one; None from then on."""
+        ...
+
+    @property
     def stable(self) -> bool:
         """A member with nothing to give up, to take over or to ask."""
         ...

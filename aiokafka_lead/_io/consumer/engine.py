@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -22,10 +23,10 @@ from ..._wire.messages.fetch import FetchRequest
 from ..._wire.messages.list_offsets import ListOffsetsRequest
 from ..._wire.messages.metadata import MetadataRequest
 from ...config import ConsumerConfig
-from ...errors import IllegalStateError, RequestTimedOutError
-from ...errors.base import own_copy
+from ...errors import ClientClosedError, IllegalStateError, RequestTimedOutError
 from ..cancellation import cancelled_by_scope, to_the_end
 from ..loop import Waiter
+from .absence_watch import AbsenceWatch
 from .auto_commit import AutoCommit
 from .fetcher import Fetcher
 from .health import HealthWatch
@@ -33,6 +34,7 @@ from .leases import Leases
 from .offset_queries import OffsetQueries
 from .position_keeper import PositionKeeper
 from .reader import Reader, Witness
+from .readiness import Readiness
 from .subscriber import Subscriber
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from ..run.runner import Runner
 
 __all__ = ["HOT_REQUESTS", "ConsumerEngine"]
+
+log = logging.getLogger("aiokafka_lead.consumer")
 
 HOT_REQUESTS = (ListOffsetsRequest, FetchRequest)
 """What the first records wait for."""
@@ -124,6 +128,12 @@ class ConsumerEngine(Generic[K, V]):
         )
         planner = FetchPlanner(self.positions, self.prefetch, limits)
         self.fetcher = Fetcher(client, self.positions, self.prefetch, planner, answers, keeper, options, self.counters)
+        self.absence_watch = AbsenceWatch(client, self.subscription, planner.leaderless)
+        self.readiness = Readiness(
+            client, self.subscription, self.positions, self.prefetch, self.absence_watch, self.group
+        )
+        if self.group is not None:
+            self.group.on_change = self.readiness.notify
         self.subscriber = Subscriber(
             client, self.subscription, self.positions, self.prefetch, reset_policy, self.auto_commit, self.group
         )
@@ -140,8 +150,6 @@ class ConsumerEngine(Generic[K, V]):
         self._read_committed = read_committed
         self._stopped: Waiter[None] | None = None
         """Made by the first `stop`, done when that has ended."""
-        self._settled: Waiter[None] = Waiter()
-        """Done at the next event that may give a partition its position."""
 
     def _with_group(self, group_id: str) -> Witness:
         """The parts that a group needs; returns who has to know of what goes out."""
@@ -178,14 +186,49 @@ class ConsumerEngine(Generic[K, V]):
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Bootstrap and begin to fetch; raises what `Client.start` raises."""
+    async def start(self, *, wait: bool) -> None:
+        """Bootstrap and begin to fetch; ``wait``: until it is known where reading begins.
+
+        Raises what `Client.start` and `Readiness.wait` raise. Then, or when it is cancelled, nothing is left behind.
+        """
+        deadline = time.monotonic() + self.config.request_timeout_ms / 1000
         self.client.on_fatal(lambda error: self._notify())
         await self.client.start()
         self.started = True
         self.subscriber.start()
         self.client.spawn(self.fetcher.run, name="kafka fetcher")
+        self.client.spawn(self.absence_watch.run, name="kafka absent partitions")
         self.health.start()
+        if wait:
+            try:
+                await self._wait_at_start(deadline)
+            except BaseException:
+                await self.stop(None)
+                raise
+
+    async def _wait_at_start(self, deadline: float) -> None:
+        self.progress.waits()  # the application cannot come for records before
+        try:
+            missing = await self.readiness.wait(deadline)
+        finally:
+            self.progress.progressed(time.monotonic())
+        if self._stopped is not None:
+            raise ClientClosedError
+        if missing is not None:
+            log.warning(
+                "consumer %s has started, but goes on to wait in the background for %s",
+                self.config.client_id,
+                missing,
+            )
+
+    async def wait_ready(self, timeout_ms: float) -> None:
+        """Wait until it is known where reading begins; raises what `Readiness.wait` does, `RequestTimedOutError`."""
+        self.client.check()
+        if self.group is not None:
+            self.group.check_wait()
+        missing = await self.readiness.wait(time.monotonic() + timeout_ms / 1000)
+        if missing is not None:
+            raise RequestTimedOutError(f"not ready in {timeout_ms:g} ms: still waiting for {missing}")
 
     async def stop(self, timeout_ms: float | None) -> None:
         """End everything, within ``timeout_ms`` (10000)."""
@@ -240,12 +283,11 @@ class ConsumerEngine(Generic[K, V]):
 
     def _notify(self) -> None:
         self.reader.wake.set()
-        settled, self._settled = self._settled, Waiter()
-        settled.set_result(None)
+        self.readiness.notify()
 
     def unsubscribed(self) -> None:
         """Nothing is to be read any more: whoever waits for records has to know."""
-        self.reader.wake.set()
+        self._notify()
         if self.runner is not None:
             self.runner.unsubscribed()
 
@@ -256,29 +298,6 @@ class ConsumerEngine(Generic[K, V]):
             raise IllegalStateError("nothing to read: subscribe to topics, or assign partitions, first")
         if self.group is not None:
             self.group.check()
-
-    # --- positions ---------------------------------------------------------------------------------------------------
-
-    async def settle(self, states: list[PartitionState], timeout_ms: float) -> None:
-        """Wait until each of these partitions has a position, or is no longer assigned.
-
-        Raises a partition's error, and `RequestTimedOutError`.
-        """
-        deadline = time.monotonic() + timeout_ms / 1000
-        while True:
-            self.client.check()
-            waiting = [state for state in states if state.position is None and self.positions.owns(state)]
-            for state in waiting:
-                if state.error is not None:
-                    raise own_copy(state.error)
-            if not waiting:
-                return
-            self.prefetch.raise_report()
-            try:
-                await self._settled.wait(deadline - time.monotonic())
-            except TimeoutError:
-                names = ", ".join(str(state.tp) for state in waiting)
-                raise RequestTimedOutError(f"no position for {names} in {timeout_ms:g} ms") from None
 
     async def all_topics(self) -> frozenset[str]:
         """The cluster's topics, asked for now."""

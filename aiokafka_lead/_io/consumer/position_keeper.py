@@ -107,6 +107,7 @@ class PositionKeeper:
     def _failed(self, state: PartitionState, error: KafkaError) -> None:
         if not error.retriable:
             self._prefetch.report((type(error), state.tp.topic), error)
+        state.failure = error
         leader_epoch = self._client.metadata.snapshot.leader(*state.tp)[1]
         state.back_off(time.monotonic(), leader_epoch, self._backoffs)
 

@@ -231,10 +231,11 @@ class Reader(Generic[K, V]):
         if self._waiting:
             raise IllegalStateError("another task is waiting for this consumer's records: read from one task at a time")
         now = time.monotonic()
+        watch_at = self._watch(now)
         if deadline is not None and now >= deadline:
             return False
         commit_at = None if self._witness is None else self._witness.watch(now)
-        until = min((at for at in (deadline, self._watch(now), commit_at) if at is not None), default=None)
+        until = min((at for at in (deadline, watch_at, commit_at) if at is not None), default=None)
         self._waiting = True
         self._poll.waits()
         self._demand(wanted)

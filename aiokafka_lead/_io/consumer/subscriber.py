@@ -50,6 +50,8 @@ class Subscriber:
         if group is not None:
             group.on_interest = self._keep
             group.tell_late(lambda tp: tp.partition >= self._first_counts.get(tp.topic, BEYOND_ANY_PARTITION))
+        self._watched: ClusterSnapshot | None = None
+        """What the subscription was last compared with for problems."""
         self._interest: frozenset[str] = frozenset()
         """Topics that the group's leader needs to know."""
         self._topics: frozenset[str] = frozenset()
@@ -69,6 +71,7 @@ class Subscriber:
     def changed(self, *, started: bool) -> None:
         """The application has changed the subscription."""
         subscription = self._subscription
+        self._watched = None
         self._seen.clear()
         self._first_counts.clear()
         self._keep(self._interest)
@@ -93,10 +96,14 @@ class Subscriber:
             self._assign(self._subscription.assigned)
 
     def watch(self, now: float) -> float | None:
-        """Report topics that cannot be read; returns when to ask again."""
-        for topic, error in self._subscription.problems(self._client.metadata.snapshot, now):
-            self._prefetch.report(("topic", topic), error)
-        return self._subscription.next_problem()
+        """Report what cannot be read; returns when to ask again."""
+        subscription, snapshot = self._subscription, self._client.metadata.snapshot
+        due = subscription.next_problem()
+        if snapshot is not self._watched or (due is not None and now >= due):
+            self._watched = snapshot
+            for name, error in subscription.problems(snapshot, now):
+                self._prefetch.report(("absent", name), error)
+        return subscription.next_problem()
 
     def _keep(self, interest: frozenset[str]) -> None:
         """Have metadata of the subscription's topics, and of those that the group's leader needs."""

@@ -48,6 +48,8 @@ class GroupTask:
         """Told which topics' metadata the member needs beyond those that it wants for itself."""
         self.on_error: Callable[[], None] = _nothing
         """Called when there is something for `check` to raise."""
+        self.on_change: Callable[[], None] = _nothing
+        """Called when something has happened to the member."""
         self._client = client
         self._member = member
         self._coordinator = coordinator
@@ -94,6 +96,14 @@ class GroupTask:
     def kept_out(self) -> str | None:
         """Why the group does not let the consumer in yet, while it goes on trying."""
         return self._member.kept_out
+
+    @property
+    def awaits(self) -> str | None:
+        """What the member waits for until it has its first assignment, even an empty one; None from then on."""
+        if not self._wanted or self._member.awaits is None:
+            return None
+        what = self._member.awaits if self.joined or self.coordinator is not None else "its coordinator to be found"
+        return f"a first assignment of the group, which waits for {what}"
 
     @property
     def stable(self) -> bool:
@@ -201,10 +211,18 @@ class GroupTask:
 
     def check_stop(self) -> None:
         """Raise if who stops the consumer is its own listener, for which leaving the group would wait."""
-        if self._rebalancing and in_task() and anyio.get_current_task().id == self._rebalancing:
+        if self._in_listener():
             raise IllegalStateError(
                 "a listener's callback cannot stop its consumer: let it return, and another task stop"
             )
+
+    def check_wait(self) -> None:
+        """Raise if who waits for the assignment is the listener, for which it waits in turn."""
+        if self._in_listener():
+            raise IllegalStateError("a listener's callback is part of the assignment, and cannot wait for it")
+
+    def _in_listener(self) -> bool:
+        return bool(self._rebalancing) and in_task() and anyio.get_current_task().id == self._rebalancing
 
     async def close(self, timeout_s: float) -> None:
         """Give up the partitions, commit, leave the group (but for static members): all of it within this time."""
@@ -228,6 +246,7 @@ class GroupTask:
         self._rebalance_wake.set()
         self._heartbeat_wake.set()
         self._handover.wake.set()
+        self.on_change()
         changed, self._changed = self._changed, Waiter()
         changed.set_result(None)
         if self._asking is not None and self._member.step(time.monotonic()) is not self._asking[0]:

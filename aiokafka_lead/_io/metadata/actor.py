@@ -84,6 +84,10 @@ class MetadataActor:
         )
         self.snapshot = self._state.snapshot
         """The latest view: replaced, never changed."""
+        self.full_answers = 0
+        """Answers about all topics in use so far; each makes a new snapshot, after it was counted."""
+        self.knows_every_topic = False
+        """Whether an answer has named every topic of the cluster since that is wanted."""
         self._wake = Signal()
         self._newer: Waiter[ClusterSnapshot] = Waiter()
         """Done at the next snapshot."""
@@ -120,6 +124,7 @@ class MetadataActor:
         """Know every topic of the cluster (a subscription by pattern), or no longer."""
         if wanted != self._topics.everything:
             self._topics.everything = wanted
+            self.knows_every_topic = False
             if wanted:
                 self.request_update()
             else:
@@ -317,6 +322,8 @@ class MetadataActor:
         self._lagging = None if applied.settled else answer.node_id
         self._policy.answered(by_bootstrap_server=answer.node_id < 0)
         self._schedule.succeeded(now, changed=applied.changed, settled=applied.settled, full=plan.full)
+        self.full_answers += plan.full
+        self.knows_every_topic = self._topics.everything and (self.knows_every_topic or plan.topics is None)
         self._publish()
         for node_id in self.snapshot.leading(self._last_errors().keys()):
             # It has not been replaced yet, and no record may be due before the next answer that says so.

@@ -1,0 +1,107 @@
+"""What is to be read and the cluster does not have: how often to look for it again, and when to say so.
+
+Brokers learn of a new topic or partition one after the other, so that one answer without it means little; see
+`believed`. It may be made at any time, and nobody tells the consumer: so it is looked for as long as it is wanted, less
+and less often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...types import TopicPartition
+from ..backoff import Backoff
+from ..metadata.types import ClusterSnapshot
+
+__all__ = ["Absences", "Look", "absent", "believed"]
+
+ANSWERS_TO_BELIEVE = 4
+BELIEVE_AFTER_S = 1.0
+"""In a KRaft cluster that is not overloaded, brokers are that much behind the controller at most."""
+
+LOOK_AT_LEAST_EVERY_MS = 10_000.0
+
+WARN_EVERY_S = 300.0
+
+Absent = TopicPartition | str
+"""A partition, or a topic without any."""
+
+
+class Look(NamedTuple):
+    """What follows from one look."""
+
+    refresh: bool
+    """Ask for newer metadata."""
+    warn_of: list[Absent]
+    """What is worth a warning now."""
+    until: float | None
+    """When to look again, whatever happens; None: nothing is absent."""
+
+
+@dataclass(slots=True)
+class _Absence:
+    since: float
+    """When it was first found to be absent."""
+    answers_before: int
+    """How many answers there had been then."""
+    warn_at: float | None = None
+    """When to warn again; None before the first time."""
+
+
+class Absences:
+    """What has been absent for a while. Takes the time and the number of answers, and decides."""
+
+    def __init__(self, backoff: Backoff) -> None:
+        self._backoff = Backoff(backoff.first_ms, max(backoff.longest_ms, LOOK_AT_LEAST_EVERY_MS), backoff.rng)
+        self._absences: dict[Absent, _Absence] = {}
+        self._asked = 0
+        """Refreshes asked for since something new was found to be absent."""
+        self._ask_at = 0.0
+
+    @property
+    def confirmed(self) -> tuple[str, ...]:
+        """The names of what a warning was about, and that still is absent."""
+        return tuple(sorted(str(what) for what, absence in self._absences.items() if absence.warn_at is not None))
+
+    def hurry(self, now: float) -> None:
+        """Somebody waits: look for everything as if it were new."""
+        self._asked, self._ask_at = 0, now
+
+    def look(self, now_absent: Iterable[Absent], answers: int, now: float) -> Look:
+        """This is absent, after so many answers about all topics in use."""
+        former, self._absences = self._absences, {}
+        for what in now_absent:
+            known = former.get(what)
+            if known is None:
+                known = _Absence(now, answers)
+                self.hurry(now)
+            self._absences[what] = known
+        if not self._absences:
+            return Look(refresh=False, warn_of=[], until=None)
+        warn_of: list[Absent] = []
+        for what, absence in self._absences.items():
+            is_absent = believed(answers - absence.answers_before, now - absence.since)
+            if is_absent and (absence.warn_at is None or now >= absence.warn_at):
+                absence.warn_at = now + WARN_EVERY_S
+                warn_of.append(what)
+        refresh = now >= self._ask_at
+        if refresh:
+            self._asked += 1
+            self._ask_at = now + self._backoff.delay_s(self._asked)
+        return Look(refresh, warn_of, self._ask_at)
+
+
+def believed(answers: int, waited_s: float) -> bool:
+    """Whether something does not exist that so many answers about all topics in use lacked, in this time."""
+    return answers >= ANSWERS_TO_BELIEVE and waited_s >= BELIEVE_AFTER_S
+
+
+def absent(topics: Iterable[str], partitions: Iterable[TopicPartition], snapshot: ClusterSnapshot) -> Iterable[Absent]:
+    """Which of these the cluster does not have, as far as it was asked: a topic once, and not its partitions too."""
+    topics = {name for name in topics if name in snapshot.topics and not snapshot.partition_count(name)}
+    yield from topics
+    for tp in partitions:
+        if tp.topic not in topics and tp.topic in snapshot.topics and snapshot.partition(*tp) is None:
+            yield tp

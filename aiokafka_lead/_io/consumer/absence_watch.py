@@ -1,0 +1,74 @@
+"""The task that looks for topics and partitions that the cluster does not have, and says so in the log."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ..._core.backoff import Backoff
+from ..._core.consumer.absence import Absences, absent
+from ..._core.consumer.partition_state import PartitionState
+from ..._core.consumer.subscription import Subscription
+from ..._core.metadata.types import ClusterSnapshot
+from ..loop import Signal
+
+if TYPE_CHECKING:
+    from ...client import Client
+
+__all__ = ["AbsenceWatch"]
+
+log = logging.getLogger("aiokafka_lead.consumer")
+
+
+class AbsenceWatch:
+    """Of one consumer. Sleeps while nothing is absent."""
+
+    def __init__(self, client: Client, subscription: Subscription, leaderless: Iterable[PartitionState]) -> None:
+        self._client = client
+        self._subscription = subscription
+        self._leaderless = leaderless
+        """The partitions that are to be read, if only their leader were known."""
+        self._absences = Absences(Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms))
+        self._wake = Signal()
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """The names of topics and partitions that are to be read, and that the cluster does not have."""
+        return self._absences.confirmed
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        self._client.metadata.add_listener(self._on_metadata)
+        try:
+            while True:
+                now = time.monotonic()
+                until = self._look(now)
+                await self._wake.wait(None if until is None else max(0.0, until - now))
+        finally:
+            self._client.metadata.remove_listener(self._on_metadata)
+
+    def look_soon(self) -> None:
+        """Something else may be absent, or somebody waits for what is."""
+        self._absences.hurry(time.monotonic())
+        self._wake.set()
+
+    def _on_metadata(self, snapshot: ClusterSnapshot) -> None:
+        self._wake.set()
+
+    def _look(self, now: float) -> float | None:
+        metadata = self._client.metadata
+        wanted = [state.tp for state in self._leaderless]
+        look = self._absences.look(
+            absent(self._subscription.topics, wanted, metadata.snapshot), metadata.full_answers, now
+        )
+        if look.refresh:
+            metadata.request_update()
+        if look.warn_of:
+            log.warning(
+                "%s cannot read %s: the cluster does not have it; it is looked for again and again",
+                self._client.config.client_id,
+                ", ".join(sorted(map(str, look.warn_of))),
+            )
+        return look.until

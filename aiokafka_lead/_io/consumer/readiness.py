@@ -1,0 +1,196 @@
+"""Waiting until it is known where reading begins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ..._core.consumer.absence import believed
+from ..._core.consumer.partition_state import PartitionState
+from ..._core.consumer.positions import Positions
+from ..._core.consumer.prefetch import Prefetch
+from ..._core.consumer.subscription import Subscription, SubscriptionKind
+from ..._core.metadata.types import NO_LEADER, ClusterSnapshot
+from ...errors import KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError
+from ...errors.base import own_copy
+from ..loop import Waiter
+from .absence_watch import AbsenceWatch
+
+if TYPE_CHECKING:
+    from ...client import Client
+    from ..group.task import GroupTask
+    from ..metadata.actor import MetadataActor
+
+__all__ = ["Readiness"]
+
+NAMED = 5
+"""So many partitions a message names; it counts the others."""
+
+
+class Readiness:
+    """Waits for positions, and for a group's first assignment. Woken by events, never by the clock."""
+
+    def __init__(
+        self,
+        client: Client,
+        subscription: Subscription,
+        positions: Positions,
+        prefetch: Prefetch,
+        absence_watch: AbsenceWatch,
+        group: GroupTask | None,
+    ) -> None:
+        self._client = client
+        self._subscription = subscription
+        self._positions = positions
+        self._prefetch = prefetch
+        self._absence_watch = absence_watch
+        self._group = group
+        self._event: Waiter[None] | None = None
+        """Done at the next event; None while nobody waits."""
+
+    def notify(self) -> None:
+        """Something has happened that a wait may have been for."""
+        event, self._event = self._event, None
+        if event is not None:
+            event.set_result(None)
+
+    async def settle(self, states: list[PartitionState], timeout_ms: float) -> None:
+        """Wait until each of these partitions has a position, or is no longer assigned.
+
+        Raises a partition's error, `UnknownTopicOrPartitionError` for one that does not exist, and
+        `RequestTimedOutError`.
+        """
+        deadline = time.monotonic() + timeout_ms / 1000
+        if not self._without_position(states):
+            return
+        with self._patience() as patience:
+            while True:
+                self._client.check()
+                waiting = self._without_position(states)
+                for state in waiting:
+                    if state.error is not None:
+                        raise own_copy(state.error)
+                if not waiting:
+                    return
+                self._prefetch.raise_report()
+                snapshot = self._client.metadata.snapshot
+                lacking = [state for state in waiting if patience.has_ended_for(state, snapshot)]
+                if lacking and snapshot.partition_count(lacking[0].tp.topic):
+                    raise _unknown(lacking[0], snapshot)
+                try:
+                    await self._next(deadline)
+                except TimeoutError:
+                    if lacking:
+                        raise _unknown(lacking[0], snapshot) from None
+                    names = _names(waiting, snapshot)
+                    raise RequestTimedOutError(f"no position for {names} in {timeout_ms:g} ms") from None
+
+    async def wait(self, deadline: float) -> str | None:
+        """Wait until it is known where reading begins; returns what is missing at the deadline, or None.
+
+        A partition that its reads raise an error for, and one that does not exist, are not waited for. Raises what the
+        consumer, or its membership of the group, has failed with.
+        """
+        with self._patience() as patience:
+            while True:
+                self._client.check()
+                if self._group is not None:
+                    self._group.check()
+                unknown = self._unknown_yet()
+                waiting = self._waiting(patience)
+                if unknown is None and not waiting:
+                    return None
+                try:
+                    await self._next(deadline)
+                except TimeoutError:
+                    return unknown or f"positions of {_names(waiting, self._client.metadata.snapshot)}"
+
+    @contextmanager
+    def _patience(self) -> Iterator[_Patience]:
+        """Have metadata wake this wait, and what it may not name looked for."""
+        metadata = self._client.metadata
+        metadata.add_listener(self._on_metadata)
+        self._absence_watch.look_soon()
+        try:
+            yield _Patience(metadata)
+        finally:
+            metadata.remove_listener(self._on_metadata)
+
+    def _on_metadata(self, snapshot: ClusterSnapshot) -> None:
+        self.notify()
+
+    async def _next(self, deadline: float) -> None:
+        """The next event; raises TimeoutError."""
+        if self._event is None:
+            self._event = Waiter()
+        await self._event.wait(deadline - time.monotonic())
+
+    def _without_position(self, states: Iterable[PartitionState]) -> list[PartitionState]:
+        return [state for state in states if state.position is None and self._positions.owns(state)]
+
+    def _waiting(self, patience: _Patience) -> list[PartitionState]:
+        snapshot = self._client.metadata.snapshot
+        return [
+            state
+            for state in self._without_position(self._positions)
+            if state.error is None
+            and (state.failure is None or state.failure.retriable)
+            and not patience.has_ended_for(state, snapshot)
+        ]
+
+    def _unknown_yet(self) -> str | None:
+        """Why it is not known yet which partitions are to be read; None if it is."""
+        subscription, metadata = self._subscription, self._client.metadata
+        if subscription.kind is SubscriptionKind.PATTERN and not metadata.knows_every_topic:
+            return "the names of the cluster's topics"
+        if self._group is not None and subscription.by_topics:
+            return self._group.awaits
+        if subscription.kind is SubscriptionKind.TOPICS:
+            unknown = sorted(subscription.topics - metadata.snapshot.topics.keys())
+            return f"metadata of topic {unknown[0]!r}" if unknown else None
+        if subscription.kind is SubscriptionKind.ASSIGNED and not self._is_assigned():
+            return "the group to be left"
+        return None
+
+    def _is_assigned(self) -> bool:
+        """The application's partitions are read; a member has to leave its group before."""
+        left = self._group is None or self._group.out
+        return left and all(tp in self._positions for tp in self._subscription.assigned)
+
+
+class _Patience:
+    """How long one call waits for partitions that metadata does not name: for some answers."""
+
+    def __init__(self, metadata: MetadataActor) -> None:
+        self._metadata = metadata
+        self._answers_before = metadata.full_answers
+        self._began_at = time.monotonic()
+
+    def has_ended_for(self, state: PartitionState, snapshot: ClusterSnapshot) -> bool:
+        """Whether the cluster does not have the partition, as its answers since the call began agree."""
+        answers = self._metadata.full_answers - self._answers_before
+        waited_s = time.monotonic() - self._began_at
+        return snapshot.partition(*state.tp) is None and believed(answers, waited_s)
+
+
+def _unknown(state: PartitionState, snapshot: ClusterSnapshot) -> KafkaError:
+    count = snapshot.partition_count(state.tp.topic)
+    why = f"topic {state.tp.topic!r} has partitions 0 to {count - 1}" if count else "the cluster has no such topic"
+    return UnknownTopicOrPartitionError(f"no position for {state.tp}: {why}")
+
+
+def _names(states: list[PartitionState], snapshot: ClusterSnapshot) -> str:
+    named = [str(state.tp) + _why(state, snapshot) for state in states[:NAMED]]
+    if len(states) > NAMED:
+        named.append(f"{len(states) - NAMED} more")
+    return ", ".join(named)
+
+
+def _why(state: PartitionState, snapshot: ClusterSnapshot) -> str:
+    if state.failure is not None:
+        return f" ({state.failure})"
+    if snapshot.leader(*state.tp)[0] == NO_LEADER:
+        return " (no leader is known)"
+    return ""

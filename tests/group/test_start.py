@@ -1,0 +1,293 @@
+"""When the `start` of a group's member returns, and what it does not wait for."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import anyio
+import pytest
+
+from aiokafka_lead import Producer, TopicPartition
+from aiokafka_lead.consumer import Consumer
+from aiokafka_lead.errors import (
+    ClientClosedError,
+    GroupAuthorizationFailedError,
+    IllegalStateError,
+    RebalanceListenerError,
+    RequestTimedOutError,
+    UnsupportedVersionError,
+)
+from aiokafka_lead.testing import EmbeddedCluster, GroupOptions
+
+from .support import ALL, Partitions, Recorder, fill, member, reading, shared, starting, until
+
+pytestmark = pytest.mark.anyio
+
+LATEST: dict[str, Any] = {"auto_offset_reset": "latest"}
+IMPATIENT: dict[str, Any] = {"request_timeout_ms": 400, "fetch_max_wait_ms": 100}
+AT_ONCE_S = 8
+"""Much less than ``request_timeout_ms``."""
+
+KINDS = pytest.mark.parametrize(
+    "kind",
+    [
+        {"partition_assignment_strategy": ["cooperative-sticky"]},
+        {"partition_assignment_strategy": ["range"]},
+        {"group_protocol": "consumer"},
+        {"group_instance_id": "i"},
+        {"group_protocol": "consumer", "group_instance_id": "i"},
+    ],
+    ids=["cooperative", "eager", "consumer", "static", "consumer-static"],
+)
+PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+
+
+async def send_each(cluster: EmbeddedCluster) -> None:
+    """One record to each partition."""
+    async with Producer(cluster.bootstrap_servers) as producer:
+        for tp in sorted(ALL):
+            await producer.send_and_wait(tp.topic, b"1", partition=tp.partition)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+@KINDS
+async def test_latest_counts_from_the_end_of_start(cluster: EmbeddedCluster, kind: dict[str, Any]) -> None:
+    await fill(cluster, 2)
+    async with member(cluster, "events", **LATEST, **kind) as one:
+        assert one.assignment() == ALL
+        await send_each(cluster)
+        async with reading(one) as got:
+            await until(lambda: len(got) == len(ALL), AT_ONCE_S)
+        assert {record.offset for record in got} == {2}
+
+
+@KINDS
+async def test_members_that_start_one_after_the_other(cluster: EmbeddedCluster, kind: dict[str, Any]) -> None:
+    """In one task, that does not read meanwhile: nobody waits for those that start later, and nothing is missed."""
+    static = "group_instance_id" in kind
+    members = [
+        member(cluster, "events", **LATEST, **(kind | ({"group_instance_id": f"i{index}"} if static else {})))
+        for index in range(3)
+    ]
+    one, two, three = members
+    with anyio.fail_after(20):
+        async with one, two, three:
+            await send_each(cluster)
+            async with reading(*members) as got:
+                await until(lambda: len({(record.topic, record.partition) for record in got}) == len(ALL), AT_ONCE_S)
+
+
+@PROTOCOLS
+async def test_a_pattern_and_a_subscription_that_comes_later(cluster: EmbeddedCluster, protocol: str) -> None:
+    async with member(cluster, group_protocol=protocol) as consumer:
+        consumer.subscribe(pattern="ev.*")
+        await consumer.wait_ready()
+        assert consumer.assignment() == ALL
+        consumer.unsubscribe()
+        await consumer.wait_ready()
+        consumer.subscribe(["events"])
+        await consumer.wait_ready()
+        assert consumer.assignment() == ALL
+        consumer.assign([TopicPartition("events", 1)])
+        await consumer.wait_ready()
+        assert consumer.assignment() == {TopicPartition("events", 1)}
+    two = member(cluster, group_protocol=protocol)
+    two.subscribe(pattern="ev.*")
+    async with two:
+        assert two.assignment() == ALL
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("how", ["topic", "pattern"])
+async def test_topics_that_do_not_exist_yet(cluster: EmbeddedCluster, protocol: str, how: str) -> None:
+    consumer = member(cluster, group_protocol=protocol, allow_auto_create_topics=False)
+    if how == "topic":
+        consumer.subscribe(["nowhere"])
+    else:
+        consumer.subscribe(pattern="nowhere")
+    with anyio.fail_after(AT_ONCE_S):
+        async with consumer:
+            assert consumer.assignment() == frozenset()
+
+
+@PROTOCOLS
+async def test_a_listener_may_use_the_consumer(cluster: EmbeddedCluster, protocol: str) -> None:
+    """Its seeks have taken effect when start returns."""
+    await fill(cluster, 5)
+    found: list[object] = []
+
+    class Seeking(Recorder):
+        async def on_partitions_assigned(self, partitions: Partitions) -> None:
+            first, second, *others = sorted(partitions)
+            found.append(await consumer.position(first))
+            found.append(await consumer.committed(second))
+            await consumer.seek_to_end(first)
+            for tp in (second, *others):
+                consumer.seek(tp, 3)
+            await super().on_partitions_assigned(partitions)
+
+    consumer = member(cluster, group_protocol=protocol)
+    consumer.subscribe(["events"], listener=(recorder := Seeking()))
+    async with consumer:
+        assert recorder.heard == [("assigned", ALL)]
+        assert found == [0, None]
+        with anyio.fail_after(0):
+            assert [await consumer.position(tp) for tp in sorted(ALL)] == [5, 3, 3, 3, 3, 3]
+
+
+async def test_a_listener_that_raises_does_not_keep_it_from_starting(cluster: EmbeddedCluster) -> None:
+    class Failing:
+        def on_partitions_assigned(self, partitions: Partitions) -> None:
+            raise ZeroDivisionError
+
+    consumer = member(cluster)
+    consumer.subscribe(["events"], listener=Failing())
+    async with consumer:
+        assert consumer.assignment() == ALL
+        with pytest.raises(RebalanceListenerError):
+            await consumer.getone()
+
+
+async def test_a_listener_cannot_wait_for_what_it_is_part_of(cluster: EmbeddedCluster) -> None:
+    class Waiting:
+        async def on_partitions_assigned(self, partitions: Partitions) -> None:
+            await consumer.wait_ready()
+
+    consumer: Consumer[Any, Any] = member(cluster)
+    consumer.subscribe(["events"], listener=Waiting())
+    with anyio.fail_after(AT_ONCE_S):
+        async with consumer:
+            with pytest.raises(RebalanceListenerError) as caught:
+                await consumer.getone()
+    assert isinstance(caught.value.__cause__, IllegalStateError)
+
+
+async def test_a_listener_that_is_slow_is_left_to_the_background(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    go_on = anyio.Event()
+
+    class Slow:
+        async def on_partitions_assigned(self, partitions: Partitions) -> None:
+            await go_on.wait()
+
+    consumer = member(cluster, **IMPATIENT)
+    consumer.subscribe(["events"], listener=Slow())
+    async with consumer:
+        (warning,) = warnings(caplog)
+        assert "a first assignment of the group, which waits for the assignment to be carried out" in warning
+        go_on.set()
+        await consumer.wait_ready()
+
+
+async def test_a_slow_rebalance_does_not_keep_it_from_starting(caplog: pytest.LogCaptureFixture) -> None:
+    options = GroupOptions(initial_rebalance_delay_ms=1_500)
+    async with EmbeddedCluster(brokers=1, groups=options) as cluster:
+        cluster.create_topic("events", partitions=6)
+        began = time.monotonic()
+        async with member(cluster, "events", **IMPATIENT) as consumer:
+            assert 0.4 <= time.monotonic() - began < 1.4
+            (warning,) = warnings(caplog)
+            assert "the answer to JoinGroup" in warning
+            with pytest.raises(RequestTimedOutError, match="the answer to JoinGroup"):
+                await consumer.wait_ready(timeout_ms=50)
+            await consumer.wait_ready()
+            assert consumer.assignment() == ALL
+
+
+async def test_a_coordinator_that_is_not_found_is_named(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    rule = cluster.faults.add("FindCoordinator", error_code=15)
+    async with member(cluster, "events", **IMPATIENT) as consumer:
+        (warning,) = warnings(caplog)
+        assert "its coordinator to be found" in warning
+        rule.remove()
+        await consumer.wait_ready()
+        assert consumer.assignment() == ALL
+
+
+async def test_waiting_in_start_is_progress(caplog: pytest.LogCaptureFixture) -> None:
+    """``max_poll_interval_ms`` is about an application that could come for records."""
+    async with EmbeddedCluster(brokers=1) as cluster:
+        cluster.create_topic("events", partitions=6)
+        cluster.faults.add("SyncGroup", delay_ms=800, count=1)
+        options: dict[str, Any] = {"max_poll_interval_ms": 300, "rebalance_timeout_ms": 10_000}
+        async with member(cluster, "events", **options) as consumer:
+            assert consumer.assignment() == ALL
+        assert warnings(caplog) == []
+
+
+@pytest.mark.parametrize(
+    ("protocol", "error"), [("classic", GroupAuthorizationFailedError), ("consumer", UnsupportedVersionError)]
+)
+async def test_what_keeps_it_out_of_the_group_is_raised(
+    cluster: EmbeddedCluster, protocol: str, error: type[Exception]
+) -> None:
+    cluster.faults.add("JoinGroup", error_code=30)
+    cluster.max_versions = {"ConsumerGroupHeartbeat": -1}
+    consumer = member(cluster, "events", group_protocol=protocol)
+    with anyio.fail_after(AT_ONCE_S), pytest.raises(error):
+        await consumer.start()
+    with pytest.raises(ClientClosedError):
+        await consumer.getone()
+    await until(lambda: not any(map(cluster.connection_count, cluster.broker_ids)))
+
+
+@PROTOCOLS
+async def test_a_cancelled_start_leaves_the_group(cluster: EmbeddedCluster, protocol: str) -> None:
+    """Else the next member would wait for its session to end, in 20 s or more."""
+    cluster.faults.add("ListOffsets", delay_ms=60_000, client_id="cancelled")
+    one = member(cluster, "events", group_protocol=protocol, client_id="cancelled")
+    with anyio.fail_after(AT_ONCE_S):
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+
+                async def cancel() -> None:
+                    await cluster.wait_for_requests("ListOffsets")
+                    scope.cancel()
+
+                tasks.start_soon(cancel)
+                await one.start()
+        assert scope.cancelled_caught
+        async with member(cluster, "events", group_protocol=protocol) as two:
+            await until(lambda: two.assignment() == ALL)
+
+
+async def test_stop_ends_a_start_that_waits_for_the_group(cluster: EmbeddedCluster) -> None:
+    cluster.faults.add("SyncGroup", delay_ms=60_000)
+    consumer = member(cluster, "events")
+    with anyio.fail_after(AT_ONCE_S):
+        async with anyio.create_task_group() as tasks:
+
+            async def start() -> None:
+                with pytest.raises(ClientClosedError):
+                    await consumer.start()
+
+            tasks.start_soon(start)
+            await cluster.wait_for_requests("SyncGroup")
+            await consumer.stop(timeout_ms=1_000)
+
+
+async def test_one_waits_in_start_while_another_joins(cluster: EmbeddedCluster) -> None:
+    members = [member(cluster, "events", **LATEST) for _ in range(3)]
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            for consumer in members:
+                tasks.start_soon(consumer.start)
+        async with reading(*members):
+            await until(lambda: shared(members))
+        for consumer in members:
+            await consumer.stop()
+
+
+async def test_without_waiting_it_joins_in_the_background(cluster: EmbeddedCluster) -> None:
+    cluster.faults.add("JoinGroup", delay_ms=200, count=1)
+    async with starting(member(cluster, "events")) as consumer:
+        assert consumer.assignment() == frozenset()
+        await consumer.wait_ready()
+        assert consumer.assignment() == ALL

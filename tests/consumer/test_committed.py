@@ -9,6 +9,7 @@ from aiokafka_lead import OffsetAndMetadata
 from aiokafka_lead.errors import (
     ConfigTypeError,
     GroupAuthorizationFailedError,
+    GroupIdNotFoundError,
     IllegalGenerationError,
     NoOffsetForPartitionError,
     RequestTimedOutError,
@@ -138,3 +139,14 @@ async def test_a_cancelled_commit_leaves_the_consumer_usable(cluster: EmbeddedCl
         with anyio.fail_after(10):
             await consumer.commit({E0: 2})
         assert await consumer.committed(E0) == OffsetAndMetadata(2, "", None)
+
+
+async def test_a_group_that_is_not_there_has_committed_nothing(cluster: EmbeddedCluster) -> None:
+    """As other brokers than Apache Kafka say."""
+    await fill(cluster, values(3))
+    cluster.faults.add("OffsetFetch", error_code=GroupIdNotFoundError)
+    consumer = consumer_of(cluster, group_id="g")
+    consumer.assign([E0])
+    async with consumer:
+        assert await consumer.committed(E0) is None
+        assert numbers(await take(consumer, 3)) == [0, 1, 2]

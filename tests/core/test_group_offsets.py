@@ -28,7 +28,12 @@ from aiokafka_lead._wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from aiokafka_lead.errors import GroupAuthorizationFailedError, OffsetMetadataTooLargeError, UnstableOffsetCommitError
+from aiokafka_lead.errors import (
+    GroupAuthorizationFailedError,
+    GroupIdNotFoundError,
+    OffsetMetadataTooLargeError,
+    UnstableOffsetCommitError,
+)
 from aiokafka_lead.types import OffsetAndMetadata
 
 from .fetch_world import ID, T0, T1, T2, snapshot
@@ -121,3 +126,12 @@ def test_committed_offsets_in_the_new_shapes(by_id: bool) -> None:
 def test_what_concerns_the_whole_group_is_raised(response: OffsetFetchResponse) -> None:
     with pytest.raises(GroupAuthorizationFailedError):
         read_committed(response, [T0], snapshot())
+
+
+@pytest.mark.parametrize("version", [7, 8, 10])
+def test_a_group_that_is_not_there_has_committed_nothing(version: int) -> None:
+    """Some brokers say so, where Apache Kafka answers without offsets."""
+    code = GroupIdNotFoundError.code
+    group = OffsetFetchResponseGroup(group_id="g", error_code=code)
+    response = OffsetFetchResponse(error_code=code) if version < 8 else OffsetFetchResponse(groups=[group])
+    assert read_committed(response, [T0], snapshot()) == ({}, {})

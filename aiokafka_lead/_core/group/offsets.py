@@ -22,6 +22,7 @@ from ..._wire.messages.offset_fetch import (
 from ...errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
+    GroupIdNotFoundError,
     KafkaError,
     NotCoordinatorError,
     RequestTimedOutError,
@@ -44,6 +45,9 @@ COORDINATOR_MOVED = (CoordinatorNotAvailableError, NotCoordinatorError, RequestT
 
 COORDINATOR_ERRORS = (*COORDINATOR_MOVED, CoordinatorLoadInProgressError)
 """Errors that concern the whole request, though an answer repeats them for each partition."""
+
+NO_GROUP = GroupIdNotFoundError.code
+"""A group that is not there has committed nothing: Kafka answers without offsets, other brokers with this error."""
 
 
 class _Committed(Protocol):
@@ -168,7 +172,7 @@ def read_committed(
     failed: dict[TopicPartition, KafkaError] = {}
     names = {topic_id: name for name, topic_id in (ids_of({tp.topic for tp in partitions}, snapshot) or {}).items()}
     for code in (response.error_code, *(group.error_code for group in response.groups)):
-        if code:
+        if code and code != NO_GROUP:
             kind = error_for_code(code)
             raise kind(f"committed offsets cannot be read: {kind.__doc__}")
     rows: list[tuple[str, _Committed]] = [(topic.name, row) for topic in response.topics for row in topic.partitions]
@@ -180,7 +184,9 @@ def read_committed(
     ]
     for name, partition in rows:
         tp = TopicPartition(name, partition.partition_index)
-        if partition.error_code:
+        if partition.error_code == NO_GROUP:
+            found[tp] = None
+        elif partition.error_code:
             kind = error_for_code(partition.error_code)
             failed[tp] = kind(f"the committed offset of {tp} cannot be read: {kind.__doc__}")
         elif partition.committed_offset < 0:

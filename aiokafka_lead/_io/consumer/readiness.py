@@ -76,14 +76,16 @@ class Readiness:
                     return
                 self._prefetch.raise_report()
                 snapshot = self._client.metadata.snapshot
-                lacking = [state for state in waiting if patience.has_ended_for(state, snapshot)]
-                if lacking and snapshot.partition_count(lacking[0].tp.topic):
-                    raise _unknown(lacking[0], snapshot)
+                absent = [state for state in waiting if _is_absent(state, snapshot)]
+                for state in absent:
+                    # A topic may be about to be made: that is waited for to the end.
+                    if snapshot.partition_count(state.tp.topic) and patience.has_ended_for(state, snapshot):
+                        raise _unknown(state, snapshot)
                 try:
                     await self._next(deadline)
                 except TimeoutError:
-                    if lacking:
-                        raise _unknown(lacking[0], snapshot) from None
+                    if absent:
+                        raise _unknown(absent[0], snapshot) from None
                     names = _names(waiting, snapshot)
                     raise RequestTimedOutError(f"no position for {names} in {timeout_ms:g} ms") from None
 
@@ -172,7 +174,12 @@ class _Patience:
         """Whether the cluster does not have the partition, as its answers since the call began agree."""
         answers = self._metadata.full_answers - self._answers_before
         waited_s = time.monotonic() - self._began_at
-        return snapshot.partition(*state.tp) is None and believed(answers, waited_s)
+        return _is_absent(state, snapshot) and believed(answers, waited_s)
+
+
+def _is_absent(state: PartitionState, snapshot: ClusterSnapshot) -> bool:
+    """Whether the cluster, asked about the topic, does not have this partition."""
+    return state.tp.topic in snapshot.topics and snapshot.partition(*state.tp) is None
 
 
 def _unknown(state: PartitionState, snapshot: ClusterSnapshot) -> KafkaError:

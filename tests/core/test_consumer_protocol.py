@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.group.consumer_protocol import ConsumerProtocolMember
+from aiokafka_lead._core.group.consumer_protocol import PROBE_AFTER_S, PROBES, ConsumerProtocolMember
 from aiokafka_lead._core.group.member import Assign, Lose, Revoke, Wait, Wanted
 from aiokafka_lead._core.metadata.types import ClusterSnapshot, TopicMetadata
 from aiokafka_lead._wire.messages.consumer_group_heartbeat import (
@@ -432,6 +432,20 @@ def test_leaving_in_a_hurry_loses_everything() -> None:
     assert group.beat().member_epoch == 0
 
 
+def test_an_answer_that_comes_late_does_not_hold_up_leaving() -> None:
+    group = Group()
+    group.assigned(0)
+    group.member.leave("stop", orderly=True, now=group.now)
+    step = group.member.step(group.now)
+    assert isinstance(step, Revoke)
+    group.now += INTERVAL_S
+    out = group.beat()
+    group.member.done(step, group.now)
+    group.answer(out, 2)
+    assert epoch_of(group) is None
+    assert group.beat().member_epoch == -1
+
+
 def test_leaving_before_the_first_answer() -> None:
     group = Group()
     group.beat()
@@ -516,7 +530,7 @@ def test_a_refused_commit_hurries_the_heartbeat_that_explains_it() -> None:
 
 def test_a_broker_says_how_often_it_wants_heartbeats() -> None:
     group = Group()
-    group.answer(group.beat(), 1, {}, interval_s=11)
+    group.answer(group.beat(), 1, {EVENTS: [0]}, interval_s=11)
     assert group.member.heartbeat_at() == group.now + 11
     assert group.member.heartbeat_timeout_s() == 22
 
@@ -530,3 +544,33 @@ def test_a_session_is_guessed_from_the_interval_that_brokers_want() -> None:
     group.now += 15
     group.answer(group.beat(), 1, interval_s=0.5)
     assert group.member.session_s == 20
+
+
+@pytest.mark.parametrize("first", [{}, None])
+def test_a_new_member_without_partitions_asks_soon_whether_it_has_some_by_now(
+    first: dict[UUID, list[int]] | None,
+) -> None:
+    """KIP-1263: a coordinator assigns now and then, and tells a member that came in between of nothing at first."""
+    group = Group()
+    group.answer(group.beat(), 1, first)
+    assert group.member.awaits == "an assignment from the coordinator"
+    group.now += PROBE_AFTER_S
+    group.answer(group.beat(), 2, {EVENTS: [0]})
+    assert group.member.awaits == "the assignment to be carried out"
+    step = group.member.step(group.now)
+    assert isinstance(step, Assign)
+    group.member.done(step, group.now)
+    assert group.member.awaits is None
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_new_member_that_stays_without_partitions_asks_as_often_as_the_broker_wants(epoch: int) -> None:
+    group = Group()
+    group.answer(group.beat(), 1, {})
+    probes = 0
+    while group.member.awaits is not None:
+        group.now += PROBE_AFTER_S
+        group.answer(group.beat(), epoch)
+        probes += 1
+    assert probes == (PROBES if epoch == 1 else 1), "a newer epoch says that it has been thought of"
+    assert group.member.heartbeat_at() == group.now + INTERVAL_S

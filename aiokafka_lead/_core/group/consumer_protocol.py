@@ -66,6 +66,13 @@ SESSION_INTERVALS = 9
 defaults have (``group.consumer.session.timeout.ms`` 45 s to 5 s), or ``session_timeout_ms`` if that is longer: who
 judges a member by this calls no member dead that is not."""
 
+PROBES = 3
+PROBE_AFTER_S = 0.5
+"""Heartbeats that a new member sends early, as long as it has been assigned nothing, and the time between them.
+
+A coordinator that has assigned less than ``group.consumer.assignment.interval.ms`` (1 s) ago tells a new member of an
+empty assignment first (KIP-1263), and of its own with the next heartbeat, which is not due for 5 s."""
+
 ANSWER_WITHIN_S = 10.0
 """A heartbeat without an answer is sent again after this, or after ``request_timeout_ms`` if that is less. A group's
 shortest session is much longer."""
@@ -122,6 +129,9 @@ class ConsumerProtocolMember:
         self._known = False
         """Whether the coordinator may know this member: then leaving has to be told."""
         self._interval_s = FIRST_INTERVAL_S
+        self._probes = 0
+        """How many early heartbeats are left."""
+        self._joined_at_epoch = 0
         self._due_at: float | None = None
         """When to send the next heartbeat."""
         self._hurried = False
@@ -151,7 +161,7 @@ class ConsumerProtocolMember:
     def awaits(self) -> str | None:
         """See `GroupMember.awaits`."""
         if self._phase is Phase.JOINED:
-            if not self._target.known or self._subscribed != self._subscription.subscribed:
+            if not self._target.known or self._probes or self._subscribed != self._subscription.subscribed:
                 return "an assignment from the coordinator"
             if self._target.unnamed:
                 return "metadata of the topics that it was assigned"
@@ -353,11 +363,16 @@ class ConsumerProtocolMember:
             self._member_id = response.member_id
         self._subscribed = self._sent_subscribed
         self._epoch = response.member_epoch
-        if self._phase is Phase.JOINING:
-            self._phase = Phase.JOINED
         if response.assignment is not None:
             self._target.aim(response.assignment, self._owned.values())
-        self._due_at = self._sent_at + (0.0 if self._hurried else self._interval_s)
+        if self._phase is Phase.JOINING:
+            self._phase = Phase.JOINED
+            self._joined_at_epoch = self._epoch
+            self._probes = PROBES + 1
+        has_news = not self._target.empty or self._epoch != self._joined_at_epoch
+        self._probes = 0 if has_news else max(0, self._probes - 1)
+        interval_s = min(self._interval_s, PROBE_AFTER_S) if self._probes else self._interval_s
+        self._due_at = self._sent_at + (0.0 if self._hurried else interval_s)
 
     def _failed(self, error: KafkaError, now: float) -> None:
         self._fields.forget()
@@ -434,6 +449,7 @@ class ConsumerProtocolMember:
         """Tell the coordinator, if it knows of this member at all."""
         if self._known:
             self._phase = Phase.PARTING
+            self._sent = None  # its answer may come before the last heartbeat is sent
             self._due_at = now
             self._forget_membership()
         else:

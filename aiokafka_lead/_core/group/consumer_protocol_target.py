@@ -45,6 +45,11 @@ class Target:
         self._names = {topic_id: name for topic_id, name in names.items() if name is not None}
 
     @property
+    def empty(self) -> bool:
+        """Whether there are no partitions in it, as far as it is known."""
+        return not any(self._partitions.values())
+
+    @property
     def unnamed(self) -> bool:
         """Whether there are partitions of topics that metadata does not name."""
         return any(topic_id not in self._names for topic_id in self._partitions)

@@ -62,12 +62,13 @@ class Consumer(Generic[K, V]):
     without, it reads all of them, new ones too. `assign` reads chosen partitions instead, no group assigns any then;
     with ``group_id`` these start from its committed offsets. Options are those of `ConsumerOptions`.
 
-    A member joins in the background from `start` or `subscribe` on. Its heartbeats do not depend on the application.
+    A member joins from `start` or `subscribe` on, in the background. Its heartbeats do not depend on the application.
     Partitions are given up when the application has come back for more, has committed what it has in hand, or has had
     its time for that (``rebalance_timeout_ms``); the others go on meanwhile. Who does not come back within
     ``max_poll_interval_ms`` leaves the group, with a warning, and nothing that it still has in hand is committed; its
     next read joins again. What keeps it from being a member (`GroupAuthorizationFailedError`, `FencedInstanceIdError`,
-    `InconsistentGroupProtocolError` and the like) is raised from the next read, and all but fenced ones try again then.
+    `InconsistentGroupProtocolError` and the like) is raised from `start` or the next read; reads after that try again,
+    unless the member was fenced.
 
     Belongs to the event loop that it was started on, and to one reading task at a time: a second one that has to wait
     for records while another waits gets `IllegalStateError`. All times are in milliseconds. Errors about one place in a

@@ -132,7 +132,7 @@ async def test_reads_raise_when_a_partition_stays_unknown(cluster: EmbeddedClust
     options: dict[str, Any] = {"default_api_timeout_ms": 300, "allow_auto_create_topics": False}
     async with consumer_of(cluster, **options) as consumer:
         consumer.assign([E0, E9, NOWHERE])
-        found = set()
+        found: set[str] = set()
         with anyio.fail_after(SOON_S):
             while len(found) < 2:
                 try:

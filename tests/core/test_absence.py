@@ -53,12 +53,12 @@ def test_a_warning_comes_once_it_is_believed_and_rarely_again() -> None:
     known = absences()
     assert known.look([T9], 7, 100.0).warn_of == []
     assert known.look([T9], 7 + ANSWERS_TO_BELIEVE, 100.5).warn_of == []
-    assert known.confirmed == ()
+    assert list(known.confirmed) == []
     assert known.look([T9], 7 + ANSWERS_TO_BELIEVE, 101.0).warn_of == [T9]
-    assert known.confirmed == ("t-9",)
+    assert list(known.confirmed) == ["t-9"]
     assert known.look([T9, "u"], 20, 101.0 + WARN_EVERY_S - 1).warn_of == []
     assert known.look([T9, "u"], 30, 101.0 + WARN_EVERY_S).warn_of == [T9, "u"]
-    assert known.confirmed == ("t-9", "u")
+    assert list(known.confirmed) == ["t-9", "u"]
 
 
 def test_what_appears_is_forgotten() -> None:

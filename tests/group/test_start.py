@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
@@ -255,6 +256,21 @@ async def test_a_cancelled_start_leaves_the_group(cluster: EmbeddedCluster, prot
                 await one.start()
         assert scope.cancelled_caught
         async with member(cluster, "events", group_protocol=protocol) as two:
+            await until(lambda: two.assignment() == ALL)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_task_that_is_cancelled_in_start_leaves_the_group(cluster: EmbeddedCluster) -> None:
+    """By asyncio itself, which knows no scopes."""
+    cluster.faults.add("ListOffsets", delay_ms=60_000, client_id="cancelled")
+    one = member(cluster, "events", client_id="cancelled")
+    task = asyncio.get_running_loop().create_task(one.start())
+    await cluster.wait_for_requests("ListOffsets")
+    task.cancel()
+    with anyio.fail_after(AT_ONCE_S):
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with member(cluster, "events") as two:
             await until(lambda: two.assignment() == ALL)
 
 

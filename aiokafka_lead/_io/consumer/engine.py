@@ -132,8 +132,6 @@ class ConsumerEngine(Generic[K, V]):
         self.readiness = Readiness(
             client, self.subscription, self.positions, self.prefetch, self.absence_watch, self.group
         )
-        if self.group is not None:
-            self.group.on_change = self.readiness.notify
         self.subscriber = Subscriber(
             client, self.subscription, self.positions, self.prefetch, reset_policy, self.auto_commit, self.group
         )
@@ -181,6 +179,7 @@ class ConsumerEngine(Generic[K, V]):
             lambda: self.runner,
         )
         self.group.on_error = self._notify
+        self.group.on_change = lambda: self.readiness.notify()
         self.group_offsets.committer = self.group
         return self.auto_commit or self.in_hand
 
@@ -203,7 +202,7 @@ class ConsumerEngine(Generic[K, V]):
             try:
                 await self._wait_at_start(deadline)
             except BaseException:
-                await self.stop(None)
+                await self.stop(2 * DEPART_CANCELLED_WITHIN_S * 1000)
                 raise
 
     async def _wait_at_start(self, deadline: float) -> None:

@@ -96,17 +96,26 @@ def integer(low: int, high: int = INT32_MAX) -> Check:
     return check
 
 
-def milliseconds(low: float = 0) -> Check:
-    """A finite number of milliseconds, at least ``low``."""
+def milliseconds(low: float = 0, high: float = math.inf) -> Check:
+    """A finite number of milliseconds, from ``low`` to ``high``: `INT32_MAX` for what requests say in 32 bits."""
+    return _time("milliseconds", low, high)
 
+
+def _time(unit: str, low: float, high: float = math.inf) -> Check:
     def check(name: str, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ConfigTypeError(f"{name} must be a number of milliseconds, not {type(value).__name__}")
+            raise ConfigTypeError(f"{name} must be a number of {unit}, not {type(value).__name__}")
         if not math.isfinite(value) or value < low:
-            raise ConfigError(f"{name} must be a finite number of milliseconds, at least {low}, not {value}")
+            raise ConfigError(f"{name} must be a finite number of {unit}, at least {low}, not {value}")
+        if value > high:
+            raise ConfigError(f"{name} must be at most {high} {unit}, not {value}")
         return value
 
     return check
+
+
+seconds = _time("seconds", 0)
+"""A finite number of seconds."""
 
 
 def boolean(name: str, value: Any) -> bool:
@@ -134,6 +143,15 @@ def text(name: str, value: Any) -> str:
         raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
     if not value:
         raise ConfigError(f"{name} must not be empty")
+    return encodable(name, value)
+
+
+def encodable(name: str, value: str) -> str:
+    """A string that can be sent: lone surrogates cannot."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"{name} must be text that UTF-8 can encode, not {value!r}") from None
     return value
 
 

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self
 
+from ._arguments import TIME_MS, TIMEOUT, list_of, map_of, topic_name, topic_partition
+from ._arguments import offset as checked_offset
 from ._core.consumer.health import ConsumerHealth, ConsumerLag
 from ._core.consumer.metrics import ConsumerMetrics, PartitionMetrics
 from ._core.consumer.partition_state import PartitionState
@@ -17,7 +19,7 @@ from ._core.run.dead_letter import DEAD_LETTER_HEADERS
 from ._core.run.options import RunConfig, RunOptions
 from ._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
 from ._io.consumer.leases import Batches
-from ._options import INT32_MAX
+from ._options import INT32_MAX, encodable, integer, milliseconds
 from ._records import ConsumerRecord
 from .client import Client
 from .config import ConsumerConfig, ConsumerOptions
@@ -49,6 +51,15 @@ __all__ = [
 ]
 
 Offset = int | tuple[int, str] | OffsetAndMetadata
+
+LISTENER_METHODS = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
+
+_TOPICS = list_of("str", topic_name)
+_PARTITIONS = list_of("TopicPartition", topic_partition)
+_OFFSETS = map_of("TopicPartition to offset", topic_partition, checked_offset)
+_TIMES = map_of("TopicPartition to milliseconds", topic_partition, TIME_MS)
+_RECORDS = integer(1)
+_WAIT = milliseconds()
 
 
 class Consumer(Generic[K, V]):
@@ -121,7 +132,7 @@ class Consumer(Generic[K, V]):
         leaves its group, after ``on_partitions_revoked``; but a static one (``group_instance_id``, KIP-345) keeps its
         place until its session ends.
         """
-        await self._engine.stop(timeout_ms)
+        await self._engine.stop(TIMEOUT("timeout_ms", timeout_ms))
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -153,24 +164,14 @@ class Consumer(Generic[K, V]):
         """
         if listener is not None and self._config.group_id is None:
             raise ConfigError("listener is for consumer groups: set group_id")
-        if isinstance(topics, str):
-            raise ConfigTypeError("topics must be a list of str, not a str")
-        names = list(topics)
-        for name in names:
-            if not isinstance(name, str):
-                raise ConfigTypeError(f"topics must hold str, not {type(name).__name__}")
-            if not name:
-                raise ConfigError("topics must not hold an empty name")
+        names = _TOPICS("topics", topics)
+        _check_listener(listener)
         if (pattern is None) == (not names):
             raise ConfigError("subscribe needs either topics or a pattern")
         if pattern is None:
             self._engine.subscription.subscribe(names, listener)
         else:
-            try:
-                compiled = re.compile(pattern)
-            except re.error as error:
-                raise ConfigError(f"pattern is no regular expression: {error}") from None
-            self._engine.subscription.match(compiled, listener)
+            self._engine.subscription.match(_pattern(pattern), listener)
         self._engine.subscriber.changed(started=self._engine.started)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -178,7 +179,7 @@ class Consumer(Generic[K, V]):
 
         A member of a group leaves it first, in the background.
         """
-        self._engine.subscription.assign([_partition(tp) for tp in partitions])
+        self._engine.subscription.assign(_PARTITIONS("partitions", partitions))
         self._engine.subscriber.changed(started=self._engine.started)
 
     def unsubscribe(self) -> None:
@@ -223,8 +224,9 @@ class Consumer(Generic[K, V]):
         With a leader epoch in `OffsetAndMetadata` it is checked that the log still is the one that the offset was
         taken from (KIP-320).
         """
-        state = self._engine.positions.require(_partition(partition))
-        to = _offset(state.tp, offset)
+        tp = topic_partition("partition", partition)
+        to = checked_offset("offset", offset)
+        state = self._engine.positions.require(tp)
         self._engine.prefetch.drop(state)
         state.move(to.offset, -1 if to.leader_epoch is None else to.leader_epoch)
 
@@ -237,6 +239,7 @@ class Consumer(Generic[K, V]):
         await self._seek_by(LATEST, partitions)
 
     async def _seek_by(self, policy: ResetPolicy, partitions: tuple[TopicPartition, ...]) -> None:
+        partitions = tuple(_PARTITIONS("partitions", partitions))
         self._client.check()
         states = self._states(partitions) if partitions else list(self._engine.positions)
         for state in states:
@@ -251,8 +254,9 @@ class Consumer(Generic[K, V]):
         cluster agree that the topic does not have the partition, and after ``default_api_timeout_ms`` if there is no
         such topic, and `RequestTimedOutError` then for other reasons.
         """
+        tp = topic_partition("partition", partition)
         self._client.check()
-        state = self._engine.positions.require(_partition(partition))
+        state = self._engine.positions.require(tp)
         await self._engine.readiness.settle([state], self._config.default_api_timeout_ms)
         position = state.position
         if position is None:
@@ -261,11 +265,11 @@ class Consumer(Generic[K, V]):
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """The end of what every in-sync replica has, as of the last fetch; None before the first."""
-        return self._engine.positions.require(_partition(partition)).high_watermark
+        return self._engine.positions.require(topic_partition("partition", partition)).high_watermark
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
         """The end of what no open transaction holds back, as of the last fetch; None before the first."""
-        return self._engine.positions.require(_partition(partition)).last_stable_offset
+        return self._engine.positions.require(topic_partition("partition", partition)).last_stable_offset
 
     # --- what the cluster has ----------------------------------------------------------------------------------------
 
@@ -278,8 +282,8 @@ class Consumer(Generic[K, V]):
         return await self._offsets(partitions, LATEST_TIMESTAMP)
 
     async def _offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        timestamps = dict.fromkeys(_PARTITIONS("partitions", partitions), timestamp)
         self._client.check()
-        timestamps = {_partition(tp): timestamp for tp in partitions}
         found = await self._engine.queries.offsets(timestamps, self._config.default_api_timeout_ms)
         return {tp: found[tp].offset for tp in timestamps}
 
@@ -287,12 +291,8 @@ class Consumer(Generic[K, V]):
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """For each partition its first record at or after the time (milliseconds since the epoch), or None."""
+        wanted = _TIMES("timestamps", timestamps)
         self._client.check()
-        wanted: dict[TopicPartition, int] = {}
-        for tp, timestamp_ms in timestamps.items():
-            if timestamp_ms < 0:
-                raise ConfigError(f"the time for {_partition(tp)} must not be negative: {timestamp_ms}")
-            wanted[_partition(tp)] = int(timestamp_ms)
         found = await self._engine.queries.offsets(wanted, self._config.default_api_timeout_ms)
         result: dict[TopicPartition, OffsetAndTimestamp | None] = {}
         for tp in wanted:
@@ -307,6 +307,7 @@ class Consumer(Generic[K, V]):
 
     async def partitions_for_topic(self, topic: str) -> frozenset[int]:
         """The topic's partitions; raises `UnknownTopicOrPartitionError` after ``default_api_timeout_ms``."""
+        topic = topic_name("topic", topic)
         self._client.check()
         found = await self._client.metadata.topic(topic, self._config.default_api_timeout_ms)
         return frozenset(range(len(found.partitions)))
@@ -339,11 +340,9 @@ class Consumer(Generic[K, V]):
         At most ``max_records`` (``max_poll_records``; if that is None, what could be decoded in some milliseconds), of
         these partitions if some are given. Empty when none came.
         """
-        if max_records is None:
-            max_records = self._config.max_poll_records
-        elif max_records < 1:
-            raise ConfigError(f"max_records must be at least 1, not {max_records}")
-        return await self._engine.reader.getmany(_wanted(partitions), timeout_ms, max_records)
+        _WAIT("timeout_ms", timeout_ms)
+        limit = self._config.max_poll_records if max_records is None else _RECORDS("max_records", max_records)
+        return await self._engine.reader.getmany(_wanted(partitions), timeout_ms, limit)
 
     def batches(self) -> AsyncIterator[RecordBatch[K, V]]:
         """Every record, in batches by column, until the consumer is stopped.
@@ -410,9 +409,11 @@ class Consumer(Generic[K, V]):
         taken away since records of them were handed out; raises the error of a partition that was refused, or
         `RequestTimedOutError` after ``timeout_ms`` (``default_api_timeout_ms``).
         """
+        given = None if offsets is None else _OFFSETS("offsets", offsets)
+        timeout_ms = self._timeout_ms(timeout_ms)
         self._client.check()
         group_offsets = self._group_offsets()
-        if offsets is None:
+        if given is None:
             runner = self._engine.runner
             done = ((state, state.position) for state in self._engine.positions) if runner is None else runner.done()
             found = {
@@ -421,11 +422,11 @@ class Consumer(Generic[K, V]):
                 if position is not None
             }
         else:
-            found = {_partition(tp): _offset(tp, offset) for tp, offset in offsets.items()}
-        await group_offsets.commit(found, self._timeout_ms(timeout_ms))
+            found = given
+        await group_offsets.commit(found, timeout_ms)
         self._engine.in_hand.committed(found, self._engine.positions)
         lost = self._engine.in_hand.lost
-        if offsets is None and lost:
+        if given is None and lost:
             names = ", ".join(map(str, sorted(lost)))
             raise CommitFailedError(f"{names} were taken away while records of them were in hand: they come again")
 
@@ -433,9 +434,10 @@ class Consumer(Generic[K, V]):
         self, partition: TopicPartition, *, timeout_ms: float | None = None
     ) -> OffsetAndMetadata | None:
         """What ``group_id`` has stored for the partition, or None; raises as `commit` does."""
+        tp = topic_partition("partition", partition)
+        timeout_ms = self._timeout_ms(timeout_ms)
         self._client.check()
-        tp = _partition(partition)
-        return (await self._group_offsets().committed([tp], self._timeout_ms(timeout_ms)))[tp]
+        return (await self._group_offsets().committed([tp], timeout_ms))[tp]
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """The membership as it is now, for a transaction's offsets (KIP-447).
@@ -482,40 +484,37 @@ class Consumer(Generic[K, V]):
         return self._engine.health.health()
 
     def _states(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
-        return [self._engine.positions.require(_partition(tp)) for tp in partitions]
+        return [self._engine.positions.require(tp) for tp in _PARTITIONS("partitions", partitions)]
 
     def _timeout_ms(self, timeout_ms: float | None) -> float:
-        return self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        checked: float | None = TIMEOUT("timeout_ms", timeout_ms)
+        return self._config.default_api_timeout_ms if checked is None else checked
 
     def __repr__(self) -> str:
         return f"<Consumer client_id={self._config.client_id!r} partitions={len(self._engine.positions)}>"
 
 
-def _partition(tp: object) -> TopicPartition:
-    match tp:
-        case (str() as topic, int() as partition) if partition >= 0 and not isinstance(partition, bool):
-            return TopicPartition(topic, partition)
-    raise ConfigTypeError(f"partition must be a TopicPartition, not {tp!r}")
-
-
 def _wanted(partitions: tuple[TopicPartition, ...]) -> frozenset[TopicPartition] | None:
-    return frozenset(_partition(tp) for tp in partitions) if partitions else None
+    return frozenset(_PARTITIONS("partitions", partitions)) if partitions else None
 
 
 def _epoch(leader_epoch: int) -> int | None:
     return None if leader_epoch < 0 else leader_epoch
 
 
-def _offset(tp: object, offset: object) -> OffsetAndMetadata:
-    match offset:
-        case OffsetAndMetadata():
-            found = offset
-        case int() if not isinstance(offset, bool):
-            found = OffsetAndMetadata(offset)
-        case (int() as number, str() as metadata):
-            found = OffsetAndMetadata(number, metadata)
-        case _:
-            raise ConfigTypeError(f"the offset of {tp} must be an int or OffsetAndMetadata, not {offset!r}")
-    if found.offset < 0:
-        raise ConfigError(f"the offset of {tp} must not be negative: {found.offset}")
-    return found
+def _pattern(pattern: object) -> re.Pattern[str]:
+    if not isinstance(pattern, str) and not (isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str)):
+        raise ConfigTypeError(f"pattern must be a str or a compiled one of str, not {type(pattern).__name__}")
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ConfigError(f"pattern is no regular expression: {error}") from None
+    encodable("pattern", compiled.pattern)
+    return compiled
+
+
+def _check_listener(listener: object) -> None:
+    if listener is not None and not any(callable(getattr(listener, name, None)) for name in LISTENER_METHODS):
+        raise ConfigTypeError(
+            f"listener must have one of {', '.join(LISTENER_METHODS)}, which {type(listener).__name__} does not"
+        )

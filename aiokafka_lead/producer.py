@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from ._accel import ACCELERATED
+from ._arguments import TIMEOUT, entries
 from ._core.producer.delivery import Delivery, DeliveryBatch
 from ._core.producer.metrics import ProducerMetrics
 from ._core.producer.record import check_headers, check_partition, check_timestamp, check_topic, to_bytes
@@ -104,6 +105,7 @@ class Producer(Generic[K, V]):
         Records that are not acknowledged by then fail with `ClientClosedError`. Without a timeout they have their
         ``delivery_timeout_ms``. May be called again. A cancelled stop gives up what is pending, and closes.
         """
+        timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
         if self._client.left_behind:
             return
         if self._stopped is not None:
@@ -240,13 +242,13 @@ class Producer(Generic[K, V]):
         the outcome of the rest is `BufferFull`. Wrong arguments raise before any record is taken. A call that is
         cancelled may have taken some of the first ones.
         """
-        self._check()
-        contents = list(values)
+        contents = entries("values", values, "values")
         topic = check_topic(topic)
         target = check_partition(partition)
         now_ms = wall_ms()
         count = len(contents)
         every_key = None if keys is None else _one_for_each("keys", keys, count)
+        self._check()
         if self._direct and headers is None and timestamps_ms is None:
             plain_keys = None if every_key is None else _all_bytes("key", every_key)
             return await self._intake.put_plain(topic, now_ms, _all_bytes("value", contents), plain_keys, target)
@@ -265,6 +267,7 @@ class Producer(Generic[K, V]):
         Raises `RequestTimedOutError` after ``timeout_ms``; without one, every record has its ``delivery_timeout_ms``.
         Does not raise what records failed with: their deliveries do.
         """
+        timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
         self._check()
         try:
             await self._sender.flush(None if timeout_ms is None else timeout_ms / 1000)
@@ -277,8 +280,9 @@ class Producer(Generic[K, V]):
 
     async def partitions_for(self, topic: str) -> set[int]:
         """The topic's partitions; waits for metadata at most ``max_block_ms``."""
+        topic = check_topic(topic)
         self._check()
-        known = await self._client.metadata.topic(check_topic(topic), self._config.max_block_ms)
+        known = await self._client.metadata.topic(topic, self._config.max_block_ms)
         return set(range(len(known.partitions)))
 
     def metrics(self) -> ProducerMetrics:
@@ -327,17 +331,22 @@ def _all_bytes(what: str, contents: list[Any]) -> list[bytes | None]:
 
 
 def _one_for_each(name: str, given: Iterable[Any], count: int) -> list[Any]:
-    entries = list(given)
-    if len(entries) != count:
-        raise ConfigError(f"{name} must have one entry for each of the {count} values, not {len(entries)}")
-    return entries
+    found = entries(name, given, "one entry for each value")
+    if len(found) != count:
+        raise ConfigError(f"{name} must have one entry for each of the {count} values, not {len(found)}")
+    return found
 
 
 def _headers_for_each(headers: Any, count: int) -> list[Any]:
     """One entry for each value: the same headers for all where they were given once."""
-    if headers is None or (headers and isinstance(headers[0], tuple) and headers[0] and isinstance(headers[0][0], str)):
+    if headers is None or (isinstance(headers, (list, tuple)) and headers and _is_pair(headers[0])):
         return [headers] * count
     return _one_for_each("headers", headers, count)
+
+
+def _is_pair(header: Any) -> bool:
+    """Whether this is a single header, and not the headers of a record."""
+    return isinstance(header, (list, tuple)) and bool(header) and isinstance(header[0], str)
 
 
 def _refuse() -> None:

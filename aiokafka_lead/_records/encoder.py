@@ -97,7 +97,7 @@ def nullable_size(content: bytes | None) -> int:
 def exact_bytes(content: object, what: str) -> bytes:
     """The bytes of any bytes-like object, and a clear error for all else."""
     if isinstance(content, (bytes, bytearray, memoryview)):
-        return bytes(content)
+        return bytes(memoryview(content))
     raise TypeError(f"a record's {what} must be bytes or None, got {type(content).__name__}")
 
 
@@ -119,7 +119,7 @@ def converted_headers(headers: Headers) -> Headers:
     for name, content in headers:
         if not isinstance(name, str):
             raise TypeError(f"a header's key must be str, got {type(name).__name__}")
-        found.append((str(name), None if content is None else exact_bytes(content, "header value")))
+        found.append((str.__str__(name), None if content is None else exact_bytes(content, "header value")))
     return tuple(found)
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import anyio
 
+from .._arguments import TIMEOUT
 from .._core.backoff import Backoff
 from .._wire import Request, Response
 from .._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -90,9 +91,10 @@ class Calls:
 
     def deadline(self, timeout_ms: float | None) -> Deadline:
         """The deadline of a call that begins now; raises if the client cannot be used."""
+        checked: float | None = TIMEOUT("timeout_ms", timeout_ms)
         self._client.check()
-        timeout_ms = self._default_timeout_ms if timeout_ms is None else timeout_ms
-        return Deadline(timeout_ms, self._client.config.request_timeout_ms)
+        total_ms = self._default_timeout_ms if checked is None else checked
+        return Deadline(total_ms, self._client.config.request_timeout_ms)
 
     async def call(self, to: Route | int, request: Request[R], deadline: Deadline) -> R:
         """The response, sent again after retriable errors of the connection and of the answer as a whole."""
@@ -216,10 +218,10 @@ class Calls:
                 lost = LeaderNotAvailableError(f"{where}: it has no leader at present")
                 leaders[where] = partition.leader_id if partition.leader_id in known else lost
         errors = {topic.name: topic.error_code or UNKNOWN_TOPIC_OR_PARTITION for topic in response.topics}
-        return {
-            where: leaders.get(where) or failure(errors.get(where.topic, UNKNOWN_TOPIC_OR_PARTITION), str(where))
-            for where in partitions
-        }
+        for where in partitions:
+            if where not in leaders:
+                leaders[where] = failure(errors.get(where.topic, UNKNOWN_TOPIC_OR_PARTITION), str(where))
+        return {where: leaders[where] for where in partitions}
 
     async def _pause(self, failures: int, error: KafkaError, deadline: Deadline) -> None:
         """Wait before the next try; raises where there is no time left for one."""

@@ -26,7 +26,7 @@ from .._wire.messages.describe_topic_partitions import (
     RequestCursor,
     TopicRequest,
 )
-from ..errors import ConfigError, KafkaError, UnsupportedVersionError
+from ..errors import KafkaError, UnsupportedVersionError
 from ._calls import BY_ANYONE, Calls, Deadline, Route, failure, outcome
 from .types import CreatedTopic, NewPartitions, NewTopic, PartitionDescription, TopicDescription, TopicListing
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 async def create(
-    calls: Calls, topics: Iterable[NewTopic], validate_only: bool, deadline: Deadline
+    calls: Calls, topics: Mapping[str, NewTopic], validate_only: bool, deadline: Deadline
 ) -> dict[str, CreatedTopic]:
     """The created topics by name."""
 
@@ -47,13 +47,11 @@ async def create(
             what = f"topic {entry.name!r}"
             yield entry.name, outcome(_created(entry), entry.error_code, what, entry.error_message)
 
-    wanted = {topic.name: _creatable(topic) for topic in topics}
+    wanted = {name: _creatable(topic) for name, topic in topics.items()}
     return await calls.batch(wanted, Route.CONTROLLER, build, read, deadline)
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
-    if topic.replica_assignments and (topic.num_partitions, topic.replication_factor) != (-1, -1):
-        raise ConfigError("replica_assignments excludes num_partitions and replication_factor")
     return CreatableTopic(
         name=topic.name,
         num_partitions=topic.num_partitions,
@@ -98,7 +96,7 @@ async def delete(calls: Calls, topics: Iterable[str], deadline: Deadline) -> Non
 
 
 async def add_partitions(
-    calls: Calls, topics: Mapping[str, int | NewPartitions], validate_only: bool, deadline: Deadline
+    calls: Calls, topics: Mapping[str, NewPartitions], validate_only: bool, deadline: Deadline
 ) -> None:
     """Give topics more partitions."""
 
@@ -110,8 +108,7 @@ async def add_partitions(
             yield entry.name, outcome(None, entry.error_code, f"topic {entry.name!r}", entry.error_message)
 
     wanted = {}
-    for name, given in topics.items():
-        plan = NewPartitions(given) if isinstance(given, int) else given
+    for name, plan in topics.items():
         assignments = plan.assignments
         wanted[name] = CreatePartitionsTopic(
             name=name,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Self, Unpack
 
+from .._arguments import TIMEOUT
 from .._core.metadata.state import MetadataMetrics
 from ..client import Client
 from ..config import AdminConfig, AdminOptions
 from ..types import OffsetAndTimestamp, TopicPartition
-from . import _cluster, _configs, _partitions, _topics
+from . import _checks, _cluster, _configs, _partitions, _topics
 from ._calls import Calls
 from .types import (
     ClusterDescription,
@@ -34,7 +35,8 @@ class AdminClient:
     Every call ends within its ``timeout_ms`` (``default_api_timeout_ms``) and then raises `RequestTimedOutError` with
     what was tried last. What may pass is tried again until then: lost connections, a controller or leader that moved, a
     quota. A call about several items does what it can; if some fail in the end, the first failure is raised, and a note
-    on it names all that failed. Nothing here ever creates a topic but `create_topics`.
+    on it names all that failed. Nothing here ever creates a topic but `create_topics`. Arguments that cannot be right
+    raise `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError), and nothing is sent then.
     """
 
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[AdminOptions]) -> None:
@@ -51,7 +53,7 @@ class AdminClient:
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Close every connection; ends within ``timeout_ms`` (10000)."""
-        await self._client.stop(timeout_ms)
+        await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -74,11 +76,14 @@ class AdminClient:
         Raises `TopicAlreadyExistsError`, `InvalidReplicationFactorError` and the like. Brokers learn of a new topic one
         after the other, shortly after this returns.
         """
-        return await _topics.create(self._calls, topics, validate_only, self._calls.deadline(timeout_ms))
+        wanted = _checks.NEW_TOPICS("topics", topics)
+        _checks.boolean("validate_only", validate_only)
+        return await _topics.create(self._calls, wanted, validate_only, self._calls.deadline(timeout_ms))
 
     async def delete_topics(self, topics: Iterable[str], *, timeout_ms: float | None = None) -> None:
         """Delete topics by name; raises `UnknownTopicOrPartitionError`. Brokers forget them shortly after this."""
-        await _topics.delete(self._calls, topics, self._calls.deadline(timeout_ms))
+        names = _checks.TOPICS("topics", topics)
+        await _topics.delete(self._calls, names, self._calls.deadline(timeout_ms))
 
     async def create_partitions(
         self,
@@ -91,12 +96,15 @@ class AdminClient:
 
         Raises `InvalidPartitionsError` for fewer than there are.
         """
-        await _topics.add_partitions(self._calls, topics, validate_only, self._calls.deadline(timeout_ms))
+        wanted = _checks.NEW_PARTITIONS("topics", topics)
+        _checks.boolean("validate_only", validate_only)
+        await _topics.add_partitions(self._calls, wanted, validate_only, self._calls.deadline(timeout_ms))
 
     async def list_topics(
         self, *, include_internal: bool = False, timeout_ms: float | None = None
     ) -> dict[str, TopicListing]:
         """Every topic that this user may see, by name; Kafka's own only on request."""
+        _checks.boolean("include_internal", include_internal)
         return await _topics.list_all(self._calls, include_internal, self._calls.deadline(timeout_ms))
 
     async def describe_topics(
@@ -106,7 +114,8 @@ class AdminClient:
 
         Raises `UnknownTopicOrPartitionError`.
         """
-        return await _topics.describe(self._calls, topics, self._calls.deadline(timeout_ms))
+        names = None if topics is None else _checks.TOPICS("topics", topics)
+        return await _topics.describe(self._calls, names, self._calls.deadline(timeout_ms))
 
     def describe_topic_partitions(
         self, topics: Iterable[str], *, page_size: int = 2000, timeout_ms: float | None = None
@@ -117,7 +126,9 @@ class AdminClient:
         often, each time with the partitions of that page. ``timeout_ms`` bounds all pages together. Raises
         `UnsupportedVersionError` where the cluster is older.
         """
-        return _topics.describe_by_pages(self._calls, topics, page_size, self._calls.deadline(timeout_ms))
+        names = _checks.TOPICS("topics", topics)
+        _checks.PAGE_SIZE("page_size", page_size)
+        return _topics.describe_by_pages(self._calls, names, page_size, self._calls.deadline(timeout_ms))
 
     # --- partitions --------------------------------------------------------------------------------------------------
 
@@ -132,8 +143,10 @@ class AdminClient:
 
         Raises `PreferredLeaderNotAvailableError` and the like for a partition that was named.
         """
+        named = _checks.PARTITIONS("partitions", partitions)
+        _checks.ELECTION("election_type", election_type)
         deadline = self._calls.deadline(timeout_ms)
-        return await _partitions.elect_leaders(self._calls, election_type, partitions, deadline)
+        return await _partitions.elect_leaders(self._calls, election_type, named, deadline)
 
     async def alter_partition_reassignments(
         self, replicas: Mapping[TopicPartition, Sequence[int] | None], *, timeout_ms: float | None = None
@@ -142,13 +155,15 @@ class AdminClient:
 
         Returns when the cluster has taken the order; `list_partition_reassignments` tells what is under way (KIP-455).
         """
-        await _partitions.reassign(self._calls, replicas, self._calls.deadline(timeout_ms))
+        wanted = _checks.REPLICAS("replicas", replicas)
+        await _partitions.reassign(self._calls, wanted, self._calls.deadline(timeout_ms))
 
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
         """Reassignments under way, of all partitions unless some are named."""
-        return await _partitions.list_reassignments(self._calls, partitions, self._calls.deadline(timeout_ms))
+        named = _checks.PARTITIONS("partitions", partitions)
+        return await _partitions.list_reassignments(self._calls, named, self._calls.deadline(timeout_ms))
 
     async def list_offsets(
         self, at: Mapping[TopicPartition, int], *, read_committed: bool = False, timeout_ms: float | None = None
@@ -157,13 +172,16 @@ class AdminClient:
 
         None where there is no such record.
         """
-        return await _partitions.list_offsets(self._calls, at, read_committed, self._calls.deadline(timeout_ms))
+        wanted = _checks.OFFSETS_AT("at", at)
+        _checks.boolean("read_committed", read_committed)
+        return await _partitions.list_offsets(self._calls, wanted, read_committed, self._calls.deadline(timeout_ms))
 
     async def delete_records(
         self, before: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
         """Delete the records before an offset (-1: all); the result is the first offset that is left."""
-        return await _partitions.delete_records(self._calls, before, self._calls.deadline(timeout_ms))
+        wanted = _checks.DELETE_BEFORE("before", before)
+        return await _partitions.delete_records(self._calls, wanted, self._calls.deadline(timeout_ms))
 
     # --- configurations ----------------------------------------------------------------------------------------------
 
@@ -175,7 +193,9 @@ class AdminClient:
         timeout_ms: float | None = None,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
         """The configurations of topics, brokers and others, by resource and name; all unless some are named."""
-        return await _configs.describe(self._calls, resources, names, self._calls.deadline(timeout_ms))
+        wanted = _checks.RESOURCES("resources", resources)
+        named = _checks.NAMES("names", names)
+        return await _configs.describe(self._calls, wanted, named, self._calls.deadline(timeout_ms))
 
     async def incremental_alter_configs(
         self,
@@ -185,7 +205,9 @@ class AdminClient:
         timeout_ms: float | None = None,
     ) -> None:
         """Change single configurations, or only check that they could be; all others stay (KIP-339)."""
-        await _configs.alter(self._calls, changes, validate_only, self._calls.deadline(timeout_ms))
+        wanted = _checks.CHANGES("changes", changes)
+        _checks.boolean("validate_only", validate_only)
+        await _configs.alter(self._calls, wanted, validate_only, self._calls.deadline(timeout_ms))
 
     # --- the cluster -------------------------------------------------------------------------------------------------
 
@@ -193,4 +215,5 @@ class AdminClient:
         self, *, include_fenced_brokers: bool = False, timeout_ms: float | None = None
     ) -> ClusterDescription:
         """The cluster's id, brokers and controller; fenced brokers on request (Kafka 4.0)."""
+        _checks.boolean("include_fenced_brokers", include_fenced_brokers)
         return await _cluster.describe(self._calls, include_fenced_brokers, self._calls.deadline(timeout_ms))

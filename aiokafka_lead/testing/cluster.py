@@ -12,8 +12,11 @@ from typing import Any, Self
 import anyio
 import anyio.abc
 
+from .._arguments import list_of, map_of, string
+from .._options import Check, boolean, instance, integer, milliseconds, optional, text
 from .._wire import Request
 from ..errors import ConfigError
+from . import _checks
 from ._handlers import all_handlers
 from ._server.apis import Apis
 from ._server.broker import BrokerServer
@@ -24,11 +27,35 @@ from ._server.transports import Listener, listen
 from ._state.cluster import BrokerNode, ClusterState
 from ._state.members import GroupOptions
 from .controls import ClusterControls
+from .request_log import api_key_of
 
 __all__ = ["EmbeddedCluster"]
 
 FEATURES = {"metadata.version": 29, "transaction.version": 2, "group.version": 1}
 """Finalized features that the brokers tell of (KIP-584): transaction.version 2 is KIP-890, group.version 1 KIP-848."""
+
+
+_OPTIONS: dict[str, Check] = {
+    "host": text,
+    "ports": optional(list_of("ports", _checks.PORT)),
+    "racks": optional(list_of("racks", optional(text))),
+    "advertised_host": optional(text),
+    "cluster_id": optional(text),
+    "auto_create_topics": boolean,
+    "num_partitions": integer(1),
+    "default_replication_factor": optional(integer(1)),
+    "topic_configs": optional(map_of("str to str", text, string)),
+    "sasl_users": optional(map_of("user to password", text, text)),
+    "ssl_context": optional(instance(ssl.SSLContext, "an ssl.SSLContext")),
+    "max_versions": optional(map_of("API to version", lambda _, api: api_key_of(api), integer(-1))),
+    "features": optional(map_of("feature to level", text, integer(0))),
+    "groups": optional(instance(GroupOptions, "GroupOptions")),
+    "failover_delay_ms": milliseconds(),
+    "fetch_session_slots": integer(0),
+    "bootstrap_port": optional(_checks.PORT),
+    "request_log_size": integer(0),
+}
+"""The checks of `EmbeddedCluster`'s options, by name."""
 
 
 class EmbeddedCluster(ClusterControls):
@@ -76,9 +103,16 @@ class EmbeddedCluster(ClusterControls):
         bootstrap_port: int | None = None,
         request_log_size: int = 10_000,
     ) -> None:
-        ids = list(range(1, brokers + 1)) if isinstance(brokers, int) else list(brokers)
+        ids = (
+            list(range(1, integer(1)("brokers", brokers) + 1))
+            if isinstance(brokers, int)
+            else _checks.BROKERS("brokers", brokers)
+        )
         if not ids or len(set(ids)) != len(ids):
             raise ConfigError(f"brokers: at least one, each id once, not {brokers!r}")
+        given = locals()
+        for name, check in _OPTIONS.items():
+            check(name, given[name])
         for name, values in (("ports", ports), ("racks", racks)):
             if values is not None and len(values) != len(ids):
                 raise ConfigError(f"{name}: {len(ids)} needed, one for each broker, not {len(values)}")
@@ -176,7 +210,7 @@ class EmbeddedCluster(ClusterControls):
 
     def address(self, broker: int) -> str:
         """``"host:port"`` that clients are told for a broker."""
-        node = self._state.nodes[broker]
+        node = self._broker("broker", broker)
         return f"{node.host}:{node.port}"
 
     @property
@@ -195,17 +229,19 @@ class EmbeddedCluster(ClusterControls):
         return list(self._state.nodes)
 
     def is_running(self, broker: int) -> bool:
-        return self._state.nodes[broker].running
+        return self._broker("broker", broker).running
 
     def connection_count(self, broker: int) -> int:
         """How many connections a broker has open."""
-        return len(self._servers[broker].connections)
+        return len(self._servers[self._broker("broker", broker).node_id].connections)
 
     # --- brokers -----------------------------------------------------------------------------------------------------
 
     async def add_broker(self, broker: int | None = None, *, rack: str | None = None, port: int = 0) -> int:
         """Start another broker, by default with the next id; returns it. It has no replicas until it is given some."""
-        broker = max(self._state.nodes) + 1 if broker is None else broker
+        broker = max(self._state.nodes) + 1 if broker is None else integer(0)("broker", broker)
+        optional(text)("rack", rack)
+        _checks.PORT("port", port)
         if broker in self._state.nodes:
             raise ConfigError(f"there is a broker {broker} already")
         node = BrokerNode(broker, self._advertised_host, rack, self._fetch_session_slots)
@@ -222,7 +258,8 @@ class EmbeddedCluster(ClusterControls):
 
         For ``drain_ms`` in between it still answers, and tells who leads instead.
         """
-        if not self._state.nodes[broker].running:
+        milliseconds()("drain_ms", drain_ms)
+        if not self._broker("broker", broker).running:
             return
         self._state.broker_gone(broker)
         if drain_ms > 0:
@@ -232,7 +269,8 @@ class EmbeddedCluster(ClusterControls):
 
     async def kill_broker(self, broker: int, *, failover_delay_ms: float | None = None) -> None:
         """A broker dies: its connections are reset; its leaders move when the controller notices, after a delay."""
-        if not self._state.nodes[broker].running:
+        optional(milliseconds())("failover_delay_ms", failover_delay_ms)
+        if not self._broker("broker", broker).running:
             return
         await self._servers[broker].stop(reset=True)
         self._reserve(broker)
@@ -248,7 +286,9 @@ class EmbeddedCluster(ClusterControls):
 
     async def start_broker(self, broker: int, *, port: int | None = None, host: str | None = None) -> None:
         """Start a broker again, on its old port unless another is given (0: a free one)."""
-        node = self._state.nodes[broker]
+        optional(_checks.PORT)("port", port)
+        optional(text)("host", host)
+        node = self._broker("broker", broker)
         if node.running:
             return
         failover = self._failovers.pop(broker, None)
@@ -265,6 +305,8 @@ class EmbeddedCluster(ClusterControls):
 
     async def change_address(self, broker: int, *, port: int = 0, host: str | None = None) -> None:
         """Restart a broker at another port (0: a free one); ``host`` changes the name that clients are told."""
+        _checks.PORT("port", port)
+        optional(text)("host", host)
         await self.stop_broker(broker)
         old_port = self._state.nodes[broker].port
         await self.start_broker(broker, port=port, host=host)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 from uuid import UUID
 
+from .._arguments import topic_name
+from .._options import boolean, integer, milliseconds, optional, text
 from .._records import ConsumerRecord, read_batches
 from .._wire import Request
 from ..errors import ConfigError
+from . import _checks
+from ._checks import AdminTopicNames
 from ._server.engine import Engine, StaleMetadata
-from ._state.topics import Partition
+from ._state.cluster import BrokerNode
+from ._state.topics import Partition, Topic
 from .faults import Faults
 from .request_log import RequestLog
 
@@ -57,6 +62,9 @@ class ClusterControls:
 
     def freeze_metadata(self, answers: int, *, broker: int | None = None) -> None:
         """The next ``answers`` Metadata answers, of one broker or of all, tell how things are now."""
+        integer(0)("answers", answers)
+        if broker is not None:
+            self._broker("broker", broker)
         self._engine.stale_metadata.append(StaleMetadata(self._state.freeze(), broker, answers))
 
     async def wait_for_requests(
@@ -77,39 +85,49 @@ class ClusterControls:
         name: str,
         partitions: int = 1,
         replication_factor: int | None = None,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, str | None] | None = None,
         *,
         assignments: Sequence[Sequence[int]] | None = None,
+        **named_as_by_admin: Unpack[AdminTopicNames],
     ) -> Done:
         """Create a topic; it is there when this returns. ``assignments``: each partition's brokers, the leader first.
 
-        Without them partition 0 is led by the first broker, 1 by the second, and so on.
+        Without them partition 0 is led by the first broker, 1 by the second, and so on. The names that
+        `aiokafka_lead.admin.NewTopic` has for these are good, too: ``num_partitions``, ``topic_configs`` and
+        ``replica_assignments``, a dict by partition; -1 is the cluster's default for the numbers.
         """
-        factor = self._engine.options.replication_factor if replication_factor is None else replication_factor
-        self._state.create_topic(name, partitions, factor, configs or {}, assignments)
+        wanted = _checks.new_topic(name, partitions, replication_factor, configs, assignments, named_as_by_admin)
+        defaults = self._engine.options
+        self._state.create_topic(
+            wanted.name,
+            defaults.num_partitions if wanted.partitions == -1 else wanted.partitions,
+            defaults.replication_factor if wanted.replication_factor == -1 else wanted.replication_factor,
+            wanted.configs,
+            wanted.assignments,
+        )
         return Done()
 
     def delete_topic(self, name: str) -> Done:
-        self._state.delete_topic(self._state.topic(name))
+        self._state.delete_topic(self._topic("name", name))
         return Done()
 
     def add_partitions(self, name: str, count: int) -> Done:
         """Grow a topic to ``count`` partitions."""
-        self._state.add_partitions(self._state.topic(name), count, validate_only=False)
+        self._state.add_partitions(self._topic("name", name), integer(1)("count", count), validate_only=False)
         return Done()
 
     def topic_names(self) -> list[str]:
         return list(self._state.topics)
 
     def topic_id(self, name: str) -> UUID:
-        return self._state.topic(name).topic_id
+        return self._topic("name", name).topic_id
 
     def partition_count(self, name: str) -> int:
-        return len(self._state.topic(name).partitions)
+        return len(self._topic("name", name).partitions)
 
     def records(self, topic: str, partition: int = 0) -> list[ConsumerRecord[bytes | None, bytes | None]]:
         """What is stored in a partition, without control records; aborted transactions' records are among it."""
-        log = self._state.partition(topic, partition).log
+        log = self._partition(topic, partition).log
         return [
             record
             for batch in log.batches
@@ -120,26 +138,26 @@ class ClusterControls:
 
     def end_offset(self, topic: str, partition: int = 0) -> int:
         """The offset that the partition's next record gets."""
-        return self._state.partition(topic, partition).log.end_offset
+        return self._partition(topic, partition).log.end_offset
 
     def start_offset(self, topic: str, partition: int = 0) -> int:
-        return self._state.partition(topic, partition).log.start_offset
+        return self._partition(topic, partition).log.start_offset
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
         """Move a partition's log start."""
-        self._state.partition(topic, partition).log.delete_before(before)
+        self._partition(topic, partition).log.delete_before(_checks.OFFSET("before", before))
 
     def truncate(self, topic: str, partition: int, offset: int) -> None:
         """Lose the records from ``offset`` on, as an unclean leader election does. The leader has a new epoch then."""
-        self._state.truncate(self._state.partition(topic, partition), offset)
+        self._state.truncate(self._partition(topic, partition), _checks.OFFSET("offset", offset))
 
     def forget_producers(self, topic: str, partition: int = 0) -> None:
         """Forget the idempotent producers of a partition, as if they had expired."""
-        self._state.partition(topic, partition).log.producers.entries.clear()
+        self._partition(topic, partition).log.producers.entries.clear()
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
         """Move a partition to other brokers, the preferred leader first. Done at once, unless held."""
-        self._state.reassign(self._state.partition(topic, partition), replicas)
+        self._state.reassign(self._partition(topic, partition), _checks.BROKERS("replicas", replicas))
 
     @property
     def hold_reassignments(self) -> bool:
@@ -148,7 +166,7 @@ class ClusterControls:
 
     @hold_reassignments.setter
     def hold_reassignments(self, hold: bool) -> None:
-        self._state.hold_reassignments = hold
+        self._state.hold_reassignments = boolean("hold_reassignments", hold)
 
     def complete_reassignments(self) -> None:
         """Finish the reassignments that are under way."""
@@ -160,20 +178,21 @@ class ClusterControls:
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """The leader's id, -1 for none."""
-        return self._state.partition(topic, partition).leader_id
+        return self._partition(topic, partition).leader_id
 
     def leader_epoch(self, topic: str, partition: int = 0) -> int:
-        return self._state.partition(topic, partition).leader_epoch
+        return self._partition(topic, partition).leader_epoch
 
     def replicas(self, topic: str, partition: int = 0) -> list[int]:
-        return list(self._state.partition(topic, partition).replicas)
+        return list(self._partition(topic, partition).replicas)
 
     def isr(self, topic: str, partition: int = 0) -> list[int]:
-        return list(self._state.partition(topic, partition).isr)
+        return list(self._partition(topic, partition).isr)
 
     def set_isr(self, topic: str, partition: int, isr: Sequence[int]) -> None:
         """Say which replicas are in sync; the leader must be one of them."""
-        target = self._state.partition(topic, partition)
+        target = self._partition(topic, partition)
+        isr = _checks.BROKERS("isr", isr)
         if target.leader_id not in isr or not set(isr) <= set(target.replicas):
             raise ConfigError(f"isr {list(isr)}: some of {target.replicas}, with the leader {target.leader_id}")
         target.isr = list(isr)
@@ -184,8 +203,11 @@ class ClusterControls:
         For ``gap_ms`` nobody leads: the old leader has resigned and names the new one, which does not know yet and
         names the old.
         """
+        target = self._partition(topic, partition)
+        optional(integer(0))("to", to)
+        milliseconds()("gap_ms", gap_ms)
         until = self._engine.timers.now() + gap_ms / 1000 if gap_ms > 0 else None
-        return self._state.move_leader(self._state.partition(topic, partition), to, until)
+        return self._state.move_leader(target, to, until)
 
     def move_all_leaders(self, topic: str | None = None) -> None:
         """Move each partition's leader, of a topic or of all, to its next replica in sync."""
@@ -193,12 +215,27 @@ class ClusterControls:
             self._state.move_leader(target)
 
     def _partitions(self, topic: str | None) -> list[Partition]:
-        return list(self._state.partitions()) if topic is None else list(self._state.topic(topic).partitions)
+        return list(self._state.partitions()) if topic is None else list(self._topic("topic", topic).partitions)
+
+    def _topic(self, what: str, name: str) -> Topic:
+        return self._state.topic(topic_name(what, name))
+
+    def _partition(self, topic: str, partition: int) -> Partition:
+        return self._state.partition(topic_name("topic", topic), integer(0)("partition", partition))
+
+    def _broker(self, what: str, broker: int) -> BrokerNode:
+        number = integer(0)(what, broker)
+        if number not in self._state.nodes:
+            raise ConfigError(f"{what} must be one of {list(self._state.nodes)}, not {number}")
+        return self._state.nodes[number]
 
     def coordinator(self, group_id: str) -> int:
         """The broker that coordinates a consumer group."""
-        return self._state.coordinators.of(0, group_id)
+        return self._state.coordinators.of(0, text("group_id", group_id))
 
     def move_coordinator(self, group_id: str, to: int | None = None) -> int:
         """Give a group (and those that share its slot) to another broker, by default the next; returns its id."""
+        text("group_id", group_id)
+        if to is not None:
+            self._broker("to", to)
         return self._engine.move_coordinator(0, group_id, to)

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from .._arguments import topic_name
+from .._options import Check, boolean, function, instance, integer, milliseconds, optional, text
 from .._wire import ApiKey, Request, Response
-from ..errors import BrokerError, ConfigError
+from ..errors import BrokerError, ConfigError, ConfigTypeError
 from .request_log import PARTITION_FIELDS, RequestRecord, api_key_of, partitions_of
 
 __all__ = ["HTTP_ANSWER", "TLS_ALERT", "Fault", "Faults", "Hint"]
@@ -97,6 +99,39 @@ class Fault:
         self.count = 0
 
 
+def _error(name: str, value: Any) -> Any:
+    if isinstance(value, type) and issubclass(value, BrokerError):
+        return value
+    return integer(-1, 2**15 - 1)(name, value)
+
+
+def _garbage(name: str, value: Any) -> Any:
+    if not isinstance(value, bytes) and not callable(value):
+        raise ConfigTypeError(f"{name} must be bytes or a function of bytes, not {type(value).__name__}")
+    return value
+
+
+_CHECKS: dict[str, Check] = {
+    "broker": optional(integer(0)),
+    "topic": optional(topic_name),
+    "partition": optional(integer(0)),
+    "client_id": optional(text),
+    "when": optional(function),
+    "count": optional(integer(0)),
+    "skip": integer(0),
+    "after": boolean,
+    "delay_ms": milliseconds(),
+    "drop": boolean,
+    "disconnect": boolean,
+    "error_code": optional(_error),
+    "whole": boolean,
+    "garbage": optional(_garbage),
+    "throttle_time_ms": integer(0),
+    "hint": optional(instance(Hint, "a Hint")),
+}
+"""The checks of what `Faults.add` is given, by name."""
+
+
 class Faults:
     """The rules in force; the first that concerns a request wins for each kind of effect."""
 
@@ -142,6 +177,9 @@ class Faults:
         * ``throttle_time_ms``: the answer says so, and the connection is muted for that time (KIP-219).
         * ``hint``: where a broker names the current leader, this one is named.
         """
+        given = locals()
+        for name, check in _CHECKS.items():
+            check(name, given[name])
         if partition is not None and topic is None:
             raise ConfigError("partition needs a topic")
         code = error_code if error_code is None or isinstance(error_code, int) else error_code.code

@@ -10,9 +10,10 @@ from uuid import UUID
 
 import anyio
 
+from .._options import integer, seconds
 from .._wire import Request
 from .._wire.api_key import NAMES
-from ..errors import ConfigError
+from ..errors import ConfigError, ConfigTypeError
 
 __all__ = ["RequestLog", "RequestRecord"]
 
@@ -23,9 +24,13 @@ def api_key_of(api: str | int | type[Request[Any]]) -> int:
     """The number of an API that is given as its name ("Produce"), number or request class."""
     if isinstance(api, str):
         if api not in _KEYS:
-            raise ConfigError(f"there is no API named {api!r}")
+            raise ConfigError(f"api: there is no API named {api!r}")
         return _KEYS[api]
-    return api if isinstance(api, int) else api.API_KEY
+    if isinstance(api, type) and issubclass(api, Request):
+        return api.API_KEY
+    if isinstance(api, bool) or not isinstance(api, int):
+        raise ConfigTypeError(f"api must be a name, number or request class, not {type(api).__name__}")
+    return api
 
 
 @dataclass(slots=True)
@@ -108,6 +113,8 @@ class RequestLog:
         timeout_s: float = 10,
     ) -> None:
         """Wait until there were ``count`` such requests since the start or `clear`. Raises TimeoutError."""
+        integer(0)("count", count)
+        seconds("timeout_s", timeout_s)
 
         def met() -> bool:
             return self.count(api, broker=broker) >= count

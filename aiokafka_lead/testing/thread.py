@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar, Unpack
 from uuid import UUID
 
 import anyio.to_thread
@@ -14,6 +14,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from .._records import ConsumerRecord
 from .._wire import Request
+from ._checks import AdminTopicNames
 from ._server.backend import running_backend
 from .cluster import EmbeddedCluster
 from .controls import Done
@@ -153,12 +154,20 @@ class ClusterThread:
         name: str,
         partitions: int = 1,
         replication_factor: int | None = None,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, str | None] | None = None,
         *,
         assignments: Sequence[Sequence[int]] | None = None,
+        **named_as_by_admin: Unpack[AdminTopicNames],
     ) -> Done:
+        """As `EmbeddedCluster.create_topic`."""
         return self._call(
-            self._cluster.create_topic, name, partitions, replication_factor, configs, assignments=assignments
+            self._cluster.create_topic,
+            name,
+            partitions,
+            replication_factor,
+            configs,
+            assignments=assignments,
+            **named_as_by_admin,
         )
 
     def delete_topic(self, name: str) -> Done:

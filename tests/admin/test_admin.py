@@ -101,6 +101,14 @@ async def test_unknown_topics_are_not_created_and_fail_soon() -> None:
         assert cluster.topic_names() == []
 
 
+async def test_broker_0_can_lead() -> None:
+    async with EmbeddedCluster([0]) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("t")
+        t0 = TopicPartition("t", 0)
+        assert (await admin.list_offsets({t0: OffsetSpec.LATEST}))[t0] is not None
+        assert await admin.delete_records({t0: 0}) == {t0: 0}
+
+
 async def test_a_broker_that_has_not_heard_of_a_topic_yet_is_asked_again() -> None:
     async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
         await cluster.create_topic("new", 3)

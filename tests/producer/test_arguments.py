@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 import anyio
@@ -144,3 +145,60 @@ async def test_nobody_listens() -> None:
     with anyio.fail_after(10):
         with pytest.raises(KafkaConnectionError, match=r"127\.0\.0\.1:1"):
             await Producer("127.0.0.1:1").start()
+
+
+class Hex(bytes):
+    """Bytes that say something else of themselves, as HexBytes and numpy.bytes_ do."""
+
+    def __bytes__(self) -> bytes:
+        return Hex(b"0x" + self.hex().encode())
+
+    def __str__(self) -> str:
+        return "0x" + self.hex()
+
+
+class Name(str, Enum):  # noqa: UP042 - its str() is the point
+    """A str whose ``str()`` is something else."""
+
+    TOPIC = "events"
+    HEADER = "trace"
+
+
+CONTENT = (Hex(b"v"), bytearray(b"v"), memoryview(b"v"))
+
+
+@pytest.mark.parametrize("content", CONTENT, ids=lambda content: type(content).__name__)
+@pytest.mark.parametrize("way", ["send", "send_nowait", "send_and_wait", "send_many", "serializers"])
+async def test_bytes_of_every_kind_are_sent_as_they_are(cluster: EmbeddedCluster, content: Any, way: str) -> None:
+    options: Any = {"linger_ms": 50}
+    if way == "serializers":
+        options.update(key_serializer=lambda _: content, value_serializer=lambda _: content)
+    async with Producer[Any, Any](cluster.bootstrap_servers, **options) as producer:
+        for _ in range(2):  # of a topic that is not known yet, and with a batch open
+            headers = [(Name.HEADER, content), ("none", None)]
+            if way == "send_many":
+                await producer.send_many(Name.TOPIC, [content, None], keys=[content, None], partition=0)
+                await producer.send_many(Name.TOPIC, [content], keys=[content], headers=headers, partition=0)
+            else:
+                sent = getattr(producer, "send" if way == "serializers" else way)(
+                    Name.TOPIC, content, content, 0, None, headers
+                )
+                if way != "send_nowait":
+                    await sent
+        await producer.flush()
+    for record in cluster.records("events"):
+        assert {record.key, record.value} <= {b"v", None}
+        assert {type(record.key), type(record.value)} <= {bytes, type(None)}
+        assert not record.headers or record.headers == (("trace", b"v"), ("none", None))
+    assert len(cluster.records("events")) == (6 if way == "send_many" else 2)
+
+
+async def test_headers_may_change_after_the_call(cluster: EmbeddedCluster) -> None:
+    async with Producer(cluster.bootstrap_servers) as producer:
+        content = bytearray(b"before")
+        headers: Any = [["h", content]]
+        delivery = producer.send_nowait("events", b"v", partition=0, headers=headers)
+        content[:] = b"behind"
+        headers.clear()
+        await delivery
+    assert cluster.records("events")[0].headers == (("h", b"before"),)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from ..._options import Checked, build, integer, milliseconds, one_of, option, optional, short_text
-from ...errors import ConfigError
+from ..._arguments import topic_name
+from ..._options import Checked, build, integer, milliseconds, one_of, option, optional
+from ...errors import ConfigError, ConfigTypeError
 
 if TYPE_CHECKING:
     from ...producer import Producer
@@ -43,7 +44,10 @@ class RunOptions(TypedDict, total=False):
     connects as the consumer does (None)."""
 
 
-def _any(name: str, value: Any) -> Any:
+def _producer(name: str, value: Any) -> Any:
+    """Anything with the methods of `Producer` that dead letters need."""
+    if not all(callable(getattr(value, method, None)) for method in ("partitions_for", "send_and_wait")):
+        raise ConfigTypeError(f"{name} must be a Producer, not {type(value).__name__}")
     return value
 
 
@@ -58,8 +62,8 @@ class RunConfig(Checked):
     retries: int = option(3, integer(0))
     retry_backoff_ms: float = option(100, milliseconds())
     retry_backoff_max_ms: float = option(10_000, milliseconds())
-    dead_letter_topic: str | None = option(None, optional(short_text))
-    dead_letter_producer: Any = option(None, _any)
+    dead_letter_topic: str | None = option(None, optional(topic_name))
+    dead_letter_producer: Any = option(None, optional(_producer))
 
     @classmethod
     def from_options(cls, options: RunOptions) -> RunConfig:

@@ -116,7 +116,7 @@ class FastPath:
             time_ms = timestamp_ms
         else:
             return None
-        return self._put(buffer, time_ms, key, value, number, check_headers(headers) if headers else ())
+        return self._put(buffer, time_ms, key, value, number, () if headers is None else check_headers(headers))
 
     def _put(
         self,

@@ -1,0 +1,163 @@
+"""What calls are given, checked before anything is sent: as options are, by small functions of (name, given value).
+
+Every check raises `ConfigTypeError` for a value of the wrong type and `ConfigError` for one that cannot be used, and
+both messages begin with the argument's name: of a part of it ``topics[1]`` or ``offsets[events-0]``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ._options import Check, encodable, integer, milliseconds, optional
+from .errors import ConfigError, ConfigTypeError
+from .types import OffsetAndMetadata, TopicPartition
+
+__all__ = [
+    "INT64_MAX",
+    "TIMEOUT",
+    "TIME_MS",
+    "byte_string",
+    "entries",
+    "exact_str",
+    "list_of",
+    "map_of",
+    "offset",
+    "record_headers",
+    "string",
+    "topic_name",
+    "topic_partition",
+]
+
+INT64_MAX = 2**63 - 1
+
+TIMEOUT = optional(milliseconds())
+"""A ``timeout_ms`` that may be None."""
+
+TIME_MS = integer(0, INT64_MAX)
+"""A time in milliseconds since 1970."""
+
+_LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+"""Java: ``org.apache.kafka.common.internals.Topic``."""
+
+
+def string(name: str, value: Any) -> str:
+    """A string that can be sent, empty or not."""
+    if not isinstance(value, str):
+        raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
+    return exact_str(encodable(name, value))
+
+
+def topic_name(name: str, value: Any) -> str:
+    """A name that a topic can have."""
+    if not isinstance(value, str):
+        raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
+    if not value:
+        raise ConfigError(f"{name} must not be empty")
+    if value in (".", "..") or _LEGAL_TOPIC.fullmatch(value) is None:
+        raise ConfigError(f"{name} must be up to 249 of ASCII letters, digits, '.', '_' and '-', not {value!r}")
+    return exact_str(value)
+
+
+def exact_str(value: str) -> str:
+    """An instance of `str` itself with these characters: ``str()`` asks a subclass, which may say something else."""
+    return value if type(value) is str else str.__str__(value)
+
+
+def topic_partition(name: str, value: Any) -> TopicPartition:
+    """A `TopicPartition`, or a plain pair like one."""
+    match value:
+        case (str() as topic, int() as number) if not isinstance(number, bool):
+            return TopicPartition(topic_name(f"{name}.topic", topic), _NUMBER(f"{name}.partition", number))
+    raise ConfigTypeError(f"{name} must be a TopicPartition, not {value!r}")
+
+
+_NUMBER = integer(0)
+_OFFSET = integer(0, INT64_MAX)
+_LEADER_EPOCH = optional(integer(0))
+
+
+def offset(name: str, value: Any) -> OffsetAndMetadata:
+    """A position in a partition: an offset, one with metadata, or `OffsetAndMetadata`."""
+    match value:
+        case OffsetAndMetadata():
+            found = value
+        case int() if not isinstance(value, bool):
+            found = OffsetAndMetadata(value)
+        case (number, metadata):
+            found = OffsetAndMetadata(number, metadata)
+        case _:
+            raise ConfigTypeError(f"{name} must be an int or OffsetAndMetadata, not {value!r}")
+    _OFFSET(name, found.offset)
+    string(f"{name}.metadata", found.metadata)
+    _LEADER_EPOCH(f"{name}.leader_epoch", found.leader_epoch)
+    return found
+
+
+def entries(name: str, value: Any, called: str) -> list[Any]:
+    """What an iterable that is neither a string nor a mapping gives."""
+    if not isinstance(value, Iterable) or isinstance(value, (str, bytes, bytearray, memoryview, Mapping)):
+        raise ConfigTypeError(f"{name} must be a list of {called}, not {type(value).__name__}")
+    return list(value)
+
+
+def list_of(called: str, item: Check) -> Check:
+    """A list, or another iterable that is neither a string nor a mapping, of what ``item`` accepts."""
+
+    def check(name: str, value: Any) -> list[Any]:
+        return [item(f"{name}[{index}]", each) for index, each in enumerate(entries(name, value, called))]
+
+    return check
+
+
+def map_of(called: str, key: Check, item: Check) -> Check:
+    """A mapping from what ``key`` accepts to what ``item`` accepts."""
+
+    def check(name: str, value: Any) -> dict[Any, Any]:
+        if not isinstance(value, Mapping):
+            raise ConfigTypeError(f"{name} must be a dict of {called}, not {type(value).__name__}")
+        found = {}
+        for given, each in value.items():
+            known = key(f"{name}'s key", given)
+            found[known] = item(f"{name}[{known}]", each)
+        return found
+
+    return check
+
+
+def byte_string(name: str, value: Any, *, hint: str = "") -> bytes | None:
+    """None, or the bytes of any bytes-like object: an instance of `bytes` itself and of no subclass."""
+    if value is None or type(value) is bytes:
+        return value
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(memoryview(value))
+    raise ConfigTypeError(f"{name} must be bytes or None, not {type(value).__name__}{hint}")
+
+
+def record_headers(name: str, value: Any) -> tuple[tuple[str, bytes | None], ...]:
+    """The headers of a record: pairs of a name and a value, in the order given; None are none."""
+    if value is None:
+        return ()
+    if not isinstance(value, (list, tuple)):
+        raise ConfigTypeError(f"{name} must be a list of (str, bytes) pairs, not {type(value).__name__}")
+    for header in value:
+        if type(header) is not tuple or len(header) != 2:
+            break
+        key, content = header
+        if type(key) is not str or not key.isascii() or (content is not None and type(content) is not bytes):
+            break
+    else:
+        return tuple(value)
+    return tuple([_header(name, header) for header in value])
+
+
+def _header(name: str, header: Any) -> tuple[str, bytes | None]:
+    if not isinstance(header, (list, tuple)) or len(header) != 2:
+        raise ConfigTypeError(f"{name} must hold (str, bytes) pairs, not {header!r}")
+    key, content = header
+    if not isinstance(key, str):
+        raise ConfigTypeError(f"{name} must have str names, not {type(key).__name__}")
+    if content is not None and not isinstance(content, (bytes, bytearray, memoryview)):
+        raise ConfigTypeError(f"{name} must have bytes or None as values, not {type(content).__name__}")
+    return string(f"{name}: the name of a header", key), byte_string(name, content)

@@ -1,0 +1,88 @@
+"""What the embedded cluster's methods are given, checked: as everywhere, a mistake is named at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypedDict
+
+from .._arguments import INT64_MAX, list_of, map_of, string, topic_name
+from .._options import Check, integer, milliseconds, optional
+from ..errors import ConfigError, ConfigTypeError
+
+PORT = integer(0, 65_535)
+OFFSET = integer(0, INT64_MAX)
+WAIT_MS = milliseconds()
+BROKERS = list_of("broker ids", integer(0))
+CONFIGS = map_of("str to str", string, optional(string))
+_PER_PARTITION = list_of("lists of broker ids", BROKERS)
+_BY_PARTITION = map_of("partition to broker ids", integer(0), BROKERS)
+
+
+class AdminTopicNames(TypedDict, total=False):
+    """What `aiokafka_lead.admin.NewTopic` calls the arguments of `EmbeddedCluster.create_topic`."""
+
+    num_partitions: int
+    """``partitions``; -1 for the cluster's default."""
+    replica_assignments: Mapping[int, Sequence[int]]
+    """``assignments``, by the number of the partition."""
+    topic_configs: Mapping[str, str | None]
+    """``configs``."""
+
+
+def check_all(checks: Mapping[str, Check], given: Mapping[str, Any]) -> None:
+    """Check each of these by its name."""
+    for name, check in checks.items():
+        check(name, given[name])
+
+
+def broker_ids(name: str, value: Any) -> list[int]:
+    """The ids of brokers, from these or from their number."""
+    if isinstance(value, int):
+        return list(range(1, 1 + integer(1)(name, value)))
+    return list(BROKERS(name, value))
+
+
+def _assignments(name: str, value: Any) -> list[list[int]]:
+    """Each partition's brokers, from a list of them or a dict by partition."""
+    if not isinstance(value, Mapping):
+        return list(_PER_PARTITION(name, value))
+    by_number = _BY_PARTITION(name, value)
+    if sorted(by_number) != list(range(len(by_number))):
+        raise ConfigError(f"{name} must be for the partitions from 0 on, without a gap, not {sorted(by_number)}")
+    return [by_number[number] for number in sorted(by_number)]
+
+
+class WantedTopic(NamedTuple):
+    """The arguments of `EmbeddedCluster.create_topic`, checked; -1 is the cluster's default."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: dict[str, str]
+    assignments: list[list[int]] | None
+
+
+def new_topic(
+    name: Any, partitions: Any, replication_factor: Any, configs: Any, assignments: Any, by_admin: AdminTopicNames
+) -> WantedTopic:
+    """Each argument by either of its names."""
+    ours = {"partitions": partitions, "configs": configs, "assignments": assignments}
+    called = dict(zip(ours, ours, strict=True))
+    for theirs, value in by_admin.items():
+        own = _ADMIN_NAMES.get(theirs)
+        if own is None:
+            raise ConfigTypeError(f"{theirs} is not an argument of create_topic")
+        if ours[own] not in (None, 1):
+            raise ConfigError(f"{theirs} and {own} are the same: give one of them")
+        ours[own], called[own] = value, theirs
+    given = optional(CONFIGS)(called["configs"], ours["configs"]) or {}
+    return WantedTopic(
+        topic_name("name", name),
+        integer(-1)(called["partitions"], ours["partitions"]),
+        -1 if replication_factor is None else integer(-1)("replication_factor", replication_factor),
+        {key: value for key, value in given.items() if value is not None},
+        None if not ours["assignments"] else _assignments(called["assignments"], ours["assignments"]),
+    )
+
+
+_ADMIN_NAMES = {"num_partitions": "partitions", "topic_configs": "configs", "replica_assignments": "assignments"}

@@ -13,6 +13,7 @@ from .types import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     RecordMetadata,
+    SerializationContext,
     TimestampType,
     TopicPartition,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "RecordBatch",
     "RecordMetadata",
     "RunOptions",
+    "SerializationContext",
     "TimestampType",
     "TopicPartition",
     "TopicPartitions",

@@ -28,6 +28,7 @@ from ._options import (
     text,
 )
 from ._options import servers as server_list
+from ._serialization import Deserializer, Serializer, application_function
 from .errors import ConfigError, ConfigTypeError
 
 __all__ = [
@@ -35,8 +36,10 @@ __all__ = [
     "AdminOptions",
     "ClientConfig",
     "ClientOptions",
+    "ConsumerBaseOptions",
     "ConsumerConfig",
     "ConsumerOptions",
+    "ProducerBaseOptions",
     "ProducerConfig",
     "ProducerOptions",
 ]
@@ -46,8 +49,6 @@ SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Acks = Literal[0, 1, -1, "all"]
-Serializer = Callable[[Any], bytes | None]
-Deserializer = Callable[[bytes], Any]
 Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 """From the serialized key, all partitions and the available ones to the partition chosen, as in aiokafka."""
 
@@ -103,8 +104,8 @@ class ClientOptions(TypedDict, total=False):
     """The password for PLAIN and SCRAM."""
 
 
-class ProducerOptions(ClientOptions, total=False):
-    """Options of `Producer`."""
+class ProducerBaseOptions(ClientOptions, total=False):
+    """Options of `Producer` that have no say in the types of keys and values."""
 
     acks: Acks
     """Which replicas have a record before it counts: 0 none, 1 the leader, ``"all"`` every in-sync one (``"all"``)."""
@@ -139,14 +140,19 @@ class ProducerOptions(ClientOptions, total=False):
     """A broker that takes no batch for this long gets no records without key; 0 turns this off (0, KIP-794)."""
     partitioner_ignore_keys: bool
     """The key has no say in the partition (False, KIP-794)."""
-    key_serializer: Serializer | None
-    """Turns a key that is not None into bytes."""
-    value_serializer: Serializer | None
-    """Turns a value that is not None into bytes."""
 
 
-class ConsumerOptions(ClientOptions, total=False):
-    """Options of `Consumer`."""
+class ProducerOptions(ProducerBaseOptions, total=False):
+    """Options of `Producer`."""
+
+    key_serializer: Serializer[Any] | None
+    """Turns a key that is not None into bytes; may take a `SerializationContext`, and may be awaited."""
+    value_serializer: Serializer[Any] | None
+    """Turns a value that is not None into bytes; may take a `SerializationContext`, and may be awaited."""
+
+
+class ConsumerBaseOptions(ClientOptions, total=False):
+    """Options of `Consumer` that have no say in the types of keys and values."""
 
     group_id: str | None
     """The consumer group to join, or to keep offsets for; None keeps none (None)."""
@@ -197,10 +203,15 @@ class ConsumerOptions(ClientOptions, total=False):
     """A pattern does not match Kafka's own topics (True)."""
     default_api_timeout_ms: float
     """The bound of calls that have none of their own (60000)."""
-    key_deserializer: Deserializer | None
-    """Turns a key's bytes into what the application gets."""
-    value_deserializer: Deserializer | None
-    """Turns a value's bytes into what the application gets."""
+
+
+class ConsumerOptions(ConsumerBaseOptions, total=False):
+    """Options of `Consumer`."""
+
+    key_deserializer: Deserializer[Any] | None
+    """Turns a key's bytes into what the application gets; may take a `SerializationContext`, and may be awaited."""
+    value_deserializer: Deserializer[Any] | None
+    """Turns a value's bytes into what the application gets; may take a `SerializationContext`, and may be awaited."""
 
 
 class AdminOptions(ClientOptions, total=False):
@@ -354,8 +365,8 @@ class ProducerConfig(ClientConfig):
     partitioner_adaptive_partitioning_enable: bool = option(True, boolean)
     partitioner_availability_timeout_ms: float = option(0, milliseconds())
     partitioner_ignore_keys: bool = option(False, boolean)
-    key_serializer: Serializer | None = option(None, optional(function))
-    value_serializer: Serializer | None = option(None, optional(function))
+    key_serializer: Serializer[Any] | None = option(None, optional(application_function))
+    value_serializer: Serializer[Any] | None = option(None, optional(application_function))
 
     @classmethod
     def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:
@@ -418,8 +429,8 @@ class ConsumerConfig(ClientConfig):
     check_crcs: bool = option(True, boolean)
     exclude_internal_topics: bool = option(True, boolean)
     default_api_timeout_ms: float = option(60_000, milliseconds())
-    key_deserializer: Deserializer | None = option(None, optional(function))
-    value_deserializer: Deserializer | None = option(None, optional(function))
+    key_deserializer: Deserializer[Any] | None = option(None, optional(application_function))
+    value_deserializer: Deserializer[Any] | None = option(None, optional(application_function))
 
     def _check(self) -> None:
         super()._check()

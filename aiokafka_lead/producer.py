@@ -12,6 +12,7 @@ from ._arguments import TIMEOUT, entries
 from ._core.producer.delivery import Delivery, DeliveryBatch
 from ._core.producer.metrics import ProducerMetrics
 from ._core.producer.record import check_headers, check_partition, check_timestamp, check_topic, to_bytes
+from ._core.producer.serializers import Serializers
 from ._io.loop import Waiter, loop_probe, loop_thread
 from ._io.producer.clock import wall_ms
 from ._io.producer.fast_path import FastPath, all_bytes
@@ -19,11 +20,12 @@ from ._io.producer.record_intake import PreparedRecord, RecordIntake
 from ._io.producer.send_methods import QuickSend, QuickSendNowait
 from ._io.producer.sender import HOT_REQUESTS, Sender
 from .client import Client
-from .config import ProducerConfig, ProducerOptions, Serializer
+from .config import ProducerConfig, ProducerOptions
 from .errors import (
     BufferFull,
     ClientClosedError,
     ConfigError,
+    IllegalStateError,
     KafkaError,
     RequestTimedOutError,
     WrongEventLoopError,
@@ -56,7 +58,9 @@ class Producer(Generic[K, V]):
 
     Records are batched by partition and sent by a background task; idempotence is on, so that they are written once and
     in order whatever happens to brokers and connections. Options are those of `ProducerOptions`. Keys and values are
-    bytes, or whatever ``key_serializer`` and ``value_serializer`` turn into bytes; None is never serialized.
+    bytes, or whatever ``key_serializer`` and ``value_serializer`` turn into bytes; None is never serialized. They are
+    called with the content, or with that and a `SerializationContext` (see there). They may be coroutine functions,
+    which `send`, `send_and_wait` and `send_many` await: records are taken in the order in which that ends.
 
     Belongs to the event loop that it was started on; any number of tasks may use it there. All times are in
     milliseconds.
@@ -76,7 +80,10 @@ class Producer(Generic[K, V]):
         config = self._config
         self._fast = FastPath(self._accumulator, None if config.linger_ms else self._sender.put_first)
         self._intake = RecordIntake(config, self._sender, self._fast, self._client.metadata, self._check_now)
-        self._direct = config.partitioner is None and config.key_serializer is None and config.value_serializer is None
+        self._serializers = Serializers(config.key_serializer, config.value_serializer)
+        self._awaited = self._serializers.awaited
+        """The serializers that are to be awaited, by the names of their options."""
+        self._direct = config.partitioner is None and self._serializers.plain
         """Whether records can be appended as they come."""
         self._append = self._fast.append
 
@@ -179,14 +186,17 @@ class Producer(Generic[K, V]):
         Waits for metadata and for room in ``buffer_memory``, together at most ``max_block_ms``; then raises
         `BufferFull`, or the error that kept the topic unknown. A call that is cancelled or raises has not taken the
         record. ``partition`` None lets the key choose, or the partitioner; ``timestamp_ms`` None is now. Raises
-        `MessageTooLargeError` for a record beyond ``max_request_size``, and `ConfigError` (a ValueError) or
-        `ConfigTypeError` (a TypeError) for arguments that cannot be right.
+        `MessageTooLargeError` for a record beyond ``max_request_size``, `RecordSerializationError` where a serializer
+        raised, and `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError) for arguments that cannot be right.
         """
         append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
             self._check()
-            record = self._prepare(topic, value, key, partition, timestamp_ms, headers)
+            if self._awaited:
+                record = await self._prepare_waiting(topic, value, key, partition, timestamp_ms, headers)
+            else:
+                record = self._prepare(topic, value, key, partition, timestamp_ms, headers)
             delivery = await self._intake.put_when_possible(record)
         return delivery
 
@@ -214,13 +224,17 @@ class Producer(Generic[K, V]):
         """`send` without waiting: raises `BufferFull` where that would wait for room in ``buffer_memory``.
 
         Of a topic that is not known yet the record is held until it is, for ``max_block_ms`` at most; what `send` would
-        raise then, the delivery raises.
+        raise then, the delivery raises. Raises `IllegalStateError` where a serializer is a coroutine function.
         A loop of nothing but these calls keeps the producer from sending; await something now and then.
         """
         append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
             self._check()
+            if self._awaited:
+                raise IllegalStateError(
+                    f"send_nowait cannot wait for {self._awaited}, a coroutine function: await send"
+                )
             delivery = self._intake.put_or_hold(self._prepare(topic, value, key, partition, timestamp_ms, headers))
         if delivery is None:
             raise BufferFull
@@ -255,10 +269,13 @@ class Producer(Generic[K, V]):
         every_key = every_key or [None] * count
         every_headers = _headers_for_each(headers, count)
         times = [now_ms] * count if timestamps_ms is None else _one_for_each("timestamps_ms", timestamps_ms, count)
-        records = [
-            self._prepare(topic, value, key, partition, time_ms, some)
-            for value, key, time_ms, some in zip(contents, every_key, times, every_headers, strict=True)
-        ]
+        every = zip(contents, every_key, times, every_headers, strict=True)
+        if self._awaited:
+            records = [
+                await self._prepare_waiting(topic, v, k, partition, time_ms, some) for v, k, time_ms, some in every
+            ]
+        else:
+            records = [self._prepare(topic, v, k, partition, time_ms, some) for v, k, time_ms, some in every]
         return await self._intake.put_all(records, count)
 
     async def flush(self, timeout_ms: float | None = None) -> None:
@@ -304,25 +321,36 @@ class Producer(Generic[K, V]):
         headers: Sequence[Header] | None,
     ) -> PreparedRecord:
         """Check and serialize a record."""
-        config = self._config
+        name, number, pairs = check_topic(topic), check_partition(partition), check_headers(headers)
         return PreparedRecord(
-            check_topic(topic),
+            name,
             wall_ms() if timestamp_ms is None else check_timestamp(timestamp_ms),
-            _serialize("key", key, config.key_serializer),
-            _serialize("value", value, config.value_serializer),
-            check_partition(partition),
-            check_headers(headers),
+            self._serializers.key_bytes(key, name, pairs),
+            self._serializers.value_bytes(value, name, pairs),
+            number,
+            pairs,
         )
+
+    async def _prepare_waiting(
+        self,
+        topic: str,
+        value: V | None,
+        key: K | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Sequence[Header] | None,
+    ) -> PreparedRecord:
+        """The same with serializers that are awaited; raises if the producer cannot be used any more then."""
+        name, number, pairs = check_topic(topic), check_partition(partition), check_headers(headers)
+        time_ms = wall_ms() if timestamp_ms is None else check_timestamp(timestamp_ms)
+        key_bytes = await self._serializers.await_key(key, name, pairs)
+        value_bytes = await self._serializers.await_value(value, name, pairs)
+        self._check()
+        return PreparedRecord(name, time_ms, key_bytes, value_bytes, number, pairs)
 
 
 _SEND_METHODS = (Producer.send, Producer.send_nowait)
 """Those that `QuickSend` stands in for: not what a subclass, or who watches all producers, has put in their place."""
-
-
-def _serialize(what: str, content: Any, serializer: Serializer | None) -> bytes | None:
-    if serializer is not None and content is not None:
-        content = serializer(content)
-    return to_bytes(what, content)
 
 
 def _all_bytes(what: str, contents: list[Any]) -> list[bytes | None]:

@@ -13,6 +13,7 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "RecordMetadata",
+    "SerializationContext",
     "TimestampType",
     "TopicPartition",
 ]
@@ -56,6 +57,23 @@ class RecordMetadata(NamedTuple):
     partition: int
     offset: int
     timestamp_ms: int
+
+
+class SerializationContext(NamedTuple):
+    """What a serializer or deserializer that asks for it learns of the record beside the key or value.
+
+    It asks by a second parameter, which is given by position: one without a default, or one called ``context``.
+
+        def to_json(order: Order, context: SerializationContext) -> bytes: ...
+
+    What takes one argument alone, like ``json.loads`` or ``str.encode``, is called with that.
+    """
+
+    topic: str
+    headers: Headers
+    """The record's headers, checked; they cannot be changed here."""
+    is_key: bool
+    """Whether it is the key that is made or read; else it is the value."""
 
 
 class OffsetAndTimestamp(NamedTuple):

@@ -21,6 +21,7 @@ __all__ = [
     "NotKafkaError",
     "NotStartedError",
     "RebootstrapError",
+    "RecordSerializationError",
     "SslAuthenticationError",
     "WrongEventLoopError",
 ]
@@ -104,6 +105,18 @@ class DeliveryTimeoutError(KafkaError):
     """delivery_timeout_ms passed before the record was acknowledged."""
 
     retriable = True
+
+
+class RecordSerializationError(KafkaError):
+    """The application's serializer raised; its error is the cause. The record was not taken.
+
+    ``topic`` is where it was to go, and ``part`` says what of it failed: "key" or "value".
+    """
+
+    def __init__(self, message: str = "", *, topic: str, part: str) -> None:
+        super().__init__(message)
+        self.topic = topic
+        self.part = part
 
 
 class EncodeError(KafkaError, ValueError):

@@ -7,7 +7,7 @@ import pytest
 
 from aiokafka_lead.testing import EmbeddedCluster
 
-from . import consumer_group_probes, coordinator_probes, probes
+from . import consumer_group_probes, coordinator_probes, probes, topic_probes
 from .harness import KafkaCluster
 
 PROBES: list[probes.Probe] = [
@@ -17,6 +17,7 @@ PROBES: list[probes.Probe] = [
     probes.fetches,
     probes.metadata,
     probes.connections,
+    topic_probes.topics,
     coordinator_probes.groups,
     coordinator_probes.static_members,
     coordinator_probes.transactions,

@@ -340,7 +340,7 @@ async def test_wrong_use_is_told(cluster: EmbeddedCluster) -> None:
         with pytest.raises(ConfigError, match="order"):
             await consumer.run(handle, order="random")  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="dead_letter_topic"):
-            await consumer.run(handle, dead_letter_producer=consumer)  # type: ignore[arg-type]
+            await consumer.run(handle, dead_letter_producer=Producer(cluster.bootstrap_servers))
         await fill(cluster, 1)
         await consumer.run(handle)
 

@@ -115,7 +115,7 @@ async def test_topics_are_created() -> None:
             (topic("c", cleanup_policy="shred"), errors.InvalidConfigError),
         ]:
             assert await create(wrong) == [expected.code]
-        assert await create(topic("twice"), topic("twice")) == [errors.InvalidRequestError.code] * 2
+        assert await create(topic("twice"), topic("twice")) == [errors.InvalidRequestError.code]
         placed = CreatableTopic(
             name="placed",
             num_partitions=-1,
@@ -496,3 +496,26 @@ async def test_a_group_s_coordinator_moves() -> None:
             await cluster.kill_broker(first, failover_delay_ms=0)
             assert cluster.coordinator("g") == second
             assert generation == 1
+
+
+async def test_topics_by_the_names_that_admin_has() -> None:
+    async with EmbeddedCluster(2, num_partitions=3, default_replication_factor=2) as cluster:
+        cluster.create_topic("a", num_partitions=2, replication_factor=1, topic_configs={"retention.ms": "5"})
+        cluster.create_topic("b", replica_assignments={1: [1], 0: [2, 1]})
+        cluster.create_topic("c", num_partitions=-1, replication_factor=-1)
+        cluster.create_topic("d", 2, 1, {"retention.ms": "5"})
+        cluster.create_topic("e", assignments=[[2, 1], [1]])
+        for topic in "ad":
+            assert [cluster.replicas(topic, partition) for partition in range(2)] == [[1], [2]]
+        for topic in "be":
+            assert [cluster.replicas(topic, partition) for partition in range(2)] == [[2, 1], [1]]
+        assert (cluster.partition_count("c"), len(cluster.replicas("c"))) == (3, 2)
+
+
+async def test_a_request_that_succeeds_says_nothing() -> None:
+    """Null and not an empty text, as Apache Kafka does; the answers are compared in `tests.kafka`."""
+    async with EmbeddedCluster(1) as cluster, connected(cluster.address(1)) as client:
+        for version in (4, 7):
+            wanted = CreatableTopic(name=f"t{version}", num_partitions=1, replication_factor=1)
+            created = (await client.call(CreateTopicsRequest(topics=[wanted]), version)).topics[0]
+            assert (created.error_code, created.error_message) == (0, None)

@@ -22,10 +22,16 @@ class Chunk:
     costs nothing beside the list's own iterator, and the position follows from what the iterator has left.
     """
 
-    __slots__ = ("_taken", "leader_epoch", "next_offset", "records", "remaining", "start", "tp")
+    __slots__ = ("_taken", "leader_epoch", "next_offset", "ready", "records", "remaining", "start", "tp")
 
     def __init__(
-        self, tp: TopicPartition, records: list[Record], start: Position, next_offset: int, leader_epoch: int
+        self,
+        tp: TopicPartition,
+        records: list[Record],
+        start: Position,
+        next_offset: int,
+        leader_epoch: int,
+        ready: int | None = None,
     ) -> None:
         self.tp = tp
         self.records = records
@@ -35,6 +41,8 @@ class Chunk:
         self.next_offset = next_offset
         """Where to go on behind the last record."""
         self.leader_epoch = leader_epoch
+        self.ready = len(records) if ready is None else ready
+        """How many of the records can be handed out as they are: the others have to be deserialized before."""
         self._taken: int | None = None
         """Once withdrawn: how many records had been handed out."""
 
@@ -42,7 +50,17 @@ class Chunk:
         """How many records have not been handed out."""
         return length_hint(self.remaining)
 
-    def _handed_out(self) -> int:
+    def ready_left(self) -> int:
+        """How many can be handed out now."""
+        return self.ready - self.handed_out()
+
+    def deserialized(self, at: int, record: Record) -> None:
+        """The record at this place of ``records``, of which all before are ready, as the application gets it."""
+        self.records[at] = record
+        self.ready = max(self.ready, at + 1)
+
+    def handed_out(self) -> int:
+        """How many have been handed out."""
         return len(self.records) - length_hint(self.remaining)
 
     def position(self) -> Position:
@@ -56,7 +74,7 @@ class Chunk:
 
     def take(self, limit: int | None) -> list[Record]:
         """The next records, as many as asked for or all."""
-        first = self._handed_out()
+        first = self.handed_out()
         taken = self.records[first:] if limit is None else self.records[first : first + limit]
         # To move a list's iterator so, and to copy a part of the list, takes a tenth of iterating over it.
         self.remaining.__setstate__(first + len(taken))  # type: ignore[attr-defined]
@@ -65,13 +83,15 @@ class Chunk:
     def withdraw(self) -> Chunk:
         """The same chunk for later: whoever iterates over this one gets nothing more."""
         start = self.position()
+        taken = self.handed_out()
         if self._taken is None:
-            self._taken = self._handed_out()
-        return Chunk(self.tp, list(self.remaining), start, self.next_offset, self.leader_epoch)
+            self._taken = taken
+        ready = max(0, self.ready - taken)
+        return Chunk(self.tp, list(self.remaining), start, self.next_offset, self.leader_epoch, ready)
 
     def before_last_taken(self) -> Position | None:
         """The position before the record that was handed out last, or None before the first."""
-        taken = self._handed_out() if self._taken is None else self._taken
+        taken = self.handed_out() if self._taken is None else self._taken
         if not taken:
             return None
         return Position(self.records[taken - 1].offset, self.leader_epoch if taken > 1 else self.start.leader_epoch)

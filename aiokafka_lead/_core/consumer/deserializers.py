@@ -3,37 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ..._records import ConsumerRecord
+from ..._serialization import Function, inspected
 from ...errors import RecordDeserializationError
+from ...types import Headers, SerializationContext
 
-__all__ = ["Deserializers"]
+__all__ = ["SEEK_ON", "Deserializers", "bound", "cannot_be_deserialized"]
 
 Record = ConsumerRecord[Any, Any]
-Deserializer = Callable[[bytes], Any]
+
+SEEK_ON = "; seek past it to go on"
+"""What to do about a record that keeps a partition's position where it is."""
 
 
 class Deserializers:
     """What makes the application's keys and values of bytes; None leaves them alone."""
 
-    __slots__ = ("key", "value")
+    __slots__ = ("_asks", "key", "plain", "value", "waits")
 
-    def __init__(self, key: Deserializer | None = None, value: Deserializer | None = None) -> None:
-        self.key = key
-        self.value = value
+    def __init__(self, key: Callable[..., Any] | None = None, value: Callable[..., Any] | None = None) -> None:
+        self.key = None if key is None else inspected("key_deserializer", key)
+        self.value = None if value is None else inspected("value_deserializer", value)
+        given = [one for one in (self.key, self.value) if one is not None]
+        self.plain = not given
+        """Whether there are none."""
+        self._asks = any(one.asks for one in given)
+        self.waits = any(one.waits for one in given)
+        """Whether one of them is a coroutine function: then a reader awaits them, and `apply` leaves records alone."""
 
     def apply(self, records: list[Record]) -> tuple[list[Record], RecordDeserializationError | None]:
         """The records with their content deserialized, up to the first that cannot be, and its error.
 
         Keys and values that are None stay None, as in Java.
         """
-        key_of, value_of = self.key, self.value
-        if key_of is None and value_of is None:
+        if self.plain or self.waits:
             return records, None
+        key_of = None if self.key is None else self.key.call
+        value_of = None if self.value is None else self.value.call
+        asks = self._asks
         done: list[Record] = []
         for record in records:
             key, value = record.key, record.value
+            if asks:
+                key_of = bound(self.key, record.topic, record.headers, is_key=True)
+                value_of = bound(self.value, record.topic, record.headers, is_key=False)
             part = "key"
             try:
                 if key_of is not None and key is not None:
@@ -42,13 +58,29 @@ class Deserializers:
                 if value_of is not None and value is not None:
                     value = value_of(value)
             except Exception as cause:
-                error = RecordDeserializationError(
-                    f"the {part} of the record at offset {record.offset} of {record.topic}-{record.partition} "
-                    f"cannot be deserialized: {cause!r}; seek past it to go on",
-                    record=record,
-                    part=part,
-                )
-                error.__cause__ = cause
-                return done, error
+                return done, cannot_be_deserialized(record, part, cause, SEEK_ON)
             done.append(record.with_content(key, value))
         return done, None
+
+
+def bound(one: Function | None, topic: str, headers: Headers, *, is_key: bool) -> Callable[[bytes], Any] | None:
+    """What takes the bytes alone: for one record, where the application's function asks for more of it."""
+    if one is None or not one.asks:
+        return None if one is None else one.call
+    return partial(_with_context, one.call, SerializationContext(topic, headers, is_key))
+
+
+def _with_context(call: Callable[..., Any], context: SerializationContext, content: bytes) -> Any:
+    return call(content, context)
+
+
+def cannot_be_deserialized(record: Record, part: str, cause: Exception, advice: str) -> RecordDeserializationError:
+    """The error for a record whose key or value made the application's function raise."""
+    error = RecordDeserializationError(
+        f"the {part} of the record at offset {record.offset} of {record.topic}-{record.partition} "
+        f"cannot be deserialized: {cause!r}{advice}",
+        record=record,
+        part=part,
+    )
+    error.__cause__ = cause
+    return error

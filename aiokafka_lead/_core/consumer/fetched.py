@@ -107,7 +107,7 @@ class FetchedData:
             found, last = self._columns(views)
             if found:
                 columns = found[0] if len(found) == 1 else Columns.joined(found)
-                return RecordBatch(self.state.tp, columns, last, deserializers.key, deserializers.value)
+                return RecordBatch(self.state.tp, columns, last, deserializers)
             self._pass_over(last)
         return None
 
@@ -158,7 +158,8 @@ class FetchedData:
                     raise failure
                 next_offset = failure.offset
             if records:
-                return Chunk(self.state.tp, records, start, next_offset, last.leader_epoch)
+                ready = 0 if deserializers.waits else len(records)
+                return Chunk(self.state.tp, records, start, next_offset, last.leader_epoch, ready)
             # Compaction left nothing at or behind the position.
             self._pass_over(last)
 

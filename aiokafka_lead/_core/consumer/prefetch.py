@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Container, Hashable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...errors import KafkaError
 from ...errors.base import own_copy
@@ -16,10 +16,18 @@ from ...types import TopicPartition
 from .chunk import Chunk
 from .deserializers import Deserializers
 from .fetched import FetchedData
-from .partition_state import PartitionState
+from .partition_state import PartitionState, Position
 from .record_batch import RecordBatch
 
-__all__ = ["Prefetch"]
+__all__ = ["BatchAhead", "Prefetch"]
+
+
+class BatchAhead(NamedTuple):
+    """A batch that was looked at, and the position before it."""
+
+    state: PartitionState
+    position: Position
+    batch: RecordBatch[Any, Any]
 
 
 class Prefetch:
@@ -35,7 +43,8 @@ class Prefetch:
         """Called when there is something to hand out, or an error to raise."""
         self.total_bytes = 0
         """Received sizes of all that is held, paused partitions' too."""
-        self._deserializers = deserializers
+        self.deserializers = deserializers
+        """What is made of the records that are held; those that have to be awaited, a reader awaits."""
         self._queue: deque[PartitionState] = deque()
         self._holders: dict[PartitionState, None] = {}
         """Partitions with records here, paused ones too."""
@@ -140,7 +149,7 @@ class Prefetch:
 
     def decode_with(self, deserializers: Deserializers) -> None:
         """Use these from now on, for what is held as well."""
-        self._deserializers = deserializers
+        self.deserializers = deserializers
         for state in self._holders:
             if state.chunk is not None:
                 partly_taken = state.chunk.left() > 0
@@ -163,7 +172,7 @@ class Prefetch:
             if data is None:
                 continue
             try:
-                chunk = data.next_chunk(self._deserializers)
+                chunk = data.next_chunk(self.deserializers)
             except KafkaError:
                 self._queue.rotate(-1)
                 raise
@@ -176,6 +185,42 @@ class Prefetch:
 
     def batch(self, wanted: Container[TopicPartition] | None = None) -> RecordBatch[Any, Any] | None:
         """The batch whose turn it is, which thereby counts as handed out, or None; raises as `chunk` does."""
+        found = self._next_batch(wanted)
+        return None if found is None else self._hand_out(*found)
+
+    def look_at_batch(self) -> BatchAhead | None:
+        """What `batch` would hand out, for a reader that has to wait before; raises as `chunk` does."""
+        found = self._next_batch(None)
+        if found is None:
+            return None
+        state, batch = found
+        state.fetched[0].restart()
+        assert state.position is not None  # data is dropped whenever the position is
+        return BatchAhead(state, state.position, batch)
+
+    def take_batch(self, ahead: BatchAhead) -> RecordBatch[Any, Any] | None:
+        """Hand this out, if its partition still is where it was."""
+        state = ahead.state
+        if state not in self._holders or state.still or state.position != ahead.position:
+            return None
+        if state.chunk is not None:
+            self._settle(state)
+            state.fetched[0].restart()
+        return self._hand_out(state, ahead.batch)
+
+    def pass_turn(self, tp: TopicPartition) -> None:
+        """This partition cannot be read on from: if it is its turn, that is the next one's now."""
+        if self._queue and self._queue[0].tp == tp:
+            self._queue.rotate(-1)
+
+    def _hand_out(self, state: PartitionState, batch: RecordBatch[Any, Any]) -> RecordBatch[Any, Any]:
+        state.advance(batch.next_offset, -1 if batch.leader_epoch is None else batch.leader_epoch)
+        self._records_loaded += len(batch)
+        return batch
+
+    def _next_batch(
+        self, wanted: Container[TopicPartition] | None
+    ) -> tuple[PartitionState, RecordBatch[Any, Any]] | None:
         while (state := self._turn(wanted)) is not None:
             if state.chunk is not None:
                 partly_taken = state.chunk.left() > 0
@@ -186,14 +231,12 @@ class Prefetch:
             if data is None:
                 continue
             try:
-                batch = data.next_batch(self._deserializers)
+                batch = data.next_batch(self.deserializers)
             except KafkaError:
                 self._queue.rotate(-1)
                 raise
             if batch is not None:
-                state.advance(batch.next_offset, -1 if batch.leader_epoch is None else batch.leader_epoch)
-                self._records_loaded += len(batch)
-                return batch
+                return state, batch
             self._finish(state, data)
         return None
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from ..._records import BatchView, Columns, ConsumerRecord
+from ..._serialization import Function
 from ...errors import IllegalStateError, RecordDeserializationError
-from ...types import Headers, TimestampType, TopicPartition
+from ...types import Headers, SerializationContext, TimestampType, TopicPartition
+from .deserializers import Deserializers, cannot_be_deserialized
 
 if TYPE_CHECKING:
     import pyarrow
@@ -16,6 +18,7 @@ __all__ = ["RecordBatch"]
 
 K = TypeVar("K", covariant=True)
 V = TypeVar("V", covariant=True)
+T = TypeVar("T")
 
 
 class Lease(Protocol):
@@ -31,7 +34,8 @@ class RecordBatch(Generic[K, V]):
 
     They are those of one batch of its log, or of several that were buffered: joined up to ``max_poll_records``, or 500
     where that is None. The columns are lists of equal length, made at first use and kept; change none. ``keys`` and
-    ``values`` are deserialized as a whole at first use and raise `RecordDeserializationError` if one of them cannot be.
+    ``values`` are deserialized as a whole at first use and raise `RecordDeserializationError` if one of them cannot be;
+    by a coroutine function before the batch is handed out. A loop over the batch gives its records one by one.
     A batch may keep the bytes of the fetch answer it came in, so keep columns, not batches, for long.
     """
 
@@ -42,16 +46,15 @@ class RecordBatch(Generic[K, V]):
         tp: TopicPartition,
         columns: Columns,
         last: BatchView,
-        key_deserializer: Callable[[bytes], Any] | None = None,
-        value_deserializer: Callable[[bytes], Any] | None = None,
+        deserializers: Deserializers,
     ) -> None:
         self._tp = tp
         self._last = last
         self._columns = columns
-        self._key_of = key_deserializer
-        self._value_of = value_deserializer
-        self._keys: list[K] | None = None
-        self._values: list[V] | None = None
+        self._key_of = deserializers.key
+        self._value_of = deserializers.value
+        self._keys: list[K] | RecordDeserializationError | None = None
+        self._values: list[V] | RecordDeserializationError | None = None
         self.lease: Lease | None = None
         """Set by a consumer with a group. Internal."""
 
@@ -121,17 +124,36 @@ class RecordBatch(Generic[K, V]):
         """Each record's key, deserialized; None where the record has none."""
         if self._keys is None:
             self._keys = cast("list[K]", self._deserialized(self._columns.keys, self._key_of, "key"))
-        return self._keys
+        return _column(self._keys)
 
     @property
     def values(self) -> list[V]:
         """Each record's value, deserialized; None where the record has none."""
         if self._values is None:
             self._values = cast("list[V]", self._deserialized(self._columns.values, self._value_of, "value"))
-        return self._values
+        return _column(self._values)
 
     def __len__(self) -> int:
         return len(self._columns)
+
+    def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
+        """The records one by one, as `Consumer.getmany` gives them; raises what ``keys`` and ``values`` raise."""
+        topic, partition = self._tp
+        kind, epoch = self.timestamp_type, self.leader_epoch
+        columns = self._columns
+        rows = zip(columns.offsets, columns.timestamps_ms, self.keys, self.values, columns.headers, strict=True)
+        for offset, timestamp_ms, key, value, headers in rows:
+            yield ConsumerRecord(topic, partition, offset, timestamp_ms, kind, key, value, headers, epoch)
+
+    def raw(self) -> Iterator[ConsumerRecord[bytes | None, bytes | None]]:
+        """The records as bytes. Internal."""
+        return (self._record(row) for row in range(len(self)))
+
+    def fill(
+        self, keys: list[Any] | RecordDeserializationError, values: list[Any] | RecordDeserializationError
+    ) -> None:
+        """What was made of keys and values before the batch is handed out, or why that cannot be. Internal."""
+        self._keys, self._values = keys, values
 
     def to_arrow(self) -> pyarrow.RecordBatch:
         """The batch for Apache Arrow, keys and values as bytes; needs the ``arrow`` extra (pyarrow).
@@ -143,23 +165,21 @@ class RecordBatch(Generic[K, V]):
 
         return to_arrow(self._columns)
 
-    def _deserialized(
-        self, column: list[bytes | None], deserializer: Callable[[bytes], Any] | None, part: str
-    ) -> list[Any]:
-        if deserializer is None:
+    def _deserialized(self, column: list[bytes | None], one: Function | None, part: str) -> list[Any]:
+        if one is None:
             return column
+        deserializer = one.call
         done: list[Any] = []
         try:
-            for content in column:
-                done.append(None if content is None else deserializer(content))
+            if one.asks:
+                for content, headers in zip(column, self.headers, strict=True):
+                    context = SerializationContext(self._tp.topic, headers, part == "key")
+                    done.append(None if content is None else deserializer(content, context))
+            else:
+                for content in column:
+                    done.append(None if content is None else deserializer(content))
         except Exception as cause:
-            row = len(done)
-            record = self._record(row)
-            raise RecordDeserializationError(
-                f"the {part} of the record at offset {record.offset} of {self._tp} cannot be deserialized: {cause!r}",
-                record=record,
-                part=part,
-            ) from cause
+            raise cannot_be_deserialized(self._record(len(done)), part, cause, "") from cause
         return done
 
     def _record(self, row: int) -> ConsumerRecord[bytes | None, bytes | None]:
@@ -177,3 +197,9 @@ class RecordBatch(Generic[K, V]):
 
     def __repr__(self) -> str:
         return f"<RecordBatch {self._tp} offsets {self.base_offset}..{self.offsets[-1]} records={len(self)}>"
+
+
+def _column(made: list[T] | RecordDeserializationError) -> list[T]:
+    if isinstance(made, RecordDeserializationError):
+        raise made.with_traceback(None)
+    return made

@@ -15,9 +15,10 @@ from ..._core.consumer.prefetch import Prefetch
 from ..._core.consumer.record_batch import RecordBatch
 from ..._core.group.poll_interval import PollInterval
 from ..._records import ConsumerRecord
-from ...errors import ClientClosedError, IllegalStateError, KafkaError
+from ...errors import ClientClosedError, IllegalStateError, KafkaError, RecordDeserializationError
 from ...types import TopicPartition
 from ..loop import Signal
+from .deserializing import fill_batch, make_ready
 from .records import Records
 
 __all__ = ["Reader", "Witness"]
@@ -111,6 +112,10 @@ class Reader(Generic[K, V]):
             self._begin()
             chunk = self._prefetch.chunk()
             if chunk is not None:
+                if self._prefetch.deserializers.waits:
+                    if not await self._is_ready(chunk, size, FAIR_S):
+                        continue
+                    size = min(size, chunk.ready_left())
                 self._hold_last(chunk)
                 return islice(chunk.remaining, size)
             try:
@@ -140,6 +145,8 @@ class Reader(Generic[K, V]):
             await self._begin_fairly()
             chunk = self._prefetch.chunk(wanted)
             if chunk is not None:
+                if self._prefetch.deserializers.waits and not await self._is_ready(chunk, 1, 0):
+                    continue
                 self._hold_last(chunk)
                 record: ConsumerRecord[K, V] = next(chunk.remaining)
                 return record
@@ -154,6 +161,10 @@ class Reader(Generic[K, V]):
         deadline = time.monotonic() + timeout_ms / 1000
         while True:
             await self._begin_fairly()
+            if self._prefetch.deserializers.waits:
+                chunk = self._prefetch.chunk(wanted)
+                if chunk is not None and not await self._is_ready(chunk, max_records, TAKE_S):
+                    continue
             taken = self._take(wanted, max_records)
             if taken or not await self._wait(wanted, deadline):
                 return taken
@@ -170,6 +181,11 @@ class Reader(Generic[K, V]):
                 raise
             if chunk is None:
                 break
+            if self._prefetch.deserializers.waits:
+                ready = chunk.ready_left()
+                if not ready:
+                    break
+                limit = ready if limit is None else min(limit, ready)
             held = taken.get(chunk.tp)
             if held is None and self._witness is not None:
                 self._witness.hold(chunk.tp, chunk.position())
@@ -189,7 +205,17 @@ class Reader(Generic[K, V]):
         try:
             while True:
                 await self._begin_fairly()
-                batch: RecordBatch[K, V] | None = self._prefetch.batch()
+                batch: RecordBatch[K, V] | None
+                if not self._prefetch.deserializers.waits:
+                    batch = self._prefetch.batch()
+                elif (ahead := self._prefetch.look_at_batch()) is None:
+                    batch = None
+                else:
+                    await fill_batch(ahead.batch, self._prefetch.deserializers)
+                    self._begin()
+                    batch = self._prefetch.take_batch(ahead)
+                    if batch is None:
+                        continue
                 if batch is not None:
                     if self._witness is not None:
                         self._witness.hold(batch.topic_partition, Position(batch.base_offset))
@@ -199,6 +225,21 @@ class Reader(Generic[K, V]):
             if self.stopped:
                 return None
             raise
+
+    async def _is_ready(self, chunk: Chunk, limit: int | None, within_s: float) -> bool:
+        """See to it that its next records are deserialized; False if the reader has to look anew: others had a turn.
+
+        Nothing counts as handed out meanwhile.
+        """
+        if chunk.ready_left() > 0:
+            return True
+        deserializers = self._prefetch.deserializers
+        try:
+            await make_ready(chunk, deserializers, limit, within_s)
+        except RecordDeserializationError:
+            self._prefetch.pass_turn(chunk.tp)
+            raise
+        return False
 
     def _begin(self) -> None:
         """The application wants more: raise what is wrong."""

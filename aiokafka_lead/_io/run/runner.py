@@ -30,6 +30,7 @@ from ...errors import (
 )
 from ...types import OffsetAndMetadata, TopicPartition
 from ..cancellation import outlives_cancellation, to_the_end
+from ..consumer.deserializing import of_application
 from ..loop import Signal, Waiter
 from .dead_letters import DeadLetterProducer, DeadLetters
 from .workers import Worker, Workers
@@ -91,8 +92,7 @@ class Runner:
         self._work = Work(config, engine.positions, self._on_room, self._on_calm)
         self._retries = Retries(config.retries, Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms))
         self._tasks = anyio.create_task_group()
-        plain = self._deserializers.key is None and self._deserializers.value is None
-        handle = handler if plain else self._deserialize_and_handle
+        handle = handler if self._deserializers.plain else self._deserialize_and_handle
         self._workers = Workers(self._tasks, self._work, config.concurrency, handle, self._failed, self._end)
         self._room = Signal()
         self._retry = Signal()
@@ -204,6 +204,9 @@ class Runner:
     # --- handling ----------------------------------------------------------------------------------------------------
 
     async def _deserialize_and_handle(self, record: Record) -> None:
+        if self._deserializers.waits:
+            await self._handler(await of_application(record, self._deserializers))
+            return
         records, error = self._deserializers.apply([record])
         if error is not None:
             raise error

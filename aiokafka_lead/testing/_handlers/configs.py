@@ -78,7 +78,9 @@ def incremental_alter_configs(
 ) -> IncrementalAlterConfigsResponse:
     response = IncrementalAlterConfigsResponse()
     for resource in request.resources:
-        result = IncrementalResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
+        result = IncrementalResult(
+            resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+        )
         response.responses.append(result)
         try:
             topic = _topic(context, resource.resource_type, resource.resource_name)
@@ -115,7 +117,7 @@ def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> Alte
     response = AlterConfigsResponse()
     for resource in request.resources:
         result = AlterConfigsResourceResponse(
-            resource_type=resource.resource_type, resource_name=resource.resource_name
+            resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
         )
         response.responses.append(result)
         try:

@@ -47,7 +47,7 @@ def elect_leaders(context: RequestContext, request: ElectLeadersRequest) -> Elec
         topic_result = ReplicaElectionResult(topic=name)
         response.replica_election_results.append(topic_result)
         for index in indexes:
-            result = PartitionResult(partition_id=index)
+            result = PartitionResult(partition_id=index, error_message=None)
             try:
                 partition = state.partition(name, index)
                 if request.election_type == _UNCLEAN:
@@ -67,15 +67,17 @@ def elect_leaders(context: RequestContext, request: ElectLeadersRequest) -> Elec
 def alter_partition_reassignments(
     context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    response = AlterPartitionReassignmentsResponse()
+    response = AlterPartitionReassignmentsResponse(error_message=None)
     for topic in request.topics:
         topic_result = ReassignableTopicResponse(name=topic.name)
         response.responses.append(topic_result)
         for wanted in topic.partitions:
-            result = ReassignablePartitionResponse(partition_index=wanted.partition_index)
+            result = ReassignablePartitionResponse(partition_index=wanted.partition_index, error_message=None)
             topic_result.partitions.append(result)
             try:
                 _reassign(context, context.engine.state.partition(topic.name, wanted.partition_index), wanted)
+            except NoReassignmentInProgressError as error:
+                result.error_code = error.code  # of which Kafka says no more
             except BrokerError as error:
                 result.error_code, result.error_message = error.code, error.message
     return response

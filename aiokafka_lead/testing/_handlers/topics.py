@@ -21,7 +21,13 @@ from ..._wire.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from ...errors import BrokerError, InvalidReplicaAssignmentError, InvalidRequestError, raise_for_code
+from ...errors import (
+    BrokerError,
+    InvalidReplicaAssignmentError,
+    InvalidRequestError,
+    UnknownTopicOrPartitionError,
+    raise_for_code,
+)
 from .._server.context import RequestContext
 from .._state.configs import TOPIC_CONFIGS
 from .._state.topics import Topic
@@ -33,8 +39,8 @@ _FROM_TOPIC = 1
 def create_topics(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     names = [topic.name for topic in request.topics]
     response = CreateTopicsResponse()
-    for wanted in request.topics:
-        result = CreatableTopicResult(name=wanted.name)
+    for wanted in {topic.name: topic for topic in request.topics}.values():
+        result = CreatableTopicResult(name=wanted.name, error_message=None)
         response.topics.append(result)
         try:
             raise_for_code(context.fault_code(wanted.name))
@@ -105,6 +111,8 @@ def create_partitions(context: RequestContext, request: CreatePartitionsRequest)
         response.results.append(result)
         try:
             _add_partitions(context, wanted, validate_only=request.validate_only)
+        except UnknownTopicOrPartitionError as error:
+            result.error_code = error.code  # of which Kafka says no more
         except BrokerError as error:
             result.error_code, result.error_message = error.code, error.message
     return response

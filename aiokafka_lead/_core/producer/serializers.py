@@ -1,0 +1,93 @@
+"""From what the application works with to the bytes of keys and values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..._arguments import byte_string
+from ..._serialization import Function, inspected
+from ...errors import RecordSerializationError
+from ...types import Headers, SerializationContext
+
+__all__ = ["Serializers"]
+
+ToBytes = Callable[[Any, str, Headers], bytes | None]
+"""From the content, the record's topic and its headers."""
+
+
+class Serializers:
+    """What makes bytes of the application's keys and values; None is left alone."""
+
+    __slots__ = ("_key", "_value", "key_bytes", "value_bytes")
+
+    def __init__(self, key: Callable[..., Any] | None, value: Callable[..., Any] | None) -> None:
+        self._key = None if key is None else inspected("key_serializer", key)
+        self._value = None if value is None else inspected("value_serializer", value)
+        self.key_bytes = _to_bytes("key", self._key)
+        """Makes bytes of a key at once, unless its serializer is to be awaited; raises `RecordSerializationError`."""
+        self.value_bytes = _to_bytes("value", self._value)
+        """The same of a value."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether there are none."""
+        return self._key is None and self._value is None
+
+    @property
+    def awaited(self) -> str:
+        """The options that are coroutine functions; an empty text where none is."""
+        parts = (("key_serializer", self._key), ("value_serializer", self._value))
+        return " and ".join(name for name, one in parts if one is not None and one.waits)
+
+    async def await_key(self, key: Any, topic: str, headers: Headers) -> bytes | None:
+        """The same as ``key_bytes``, of any kind of serializer."""
+        return await _wait_for_bytes("key", self._key, self.key_bytes, key, topic, headers)
+
+    async def await_value(self, value: Any, topic: str, headers: Headers) -> bytes | None:
+        """The same as ``value_bytes``, of any kind of serializer."""
+        return await _wait_for_bytes("value", self._value, self.value_bytes, value, topic, headers)
+
+
+def _to_bytes(part: str, one: Function | None) -> ToBytes:
+    if one is None:
+        hint = f"; is {part}_serializer missing?"
+
+        def check(content: Any, topic: str, headers: Headers) -> bytes | None:
+            if content is None or type(content) is bytes:
+                return content
+            return byte_string(part, content, hint=hint)
+
+        return check
+    call, asks, _ = one
+    is_key = part == "key"
+
+    def serialize(content: Any, topic: str, headers: Headers) -> bytes | None:
+        if content is None:
+            return None
+        try:
+            made = call(content, SerializationContext(topic, headers, is_key)) if asks else call(content)
+        except Exception as cause:
+            raise _failed(part, topic, cause) from cause
+        return made if type(made) is bytes else byte_string(f"{part}_serializer's result", made)
+
+    return serialize
+
+
+async def _wait_for_bytes(
+    part: str, one: Function | None, at_once: ToBytes, content: Any, topic: str, headers: Headers
+) -> bytes | None:
+    if one is None or not one.waits or content is None:
+        return at_once(content, topic, headers)
+    context = (SerializationContext(topic, headers, part == "key"),) if one.asks else ()
+    try:
+        made = await one.call(content, *context)
+    except Exception as cause:
+        raise _failed(part, topic, cause) from cause
+    return byte_string(f"{part}_serializer's result", made)
+
+
+def _failed(part: str, topic: str, cause: Exception) -> RecordSerializationError:
+    return RecordSerializationError(
+        f"the {part} of a record for {topic} cannot be serialized: {cause!r}", topic=topic, part=part
+    )

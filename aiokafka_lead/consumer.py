@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from ._arguments import TIME_MS, TIMEOUT, list_of, map_of, topic_name, topic_partition
 from ._arguments import offset as checked_offset
@@ -22,7 +22,7 @@ from ._io.consumer.leases import Batches
 from ._options import INT32_MAX, encodable, integer, milliseconds
 from ._records import ConsumerRecord
 from .client import Client
-from .config import ConsumerConfig, ConsumerOptions
+from .config import ConsumerConfig
 from .errors import CommitFailedError, ConfigError, ConfigTypeError, IllegalStateError
 from .types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
@@ -30,9 +30,13 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
     from ._io.group.offsets import GroupOffsets
+    from ._serialization import AsyncDeserializer, Deserializer
+    from .config import ConsumerBaseOptions, ConsumerOptions
 
     K = TypeVar("K", default=bytes | None)
     V = TypeVar("V", default=bytes | None)
+    KD = TypeVar("KD")
+    VD = TypeVar("VD")
 else:
     from typing import TypeVar
 
@@ -86,9 +90,92 @@ class Consumer(Generic[K, V]):
     partition (`PartitionReadError`) leave the position where it is: `seek` to go on, other partitions are not affected.
     """
 
+    @overload
+    def __init__(
+        self: Consumer[bytes | None, bytes | None],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        key_deserializer: None = None,
+        value_deserializer: None = None,
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[bytes | None, VD | None],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        key_deserializer: None = None,
+        value_deserializer: AsyncDeserializer[VD],
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[bytes | None, VD | None],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        key_deserializer: None = None,
+        value_deserializer: Deserializer[VD],
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[KD | None, bytes | None],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        key_deserializer: AsyncDeserializer[KD],
+        value_deserializer: None = None,
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[KD | None, VD | None],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        key_deserializer: AsyncDeserializer[KD],
+        value_deserializer: AsyncDeserializer[VD],
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[KD | None, VD | None],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        key_deserializer: AsyncDeserializer[KD],
+        value_deserializer: Deserializer[VD],
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[KD | None, bytes | None],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        key_deserializer: Deserializer[KD],
+        value_deserializer: None = None,
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[KD | None, VD | None],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        key_deserializer: Deserializer[KD],
+        value_deserializer: AsyncDeserializer[VD],
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[KD | None, VD | None],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        key_deserializer: Deserializer[KD],
+        value_deserializer: Deserializer[VD],
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> None: ...
+    @overload
     def __init__(
         self, *topics: str, bootstrap_servers: str | Iterable[str], **options: Unpack[ConsumerOptions]
-    ) -> None:
+    ) -> None: ...
+    def __init__(self, *topics: str, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
         self._config = ConsumerConfig.from_options(bootstrap_servers, options)
         self._client = Client(self._config, HOT_REQUESTS)

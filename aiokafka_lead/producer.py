@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from ._accel import ACCELERATED
 from ._arguments import TIMEOUT, entries
@@ -20,7 +20,7 @@ from ._io.producer.record_intake import PreparedRecord, RecordIntake
 from ._io.producer.send_methods import QuickSend, QuickSendNowait
 from ._io.producer.sender import HOT_REQUESTS, Sender
 from .client import Client
-from .config import ProducerConfig, ProducerOptions
+from .config import ProducerConfig
 from .errors import (
     BufferFull,
     ClientClosedError,
@@ -35,8 +35,13 @@ from .types import Header, RecordMetadata
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
+    from ._serialization import Serializer
+    from .config import ProducerBaseOptions, ProducerOptions
+
     K = TypeVar("K", default=bytes)
     V = TypeVar("V", default=bytes)
+    KS = TypeVar("KS")
+    VS = TypeVar("VS")
 else:
     from typing import TypeVar
 
@@ -66,7 +71,45 @@ class Producer(Generic[K, V]):
     milliseconds.
     """
 
-    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ProducerOptions]) -> None:
+    @overload
+    def __init__(
+        self: Producer[bytes, bytes],
+        bootstrap_servers: str | Iterable[str],
+        *,
+        key_serializer: None = None,
+        value_serializer: None = None,
+        **options: Unpack[ProducerBaseOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[KS, bytes],
+        bootstrap_servers: str | Iterable[str],
+        *,
+        key_serializer: Serializer[KS],
+        value_serializer: None = None,
+        **options: Unpack[ProducerBaseOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[bytes, VS],
+        bootstrap_servers: str | Iterable[str],
+        *,
+        key_serializer: None = None,
+        value_serializer: Serializer[VS],
+        **options: Unpack[ProducerBaseOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[KS, VS],
+        bootstrap_servers: str | Iterable[str],
+        *,
+        key_serializer: Serializer[KS],
+        value_serializer: Serializer[VS],
+        **options: Unpack[ProducerBaseOptions],
+    ) -> None: ...
+    @overload
+    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ProducerOptions]) -> None: ...
+    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
         self._config = ProducerConfig.from_options(bootstrap_servers, options)
         self._client = Client(self._config, HOT_REQUESTS)

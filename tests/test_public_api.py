@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
 
@@ -21,9 +21,12 @@ from aiokafka_lead import (
     ConsumerLag,
     ConsumerMetrics,
     ConsumerOptions,
+    ConsumerRecord,
     Producer,
     ProducerMetrics,
+    ProducerOptions,
     RunOptions,
+    SerializationContext,
     TopicPartition,
 )
 
@@ -38,6 +41,85 @@ def as_typed(consumer: Consumer, producer: Producer) -> tuple[ConsumerHealth, Co
     lag: ConsumerLag = consumer.lag()
     behind: int | None = lag.partitions[TopicPartition("events", 0)]
     return consumer.health(), lag, consumer.metrics(), behind
+
+
+class Order:
+    """What an application works with."""
+
+
+def key_of(content: bytes) -> str:
+    return content.decode()
+
+
+def order_bytes(order: Order) -> bytes:
+    return b""
+
+
+async def order_bytes_later(order: Order, context: SerializationContext) -> bytes:
+    return b""
+
+
+def order_of(content: bytes) -> Order:
+    return Order()
+
+
+def order_of_both(content: bytes, context: SerializationContext) -> Order:
+    return Order()
+
+
+async def order_later(content: bytes) -> Order:
+    return Order()
+
+
+async def order_of_both_later(content: bytes, context: SerializationContext) -> Order:
+    return Order()
+
+
+class OrderWriter:
+    """A serializer that is an object."""
+
+    def __call__(self, order: Order, context: SerializationContext) -> bytes:
+        return b""
+
+
+def typed_producers() -> None:
+    """Never called: serializers set K and V, and without one they are bytes."""
+    assert_type(Producer("h"), Producer[bytes, bytes])
+    assert_type(Producer("h", linger_ms=0, value_serializer=order_bytes), Producer[bytes, Order])
+    assert_type(Producer("h", key_serializer=str.encode, value_serializer=order_bytes), Producer[str, Order])
+    assert_type(Producer("h", key_serializer=str.encode), Producer[str, bytes])
+    assert_type(Producer("h", value_serializer=order_bytes_later), Producer[bytes, Order])
+    assert_type(Producer("h", value_serializer=OrderWriter()), Producer[bytes, Order])
+    Producer("h", value_serializer=lambda order: repr(order).encode())
+    Producer[str, Order]("h", key_serializer=str.encode, value_serializer=lambda order: repr(order).encode())
+    options: ProducerOptions = {"linger_ms": 0}
+    kept: Producer = Producer("h", **options)
+    assert kept is not None
+
+
+async def typed_consumers() -> None:
+    """Never called: deserializers set K and V, which are None where a record has none."""
+    assert_type(Consumer("t", bootstrap_servers="h"), Consumer[bytes | None, bytes | None])
+    assert_type(
+        Consumer("t", bootstrap_servers="h", group_id="g", key_deserializer=key_of, value_deserializer=order_of),
+        Consumer[str | None, Order | None],
+    )
+    assert_type(
+        Consumer("t", bootstrap_servers="h", value_deserializer=order_later), Consumer[bytes | None, Order | None]
+    )
+    assert_type(
+        Consumer("t", bootstrap_servers="h", key_deserializer=order_of_both, value_deserializer=order_of_both_later),
+        Consumer[Order | None, Order | None],
+    )
+    assert_type(Consumer(bootstrap_servers="h", key_deserializer=bytes.decode), Consumer[str | None, bytes | None])
+    assert_type(Consumer(bootstrap_servers="h", value_deserializer=int), Consumer[bytes | None, int | None])
+    Consumer(bootstrap_servers="h", value_deserializer=lambda content: content.decode())
+    consumer = Consumer("t", bootstrap_servers="h", value_deserializer=order_of)
+    async for record in consumer:
+        assert_type(record.value, Order | None)
+    async for batch in consumer.batches():
+        for each in batch:
+            assert_type(each, ConsumerRecord[bytes | None, Order | None])
 
 
 def typed_options() -> tuple[RunOptions, ConsumerOptions]:

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead import ConsumerRecord
+from aiokafka_lead import ConsumerRecord, Producer
 from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.errors import ConfigError, ConfigTypeError, IllegalStateError
 from aiokafka_lead.testing import EmbeddedCluster

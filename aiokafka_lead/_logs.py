@@ -11,13 +11,18 @@ __all__ = ["ClientLog", "client_log"]
 class ClientLog(logging.LoggerAdapter[logging.Logger]):
     """A plain logger, each of whose lines begins with the client's id."""
 
+    def __init__(self, logger: logging.Logger, client_id: str) -> None:
+        super().__init__(logger, None)
+        self.client_id = client_id
+
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         """What every other method comes down to. The line is that of the caller, not of this one."""
         if self.isEnabledFor(level):
             stacklevel = kwargs.pop("stacklevel", 1) + 1
-            self.logger.log(level, f"%s: {msg}", self.extra["client_id"], *args, stacklevel=stacklevel, **kwargs)
+            line = (f"%s: {msg}", self.client_id, *args) if args else ("%s: %s", self.client_id, msg)
+            self.logger.log(level, *line, stacklevel=stacklevel, **kwargs)
 
 
 def client_log(area: str, client_id: str) -> ClientLog:
-    """The log of one client, for ``aiokafka_lead.<area>``; the id is in its records' ``client_id``, too."""
-    return ClientLog(logging.getLogger(f"aiokafka_lead.{area}"), {"client_id": client_id})
+    """The log of one client, for ``aiokafka_lead.<area>``."""
+    return ClientLog(logging.getLogger(f"aiokafka_lead.{area}"), client_id)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,6 +17,7 @@ from ._io.connection.connection import Connection, Lane
 from ._io.forks import tell_in_children
 from ._io.loop import Host, Signal, Waiter, import_anyio, in_task, loop_token, spawn_host
 from ._io.metadata.actor import MetadataActor
+from ._logs import client_log
 from ._wire import Request, Response
 from .config import ClientConfig
 from .errors import (
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "Lane"]
 
-_log = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Response)
 
@@ -53,6 +52,7 @@ class Client:
 
     def __init__(self, config: ClientConfig, hot: Sequence[type[Request[Any]]] = ()) -> None:
         self.config = config
+        self._log = client_log("client", config.client_id)
         self.brokers = Brokers(config, _Tasks(self), hot)
         self.metadata = MetadataActor(config, self.brokers)
         self.fatal: KafkaError | None = None
@@ -117,7 +117,7 @@ class Client:
         self._host.cancel()
         timeout_s = (STOP_TIMEOUT_MS if timeout_ms is None else timeout_ms) / 1000
         if not await to_the_end(partial(self._host.wait, timeout_s), "kafka client's end"):
-            _log.warning("a background task of client %s does not end", self.config.client_id)
+            self._log.warning("a background task does not end")
 
     def check(self) -> None:
         """Raise if the client cannot be used here and now: cheap.
@@ -205,7 +205,7 @@ class Client:
     def fail(self, error: KafkaError) -> None:
         """Make this the fatal error, unless there is one already: every call raises it from now on."""
         if self.fatal is None and not self._closed:
-            _log.error("client %s has failed: %s", self.config.client_id, error)
+            self._log.error("the client has failed: %s", error)
             self.fatal = error
             self._started.set_error(error)
             self.metadata.close(error)

@@ -28,20 +28,23 @@ from ._options import (
     text,
 )
 from ._options import servers as server_list
-from ._serialization import Deserializer, Serializer, application_function
+from ._serialization import AsyncDeserializer, Deserializer, Serializer, application_function
 from .errors import ConfigError, ConfigTypeError
 
 __all__ = [
     "AdminConfig",
     "AdminOptions",
+    "AsyncDeserializer",
     "ClientConfig",
     "ClientOptions",
     "ConsumerBaseOptions",
     "ConsumerConfig",
     "ConsumerOptions",
+    "Deserializer",
     "ProducerBaseOptions",
     "ProducerConfig",
     "ProducerOptions",
+    "Serializer",
 ]
 
 BootstrapServers = str | Iterable[str]

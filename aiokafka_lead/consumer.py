@@ -77,6 +77,11 @@ class Consumer(Generic[K, V]):
     without, it reads all of them, new ones too. `assign` reads chosen partitions instead, no group assigns any then;
     with ``group_id`` these start from its committed offsets. Options are those of `ConsumerOptions`.
 
+    Keys and values are bytes, or what ``key_deserializer`` and ``value_deserializer`` make of them, whose types they
+    have; those that a record does not have are None, and never deserialized. A deserializer is called with the bytes,
+    or with these and a `SerializationContext` (see there). It may be a coroutine function: then it is awaited before
+    the record is handed out, and a read that is cancelled meanwhile loses nothing.
+
     A member joins from `start` or `subscribe` on, in the background. Its heartbeats do not depend on the application.
     Partitions are given up when the application has come back for more, has committed what it has in hand, or has had
     its time for that (``rebalance_timeout_ms``); the others go on meanwhile. Who does not come back within
@@ -92,16 +97,7 @@ class Consumer(Generic[K, V]):
 
     @overload
     def __init__(
-        self: Consumer[bytes | None, bytes | None],
-        *topics: str,
-        bootstrap_servers: str | Iterable[str],
-        key_deserializer: None = None,
-        value_deserializer: None = None,
-        **options: Unpack[ConsumerBaseOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Consumer[bytes | None, VD | None],
+        self: Consumer[bytes | None, VD],
         *topics: str,
         bootstrap_servers: str | Iterable[str],
         key_deserializer: None = None,
@@ -110,7 +106,7 @@ class Consumer(Generic[K, V]):
     ) -> None: ...
     @overload
     def __init__(
-        self: Consumer[bytes | None, VD | None],
+        self: Consumer[bytes | None, VD],
         *topics: str,
         bootstrap_servers: str | Iterable[str],
         key_deserializer: None = None,
@@ -119,7 +115,7 @@ class Consumer(Generic[K, V]):
     ) -> None: ...
     @overload
     def __init__(
-        self: Consumer[KD | None, bytes | None],
+        self: Consumer[KD, bytes | None],
         *topics: str,
         bootstrap_servers: str | Iterable[str],
         key_deserializer: AsyncDeserializer[KD],
@@ -128,7 +124,7 @@ class Consumer(Generic[K, V]):
     ) -> None: ...
     @overload
     def __init__(
-        self: Consumer[KD | None, VD | None],
+        self: Consumer[KD, VD],
         *topics: str,
         bootstrap_servers: str | Iterable[str],
         key_deserializer: AsyncDeserializer[KD],
@@ -137,7 +133,7 @@ class Consumer(Generic[K, V]):
     ) -> None: ...
     @overload
     def __init__(
-        self: Consumer[KD | None, VD | None],
+        self: Consumer[KD, VD],
         *topics: str,
         bootstrap_servers: str | Iterable[str],
         key_deserializer: AsyncDeserializer[KD],
@@ -146,7 +142,7 @@ class Consumer(Generic[K, V]):
     ) -> None: ...
     @overload
     def __init__(
-        self: Consumer[KD | None, bytes | None],
+        self: Consumer[KD, bytes | None],
         *topics: str,
         bootstrap_servers: str | Iterable[str],
         key_deserializer: Deserializer[KD],
@@ -155,7 +151,7 @@ class Consumer(Generic[K, V]):
     ) -> None: ...
     @overload
     def __init__(
-        self: Consumer[KD | None, VD | None],
+        self: Consumer[KD, VD],
         *topics: str,
         bootstrap_servers: str | Iterable[str],
         key_deserializer: Deserializer[KD],
@@ -164,7 +160,7 @@ class Consumer(Generic[K, V]):
     ) -> None: ...
     @overload
     def __init__(
-        self: Consumer[KD | None, VD | None],
+        self: Consumer[KD, VD],
         *topics: str,
         bootstrap_servers: str | Iterable[str],
         key_deserializer: Deserializer[KD],

@@ -73,15 +73,6 @@ class Producer(Generic[K, V]):
 
     @overload
     def __init__(
-        self: Producer[bytes, bytes],
-        bootstrap_servers: str | Iterable[str],
-        *,
-        key_serializer: None = None,
-        value_serializer: None = None,
-        **options: Unpack[ProducerBaseOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
         self: Producer[KS, bytes],
         bootstrap_servers: str | Iterable[str],
         *,

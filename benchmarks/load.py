@@ -29,12 +29,12 @@ Send = Callable[[int, bytes, Callable[[bool], None]], Awaitable[None]]
 async def lead(options: argparse.Namespace, *, leader_hint_policy: str = "trust") -> AsyncIterator[Send]:
     from aiokafka_lead import Producer
 
-    async with Producer(
+    async with Producer(  # type: ignore[call-overload]
         options.bootstrap,
         linger_ms=0,
         batch_size=16384,
         retry_backoff_ms=options.retry_backoff_ms,
-        leader_hint_policy=leader_hint_policy,  # type: ignore[arg-type]
+        leader_hint_policy=leader_hint_policy,
     ) as producer:
         waiting: set[asyncio.Task[None]] = set()
 

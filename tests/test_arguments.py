@@ -107,8 +107,11 @@ PRODUCER: list[Case] = [
     ("partitions_for", {}, "topic", NO_TOPICS),
 ]
 PRODUCER += [
-    (method, *rest) for send, *rest in PRODUCER if send == "send" for method in ("send_nowait", "send_and_wait")
-]  # type: ignore[misc]
+    (method, given, argument, values)
+    for send, given, argument, values in PRODUCER
+    if send == "send"
+    for method in ("send_nowait", "send_and_wait")
+]
 
 CONSUMER: list[Case] = [
     ("stop", {}, "timeout_ms", TIMEOUTS),
@@ -147,6 +150,8 @@ CONSUMER: list[Case] = [
     ("committed", {"partition": TP}, "timeout_ms", TIMEOUTS),
 ]
 
+NO_PLANS: list[Any] = [("3",), (0,), (3, 5), (3, "12"), (3, [1, 2]), (3, [["1"]]), (3, {0: [1]})]
+
 ADMIN: list[Case] = [
     ("stop", {}, "timeout_ms", TIMEOUTS),
     ("create_topics", {}, "topics", [None, NewTopic("a"), "ab", {"a": 1}, 5, ["a"], [{"name": "a"}], [None]]),
@@ -175,10 +180,7 @@ ADMIN: list[Case] = [
         "create_partitions",
         {},
         "topics",
-        [
-            {"events": NewPartitions(*bad)}
-            for bad in [("3",), (0,), (3, 5), (3, "12"), (3, [1, 2]), (3, [["1"]]), (3, {0: [1]})]
-        ],
+        [{"events": NewPartitions(*bad)} for bad in NO_PLANS],
     ),
     ("create_partitions", {"topics": {"events": 3}}, "validate_only", NO_FLAGS),
     ("list_topics", {}, "include_internal", NO_FLAGS),
@@ -328,29 +330,27 @@ FAULTS: list[Case] = [
     ("add", {}, "hint", [5, (1, 2)]),
     *[("add", {}, flag, NO_FLAGS) for flag in ("after", "drop", "disconnect", "whole")],
 ]
-NEW_CLUSTER: list[Case] = [
-    ("EmbeddedCluster", {}, name, bad)
-    for name, bad in {
-        "brokers": [None, "3", True, 0, -1, [], ["1"], [-1], [1, 1], 1.5],
-        "host": [None, 5, ""],
-        "ports": [5, "1", ["1"], [-1], [1, 2]],
-        "racks": [5, "a", [5]],
-        "advertised_host": [5, ""],
-        "auto_create_topics": NO_FLAGS,
-        "num_partitions": NO_NUMBERS,
-        "default_replication_factor": NO_NUMBERS[1:],
-        "topic_configs": [5, ["a"], {"retention.ms": 5}, {"retention.ms": None}],
-        "sasl_users": [5, ["a"], {"a": 5}],
-        "ssl_context": [5, True],
-        "max_versions": [5, ["Fetch"], {"Fetch": "1"}],
-        "features": [5, {"a": "1"}],
-        "groups": [5, {}],
-        "failover_delay_ms": REQUIRED_TIMEOUTS,
-        "fetch_session_slots": NO_NUMBERS,
-        "bootstrap_port": ["1", True, -1, 65_536],
-        "request_log_size": NO_NUMBERS,
-    }.items()
-]
+OPTIONS: dict[str, list[Any]] = {
+    "brokers": [None, "3", True, 0, -1, [], ["1"], [-1], [1, 1], 1.5],
+    "host": [None, 5, ""],
+    "ports": [5, "1", ["1"], [-1], [1, 2]],
+    "racks": [5, "a", [5]],
+    "advertised_host": [5, ""],
+    "auto_create_topics": NO_FLAGS,
+    "num_partitions": NO_NUMBERS,
+    "default_replication_factor": NO_NUMBERS[1:],
+    "topic_configs": [5, ["a"], {"retention.ms": 5}, {"retention.ms": None}],
+    "sasl_users": [5, ["a"], {"a": 5}],
+    "ssl_context": [5, True],
+    "max_versions": [5, ["Fetch"], {"Fetch": "1"}],
+    "features": [5, {"a": "1"}],
+    "groups": [5, {}],
+    "failover_delay_ms": REQUIRED_TIMEOUTS,
+    "fetch_session_slots": NO_NUMBERS,
+    "bootstrap_port": ["1", True, -1, 65_536],
+    "request_log_size": NO_NUMBERS,
+}
+NEW_CLUSTER: list[Case] = [("EmbeddedCluster", {}, name, bad) for name, bad in OPTIONS.items()]
 
 
 def wrong(cases: list[Case]) -> list[Any]:

@@ -98,28 +98,26 @@ def typed_producers() -> None:
 
 
 async def typed_consumers() -> None:
-    """Never called: deserializers set K and V, which are None where a record has none."""
+    """Never called: deserializers set K and V."""
     assert_type(Consumer("t", bootstrap_servers="h"), Consumer[bytes | None, bytes | None])
     assert_type(
         Consumer("t", bootstrap_servers="h", group_id="g", key_deserializer=key_of, value_deserializer=order_of),
-        Consumer[str | None, Order | None],
+        Consumer[str, Order],
     )
-    assert_type(
-        Consumer("t", bootstrap_servers="h", value_deserializer=order_later), Consumer[bytes | None, Order | None]
-    )
+    assert_type(Consumer("t", bootstrap_servers="h", value_deserializer=order_later), Consumer[bytes | None, Order])
     assert_type(
         Consumer("t", bootstrap_servers="h", key_deserializer=order_of_both, value_deserializer=order_of_both_later),
-        Consumer[Order | None, Order | None],
+        Consumer[Order, Order],
     )
-    assert_type(Consumer(bootstrap_servers="h", key_deserializer=bytes.decode), Consumer[str | None, bytes | None])
-    assert_type(Consumer(bootstrap_servers="h", value_deserializer=int), Consumer[bytes | None, int | None])
+    assert_type(Consumer(bootstrap_servers="h", key_deserializer=bytes.decode), Consumer[str, bytes | None])
+    assert_type(Consumer(bootstrap_servers="h", value_deserializer=int), Consumer[bytes | None, int])
     Consumer(bootstrap_servers="h", value_deserializer=lambda content: content.decode())
     consumer = Consumer("t", bootstrap_servers="h", value_deserializer=order_of)
     async for record in consumer:
-        assert_type(record.value, Order | None)
+        assert_type(record.value, Order)
     async for batch in consumer.batches():
         for each in batch:
-            assert_type(each, ConsumerRecord[bytes | None, Order | None])
+            assert_type(each, ConsumerRecord[bytes | None, Order])
 
 
 def typed_options() -> tuple[RunOptions, ConsumerOptions]:

@@ -21,6 +21,7 @@ from aiokafka_lead._core.producer.append import ProducerBatch
 from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead._core.producer.outcome import BatchOutcome
 from aiokafka_lead._core.producer.resolver import BatchResolver
+from aiokafka_lead._logs import client_log
 from aiokafka_lead._records import read_batches
 from aiokafka_lead.config import ProducerConfig
 from aiokafka_lead.errors import KafkaConnectionError, error_for_code
@@ -113,7 +114,9 @@ class ProducerSim:
         self.now = 1.0
         self.config = ProducerConfig.from_options("sim:9092", options)
         self.accumulator = Accumulator(self.config, _no_park, self._notify, self.rng.random)
-        self.resolver = BatchResolver(self.accumulator, self.config.retries, lambda node_id: "")
+        self.resolver = BatchResolver(
+            self.accumulator, self.config.retries, lambda node_id: "", client_log("producer", "simulated")
+        )
         self.brokers = list(range(brokers))
         self.partitions = [SimPartition(number % brokers) for number in range(partitions)]
         self.hints = hints

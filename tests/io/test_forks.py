@@ -146,8 +146,10 @@ async def test_a_child_can_neither_use_nor_disturb_what_the_parent_has_started(
         cluster.create_topic("t")
         found = await parent(cluster, backend, tmp_path / "ca.pem" if secure else None, how)
         assert set(found["errors"].values()) == {
-            "IllegalStateError: the client was started before os.fork(), and belongs to the parent: "
-            "create a new one in the child"
+            (
+                "IllegalStateError: the client was started before os.fork(), and belongs to the parent: "
+                "create a new one in the child"
+            )
         }, found
         assert len(found["errors"]) == 15
         assert [record.value for record in cluster.records("t")] == [b"first", b"second", b"third", b"fourth"]

@@ -62,9 +62,9 @@ async def test_acknowledged_once_and_in_order(cluster: EmbeddedCluster, seed: in
     if rng.random() < 0.3:
         cluster.max_versions = {"Produce": rng.choice([7, 9, 12])}
     sent: list[list[Delivery]] = [[] for _ in range(PARTITIONS)]
-    async with Producer(
+    async with Producer(  # type: ignore[call-overload]
         cluster.bootstrap_servers,
-        compression_type=compression,  # type: ignore[arg-type]
+        compression_type=compression,
         linger_ms=rng.choice([0, 1, 5]),
         batch_size=(size := rng.choice([100, 1000]) * width),
         batch_size_max=size * rng.choice([1, 4]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -112,7 +113,7 @@ async def test_order_within_a_partition_is_the_order_of_the_calls(cluster: Embed
 
 @pytest.mark.parametrize("serializer", [None, bytes])
 async def test_without_linger_the_first_record_goes_out_in_the_same_turn_of_the_event_loop(
-    cluster: EmbeddedCluster, serializer: Serializer | None
+    cluster: EmbeddedCluster, serializer: Serializer[Any] | None
 ) -> None:
     async with Producer(cluster.bootstrap_servers, linger_ms=0, value_serializer=serializer) as producer:
         await producer.send_and_wait("events", b"0", partition=1)
@@ -161,7 +162,7 @@ async def test_delivery_may_be_awaited_many_times(cluster: EmbeddedCluster) -> N
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 async def test_every_codec(cluster: EmbeddedCluster, compression: str) -> None:
-    async with Producer(cluster.bootstrap_servers, compression_type=compression) as producer:  # type: ignore[arg-type]
+    async with Producer(cluster.bootstrap_servers, compression_type=compression) as producer:  # type: ignore[call-overload]
         batch = await producer.send_many("events", [b"x" * 100] * 500, partition=0)
         assert [outcome.offset for outcome in await batch if isinstance(outcome, RecordMetadata)] == list(range(500))
         sent = producer.metrics().bytes_sent
@@ -171,7 +172,7 @@ async def test_every_codec(cluster: EmbeddedCluster, compression: str) -> None:
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 async def test_every_acks(cluster: EmbeddedCluster, acks: int) -> None:
-    async with Producer(cluster.bootstrap_servers, acks=acks) as producer:  # type: ignore[arg-type]
+    async with Producer(cluster.bootstrap_servers, acks=acks) as producer:  # type: ignore[call-overload]
         offsets = [(await producer.send_and_wait("events", b"%d" % n, partition=0)).offset for n in range(5)]
         assert offsets == ([-1] * 5 if acks == 0 else list(range(5)))
         await cluster.wait_for_requests("Produce", count=5)

@@ -89,20 +89,23 @@ async def test_one_that_raises_is_named_and_nothing_is_taken(cluster: EmbeddedCl
     async def waits(content: int) -> bytes:
         return plain(content)
 
+    three: dict[str, Any] = {part: 3}
+    many: dict[str, Any] = {"values": [None] * 2, f"{part}s": [1, 3]}
+    four: dict[str, Any] = {part: 4}
     options: Any = {f"{part}_serializer": {"plain": plain, "waits": waits}[kind]}
     async with Producer[Any, Any](cluster.bootstrap_servers, **options) as producer:
         with pytest.raises(RecordSerializationError, match=f"the {part} of a record for events.*three") as caught:
-            await producer.send("events", **{part: 3})
+            await producer.send("events", **three)
         assert (caught.value.topic, caught.value.part) == ("events", part)
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
         with pytest.raises(RecordSerializationError):
-            await producer.send_many("events", **{"values": [None] * 2, f"{part}s": [1, 3]})
+            await producer.send_many("events", **many)
         if kind == "plain":
             with pytest.raises(RecordSerializationError):
-                producer.send_nowait("events", **{part: 3})
+                producer.send_nowait("events", **three)
         await producer.flush()
         assert producer.metrics().records_acked == 0
-        await producer.send_and_wait("events", **{part: 4}, partition=0)
+        await producer.send_and_wait("events", **four, partition=0)
     assert len(cluster.records("events")) == 1
 
 

@@ -13,6 +13,7 @@ from aiokafka_lead._core.producer.append import ProducerBatch
 from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead._core.producer.outcome import BatchOutcome
 from aiokafka_lead._core.producer.resolver import BatchResolver
+from aiokafka_lead._logs import client_log
 from aiokafka_lead.config import ProducerConfig
 from aiokafka_lead.errors import KafkaError, error_for_code
 
@@ -40,7 +41,9 @@ class Writer:
         self._cluster = cluster
         self._in_flight = config.max_in_flight_requests_per_connection
         self._accumulator = Accumulator(config, _no_park, self._notify, timeline.rng.random)
-        self._resolver = BatchResolver(self._accumulator, config.retries, lambda node_id: "")
+        self._resolver = BatchResolver(
+            self._accumulator, config.retries, lambda node_id: "", client_log("producer", "simulated")
+        )
         self._hinted: list[tuple[str, int]] | None = None
         self.client.listener = self._on_snapshot
         self._accumulator.on_snapshot(self.client.snapshot, timeline.now)

@@ -6,9 +6,9 @@ what was read ahead is handed out first, then the same is asked again, and belie
 
 from __future__ import annotations
 
-import logging
 from typing import NamedTuple
 
+from ..._logs import ClientLog
 from ..._wire.messages.fetch import FetchResponse, PartitionData
 from ...errors import (
     CorruptBatchError,
@@ -43,7 +43,6 @@ from .reset_policy import ResetPolicy
 
 __all__ = ["AnswerOptions", "AnswerReader", "FetchOutcome"]
 
-log = logging.getLogger("aiokafka_lead.consumer")
 
 FIRST_VERSION_WITH_HINTS = 16
 
@@ -104,12 +103,14 @@ class AnswerReader:
         options: AnswerOptions,
         backoffs: Backoffs,
         counters: ConsumerCounters,
+        log: ClientLog,
     ) -> None:
         self._positions = positions
         self._prefetch = prefetch
         self._options = options
         self._backoffs = backoffs
         self._counters = counters
+        self._log = log
 
     def read(
         self, planned: PlannedFetch, response: FetchResponse, snapshot: ClusterSnapshot, now: float
@@ -266,10 +267,10 @@ class AnswerReader:
             return
         self._prefetch.drop(state)
         if end_offset < 0:
-            log.warning("the log of %s was truncated before offset %d: resetting to %s", tp, offset, policy.name)
+            self._log.warning("the log of %s was truncated before offset %d: resetting to %s", tp, offset, policy.name)
             state.reset(policy)
         else:
-            log.warning("the log of %s was truncated before offset %d: going on from %d", tp, offset, end_offset)
+            self._log.warning("the log of %s was truncated before offset %d: going on from %d", tp, offset, end_offset)
             state.move(end_offset, epoch)
 
     # --- errors ------------------------------------------------------------------------------------------------------
@@ -334,7 +335,7 @@ class AnswerReader:
             why = f"offset {offset} of {tp} is of a topic that was deleted and made anew"
         policy = self._options.reset_policy
         if policy is not None:
-            log.info("%s: resetting to %s", why, policy.name)
+            self._log.info("%s: resetting to %s", why, policy.name)
             self._counters.resets += 1
             self._prefetch.drop(state)
             state.reset(policy)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import random
 from typing import Any
 
+from ..._logs import client_log
 from ..._wire import Request, Response
 from ..._wire.messages.heartbeat import HeartbeatRequest
 from ..._wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -75,6 +76,7 @@ class ClassicMember:
         self, config: ConsumerConfig, assignors: Sequence[GroupAssignor], rng: Callable[[], float] = random
     ) -> None:
         self._config = config
+        self._log = client_log("consumer", config.client_id)
         self._group_id = config.group_id or ""
         self._assignors = {assignor.name: assignor for assignor in assignors}
         """By preference."""
@@ -361,7 +363,7 @@ class ClassicMember:
         self._leader = None
         self._to_sync = {}
         if response.leader == response.member_id:
-            self._leader = Leader(response.members)
+            self._leader = Leader(response.members, self._log)
             if response.skip_assignment:
                 self._leader.keep(self._snapshot)
             else:

@@ -17,13 +17,13 @@ An error that is final leads to OUT.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from enum import Enum
 from random import random
 from typing import Any
 from uuid import UUID, uuid4
 
+from ..._logs import client_log
 from ..._wire import Request, Response
 from ..._wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -50,7 +50,6 @@ from .offsets import Membership
 
 __all__ = ["ConsumerProtocolMember"]
 
-log = logging.getLogger("aiokafka_lead.consumer")
 
 NOTHING: Partitions = frozenset()
 NOTHING_NAMED: frozenset[str] = frozenset()
@@ -104,6 +103,7 @@ class ConsumerProtocolMember:
 
     def __init__(self, config: ConsumerConfig, rng: Callable[[], float] = random) -> None:
         self._config = config
+        self._log = client_log("consumer", config.client_id)
         self._fields = HeartbeatFields(config)
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._revoke_s = REVOKE_WITHIN * rebalance_timeout_ms(config) / 1000
@@ -392,7 +392,7 @@ class ConsumerProtocolMember:
         wait_s = self._config.session_timeout_ms / 1000 + RELEASE_BEYOND_S
         if self._unreleased_since is None:
             self._unreleased_since = now
-            log.warning(
+            self._log.warning(
                 "the consumer cannot join yet: %s. That passes when the other one leaves, or is dead and its session "
                 "ends, which is waited for, up to %g s. If both are to run, each needs an id of its own",
                 self.kept_out,

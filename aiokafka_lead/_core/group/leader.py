@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 
+from ..._logs import ClientLog
 from ..._wire.messages.join_group import JoinGroupResponseMember
 from ...errors import AssignorError, KafkaError, MalformedMessageError
 from ..metadata.types import ClusterSnapshot
@@ -13,14 +13,12 @@ from .assignors.claims import Claim, Claims
 
 __all__ = ["Leader"]
 
-log = logging.getLogger("aiokafka_lead.consumer")
-
 
 class Leader:
     """What a generation's leader knows of its group."""
 
-    def __init__(self, members: Sequence[JoinGroupResponseMember]) -> None:
-        self.members = [_subscription(member) for member in members]
+    def __init__(self, members: Sequence[JoinGroupResponseMember], log: ClientLog) -> None:
+        self.members = [_subscription(member, log) for member in members]
         self.topics = frozenset(topic for member in self.members for topic in member.topics)
         """Everything that anyone is subscribed to."""
         self._counts: Mapping[str, int] = {}
@@ -58,7 +56,7 @@ class Leader:
         return None
 
 
-def _subscription(member: JoinGroupResponseMember) -> MemberSubscription:
+def _subscription(member: JoinGroupResponseMember, log: ClientLog) -> MemberSubscription:
     try:
         return decode_subscription(member.metadata, member.member_id, member.group_instance_id)
     except MalformedMessageError as error:

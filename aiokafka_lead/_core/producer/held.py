@@ -110,15 +110,17 @@ class HeldRecords:
         assert delivery is not None
         return delivery.place
 
-    def drop(self, topic: str, make_error: Callable[[str], KafkaError]) -> None:
-        """Give up a topic's records; ``make_error`` takes a text that says what became of them."""
+    def drop(self, topic: str, make_error: Callable[[str], KafkaError]) -> int:
+        """Give up a topic's records, and say how many; ``make_error`` takes a text that says what became of them."""
         held = self._topics.pop(topic, None)
-        if held is not None:
-            for record in held.records:
-                self._accumulator.memory.give(record.size)
-            self._accumulator.counters.records_failed += len(held.records)
-            held.outcome.fail(make_error("never sent"))
-            self._accumulator.finish(held.ordinal)
+        if held is None:
+            return 0
+        for record in held.records:
+            self._accumulator.memory.give(record.size)
+        self._accumulator.counters.records_failed += len(held.records)
+        held.outcome.fail(make_error("never sent"))
+        self._accumulator.finish(held.ordinal)
+        return len(held.records)
 
     def drop_all(self, make_error: Callable[[str], KafkaError]) -> None:
         """Give up everything that is held."""

@@ -17,6 +17,7 @@ cdef class BatchResolver:
     cdef bint _idempotent
     cdef object _retries
     cdef object _explain
+    cdef object _log
 
     @cython.locals(queue=PartitionQueue)
     cpdef acknowledged(self, ProducerBatch batch, int node_id, int64_t base_offset, int64_t log_append_time_ms, double now)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 
+from ..._logs import ClientLog
 from ...errors import (
     BrokerError,
     CorruptRecordError,
@@ -27,7 +27,6 @@ from .outcome import NO_OFFSET, BatchOutcome, Part
 
 __all__ = ["BatchResolver"]
 
-_log = logging.getLogger("aiokafka_lead.producer")
 
 _NOT_LEADER = (NotLeaderOrFollowerError, FencedLeaderEpochError)
 _OUT_OF_LINE = (OutOfOrderSequenceNumberError, UnknownProducerIdError)
@@ -39,7 +38,7 @@ appended and was deposed before the followers had it answers NOT_LEADER_OR_FOLLO
 class BatchResolver:
     """Settles the batches that `Accumulator.drain` gave out, and those whose time is over."""
 
-    def __init__(self, accumulator: Accumulator, retries: int, explain: Callable[[int], str]) -> None:
+    def __init__(self, accumulator: Accumulator, retries: int, explain: Callable[[int], str], log: ClientLog) -> None:
         """``explain`` says what is wrong with the connection to a node, for the message of a batch that expires."""
         self._accumulator = accumulator
         self._counters = accumulator.counters
@@ -49,6 +48,7 @@ class BatchResolver:
         self._idempotent = accumulator.identity is not None
         self._retries = retries
         self._explain = explain
+        self._log = log
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
@@ -202,7 +202,7 @@ class BatchResolver:
             parts.append(Part(first, outcome, 0))
             pieces.append(piece)
             first += builder.record_count
-        _log.info(
+        self._log.info(
             "%s-%d: a batch of %d records is too large for the broker, sending it in %d parts",
             queue.topic.name, queue.partition, first, len(pieces),
         )  # fmt: skip
@@ -259,7 +259,7 @@ class BatchResolver:
         queue = batch.queue
         self._counters.batches_failed += 1
         self._counters.records_failed += batch.builder.record_count
-        _log.warning(
+        self._log.warning(
             "%s-%d: gave up %d records: %s", queue.topic.name, queue.partition, batch.builder.record_count, error
         )
         if queue.open is batch:
@@ -282,7 +282,7 @@ class BatchResolver:
     def _settle(self, queue: PartitionQueue, now: float) -> None:
         """After anything happened to a partition: start its sequences over if it is time, and see what it may do."""
         if self._sequencing.settle(queue):
-            _log.info(
+            self._log.info(
                 "%s-%d: sequences start over with producer epoch %d",
                 queue.topic.name, queue.partition, queue.producer_epoch,
             )  # fmt: skip

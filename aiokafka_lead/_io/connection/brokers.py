@@ -11,6 +11,7 @@ from typing import Any
 
 from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
 from ..._core.metadata.types import Broker
+from ..._logs import client_log
 from ..._wire import Request
 from ...config import ClientConfig, ConsumerConfig
 from ...errors import KafkaConnectionError, KafkaError
@@ -66,6 +67,7 @@ class Brokers:
             reachability=self._reachability,
             tasks=tasks,
             notify=self._notify,
+            log=client_log("connection", config.client_id),
         )
         self._nodes: dict[int, _Node] = {}
         self._retired: list[Link] = []

@@ -12,6 +12,7 @@ import anyio
 
 from ..._core.connection.foreign import HANDSHAKE_MAX_BYTES
 from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
+from ..._logs import ClientLog
 from ..._wire import Request
 from ...errors import KafkaConnectionError, KafkaError
 from ..loop import Waiter, sleep_until
@@ -20,8 +21,6 @@ from .handshake import Security, shake_hands
 from .transport import open_transport
 
 __all__ = ["Link", "LinkContext", "Spawner"]
-
-logger = logging.getLogger("aiokafka_lead.connection")
 
 
 class Spawner(Protocol):
@@ -41,6 +40,7 @@ class LinkContext(NamedTuple):
     tasks: Spawner
     notify: Callable[[int], None]
     """Told the node's id whenever `Link.state` or the room on its connection has changed."""
+    log: ClientLog
 
 
 class Link:
@@ -63,6 +63,7 @@ class Link:
         self._attempt: Connection | None = None
         """The same, from the first packet on."""
         self._context = context
+        self._log = context.log
         self._connecting = False
         self._wanted = False
         """Whether somebody asked for a connection since the last try began."""
@@ -151,7 +152,7 @@ class Link:
         if connection is self.connection:
             self.connection = None
             self._context.reachability.lost(self.endpoint, time.monotonic(), error)
-            logger.info("Connection lost: %s", error)
+            self._log.info("Connection lost: %s", error)
 
     def on_change(self, connection: Connection, /) -> None:
         if connection is self.connection and connection.closed_by is not None:
@@ -217,7 +218,7 @@ class Link:
         self._context.reachability.failed(self.endpoint, time.monotonic(), error)
         # One line for an outage, not one for each try.
         repeated = known is not None and known.message == error.message
-        logger.log(logging.DEBUG if repeated else logging.WARNING, "No connection: %s", error)
+        self._log.log(logging.DEBUG if repeated else logging.WARNING, "No connection: %s", error)
         connection.close(error, expected=True)
         self._settle(None, error)
         self._context.notify(self.node_id)
@@ -248,7 +249,7 @@ class Link:
         self._connecting = False
         self.connection = connection
         self._context.reachability.succeeded(self.endpoint)
-        logger.debug("Connected to %s for %s", self.label, self.lane.value)
+        self._log.debug("Connected to %s for %s", self.label, self.lane.value)
         self._settle(connection, None)
         self._context.notify(self.node_id)
         return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -12,14 +11,13 @@ from ..._core.consumer.absence import Absences, absent
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.subscription import Subscription
 from ..._core.metadata.types import ClusterSnapshot
+from ..._logs import client_log
 from ..loop import Signal
 
 if TYPE_CHECKING:
     from ...client import Client
 
 __all__ = ["AbsenceWatch"]
-
-log = logging.getLogger("aiokafka_lead.consumer")
 
 
 class AbsenceWatch:
@@ -32,6 +30,7 @@ class AbsenceWatch:
         """The partitions that are to be read, if only their leader were known."""
         self._absences = Absences(Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms))
         self._wake = Signal()
+        self._log = client_log("consumer", client.config.client_id)
 
     @property
     def absent(self) -> tuple[str, ...]:
@@ -66,9 +65,8 @@ class AbsenceWatch:
         if look.refresh:
             metadata.request_update()
         if look.warn_of:
-            log.warning(
-                "%s cannot read %s: the cluster does not have it; it is looked for again and again",
-                self._client.config.client_id,
+            self._log.warning(
+                "cannot read %s: the cluster does not have it; it is looked for again and again",
                 ", ".join(sorted(map(str, look.warn_of))),
             )
         return look.until

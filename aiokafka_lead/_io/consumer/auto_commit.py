@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Container
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from ..._core.consumer.chunk import Chunk
 from ..._core.consumer.in_hand import InHand
 from ..._core.consumer.partition_state import Position
 from ..._core.consumer.positions import Positions
+from ..._logs import client_log
 from ...errors import KafkaError
 from ...types import OffsetAndMetadata, TopicPartition
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ..group.offsets import GroupOffsets
 
 __all__ = ["AutoCommit"]
-
-log = logging.getLogger("aiokafka_lead.consumer")
 
 
 class AutoCommit:
@@ -38,6 +36,7 @@ class AutoCommit:
         timeout_ms: float,
     ) -> None:
         self._client = client
+        self._log = client_log("consumer", client.config.client_id)
         self._positions = positions
         self._group_offsets = group_offsets
         self._in_hand = in_hand
@@ -101,4 +100,4 @@ class AutoCommit:
             await self._group_offsets.commit(offsets, self._timeout_ms)
             self._in_hand.stored(offsets.items())
         except KafkaError as error:
-            log.warning("offsets were not committed: %s", error)
+            self._log.warning("offsets were not committed: %s", error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -19,6 +18,7 @@ from ..._core.consumer.prefetch import Prefetch
 from ..._core.consumer.reset_policy import parse_reset_policy
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
 from ..._core.group.poll_interval import PollInterval
+from ..._logs import client_log
 from ..._wire.messages.fetch import FetchRequest
 from ..._wire.messages.list_offsets import ListOffsetsRequest
 from ..._wire.messages.metadata import MetadataRequest
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 __all__ = ["HOT_REQUESTS", "ConsumerEngine"]
 
-log = logging.getLogger("aiokafka_lead.consumer")
 
 HOT_REQUESTS = (ListOffsetsRequest, FetchRequest)
 """What the first records wait for."""
@@ -69,6 +68,7 @@ class ConsumerEngine(Generic[K, V]):
         reset_policy = parse_reset_policy(config.auto_offset_reset)
         read_committed = config.isolation_level == "read_committed"
         backoffs = Backoffs.of(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._log = client_log("consumer", config.client_id)
         self.counters = ConsumerCounters()
         self.positions = Positions()
         self.positions.on_settle = self._notify
@@ -90,6 +90,7 @@ class ConsumerEngine(Generic[K, V]):
             ),
             backoffs,
             self.counters,
+            self._log,
         )
         self.in_hand = InHand()
         self.progress = PollInterval(config.max_poll_interval_ms / 1000, time.monotonic())
@@ -214,11 +215,7 @@ class ConsumerEngine(Generic[K, V]):
         if self._stopped is not None:
             raise ClientClosedError
         if missing is not None:
-            log.warning(
-                "consumer %s has started, but goes on to wait in the background for %s",
-                self.config.client_id,
-                missing,
-            )
+            self._log.warning("the consumer has started, but goes on to wait in the background for %s", missing)
 
     async def wait_ready(self, timeout_ms: float) -> None:
         """Wait until it is known where reading begins; raises what `Readiness.wait` does, `RequestTimedOutError`."""

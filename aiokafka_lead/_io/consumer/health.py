@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..._core.consumer.health import ConsumerHealth, ConsumerLag, Facts, Limits, judge
 from ..._core.consumer.partition_state import PartitionState
+from ..._logs import client_log
 from ...errors import KafkaError
 from ...types import TopicPartition
 from .loop_watch import TICK_S, LoopWatch
@@ -39,6 +40,7 @@ class HealthWatch:
             min(max(WARN_AFTER_S[0], config.heartbeat_interval_ms / 1000), WARN_AFTER_S[1]),
             self._remember,
             self._starved,
+            client_log("consumer", config.client_id),
         )
         self._fetched_at: float | None = None
         self._heartbeat_at: float | None = None

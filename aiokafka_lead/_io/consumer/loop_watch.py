@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 
 import anyio
 
+from ..._logs import ClientLog
+
 __all__ = ["LoopWatch"]
 
-log = logging.getLogger("aiokafka_lead.consumer")
 
 TICK_S = 0.25
 """How often the watch looks at the clock."""
@@ -24,11 +24,12 @@ class LoopWatch:
     """
 
     def __init__(
-        self, warn_after_s: float, remember: Callable[[], None], starved: Callable[[float, float], str]
+        self, warn_after_s: float, remember: Callable[[], None], starved: Callable[[float, float], str], log: ClientLog
     ) -> None:
         self.warn_after_s = warn_after_s
         self._remember = remember
         self._starved = starved
+        self._log = log
         self.ticked_at = time.monotonic()
         """When the event loop last was seen to run."""
         self.blocked_s = 0.0
@@ -46,7 +47,7 @@ class LoopWatch:
             self.ticked_at = now
             if late_s >= self.warn_after_s:
                 self.blocked_s, self.blocked_until = late_s, now
-                log.warning(
+                self._log.warning(
                     "the event loop was blocked for %.1f s; %s. Something ran for so long without awaiting anything: "
                     "do that in a thread",
                     late_s,

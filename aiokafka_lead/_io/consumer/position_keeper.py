@@ -6,7 +6,6 @@ its backoff is over. An answer counts only if nobody has moved the partition mea
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from ..._core.consumer.positions import Positions
 from ..._core.consumer.prefetch import Prefetch
 from ..._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
 from ..._core.metadata.refresh import LEADERLESS, STALE, lost, refused
+from ..._logs import client_log
 from ..._wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from ...errors import KafkaError, NoOffsetForPartitionError
 from .offset_queries import list_offsets
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ..group.offsets import GroupOffsets
 
 __all__ = ["PositionKeeper"]
-
-log = logging.getLogger("aiokafka_lead.consumer")
 
 
 class PositionKeeper:
@@ -48,6 +46,7 @@ class PositionKeeper:
         timeout_ms: float,
     ) -> None:
         self._client = client
+        self._log = client_log("consumer", client.config.client_id)
         self._positions = positions
         self._prefetch = prefetch
         self._answers = answers
@@ -146,7 +145,7 @@ class PositionKeeper:
                 # Nothing is as young as the duration asks for (KIP-1106).
                 state.reset(LATEST)
             else:
-                log.debug("%s starts at offset %d", state.tp, found.offset)
+                self._log.debug("%s starts at offset %d", state.tp, found.offset)
                 state.move(found.offset)
         self._refresh(answer, node_id)
 

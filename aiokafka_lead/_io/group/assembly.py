@@ -13,6 +13,7 @@ from ..._core.group.classic import ClassicMember
 from ..._core.group.consumer_protocol import ConsumerProtocolMember
 from ..._core.group.member import GroupMember
 from ..._core.group.poll_interval import PollInterval
+from ..._logs import client_log
 from ...config import ConsumerConfig
 from .asking import GroupCoordinator
 from .handover import Handover, ParallelWork
@@ -40,7 +41,9 @@ def group_task(
     parallel_work: Callable[[], ParallelWork | None],
 ) -> GroupTask:
     """The tasks, not yet running."""
-    handover = Handover(positions, prefetch, in_hand, auto_commit, parallel_work)
+    handover = Handover(
+        positions, prefetch, in_hand, auto_commit, parallel_work, client_log("consumer", config.client_id)
+    )
     handover.listen_within_s = (config.rebalance_timeout_ms or config.max_poll_interval_ms) / 1000
     look_every_s = min(LOOK_AT_MOST_EVERY_S, poll.interval_s / 4)
     return GroupTask(client, _member(config), coordinator, handover, in_hand, poll, look_every_s)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol
@@ -15,6 +14,7 @@ from ..._core.consumer.in_hand import InHand
 from ..._core.consumer.positions import Positions
 from ..._core.consumer.prefetch import Prefetch
 from ..._core.group.member import Assign, Lose, Revoke
+from ..._logs import ClientLog
 from ...errors import RebalanceListenerError
 from ...types import TopicPartition
 from ..cancellation import face_cancellation, outlives_cancellation
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Handover", "ParallelWork"]
 
-log = logging.getLogger("aiokafka_lead.consumer")
 
 Partitions = frozenset[TopicPartition]
 
@@ -58,12 +57,14 @@ class Handover:
         in_hand: InHand,
         auto_commit: AutoCommit | None,
         parallel_work: Callable[[], ParallelWork | None],
+        log: ClientLog,
     ) -> None:
         self._positions = positions
         self._prefetch = prefetch
         self._in_hand = in_hand
         self._auto_commit = auto_commit
         self._parallel_work = parallel_work
+        self._log = log
         self.listener: object | None = None
         """The application's, as given to `subscribe`."""
         self.listen_within_s = 60.0
@@ -109,13 +110,13 @@ class Handover:
         self._in_hand.note_lost(self._drop(step.partitions))
         if work is not None:
             work.forget(step.partitions)
-        log.info("gave up %s", _names(step.partitions))
+        self._log.info("gave up %s", _names(step.partitions))
         return True
 
     async def _wait_for_hands(self, partitions: Partitions, deadline: float, still: Callable[[], bool]) -> None:
         while self._in_hand.holds(partitions) and still() and self.hurry_until is None:
             if not await self.wake.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
-                log.warning(
+                self._log.warning(
                     "the rebalance goes on without the records in hand of %s: the application took too long "
                     "(rebalance_timeout_ms); they come again elsewhere",
                     _names(partitions),
@@ -129,7 +130,7 @@ class Handover:
 
     async def lose(self, step: Lose) -> None:
         """Forget partitions that may be others' already."""
-        log.warning("lost %s: %s", _names(step.partitions), step.reason)
+        self._log.warning("lost %s: %s", _names(step.partitions), step.reason)
         held = self._drop(step.partitions)
         work = self._parallel_work()
         if work is not None:
@@ -142,7 +143,9 @@ class Handover:
 
     async def assign(self, step: Assign) -> None:
         """Begin to read partitions; those that stay are not touched."""
-        log.info("took over %s; %d partitions are assigned", _names(step.added) or "nothing", len(step.partitions))
+        self._log.info(
+            "took over %s; %d partitions are assigned", _names(step.added) or "nothing", len(step.partitions)
+        )
         self._in_hand.forget(step.added)
         added, removed = self._positions.assign(sorted(step.partitions))
         for state in removed:

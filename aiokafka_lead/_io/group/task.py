@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import time
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +15,7 @@ from ..._core.group.member import Ask, Assign, GroupMember, Lose, Revoke, Step, 
 from ..._core.group.offsets import Membership
 from ..._core.group.poll_interval import PollInterval
 from ..._core.metadata.types import ClusterSnapshot
+from ..._logs import client_log
 from ...errors import CommitFailedError, IllegalStateError, KafkaError, RebalanceInProgressError, StaleMemberEpochError
 from ...types import TopicPartition
 from ..connection.connection import Lane
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ...client import Client
 
 __all__ = ["GroupTask"]
-
-log = logging.getLogger("aiokafka_lead.consumer")
 
 
 class GroupTask:
@@ -51,6 +49,7 @@ class GroupTask:
         self.on_change: Callable[[], None] = _nothing
         """Called when something has happened to the member."""
         self._client = client
+        self._log = client_log("consumer", client.config.client_id)
         self._member = member
         self._coordinator = coordinator
         self._handover = handover
@@ -333,7 +332,7 @@ class GroupTask:
             f"the application did not come back for records within {self._poll.interval_s:g} s "
             "(max_poll_interval_ms): handle fewer at a time, or allow more time"
         )
-        log.warning("leaving the group: %s", self._out_for)
+        self._log.warning("leaving the group: %s", self._out_for)
         self._member.leave(self._out_for, orderly=False, now=time.monotonic())
         self._notify()
 

@@ -28,6 +28,7 @@ from ..._core.metadata.state import (
     TopicMetadata,
 )
 from ..._core.metadata.topics import TopicsInUse
+from ..._logs import client_log
 from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ...config import ClientConfig
 from ...errors import (
@@ -43,8 +44,6 @@ from ..connection.connection import Lane
 from ..loop import Signal, Waiter, in_slices
 from .ask import Answer, ask, candidates, describe
 from .topic_lookups import TopicLookups, not_known
-
-_log = logging.getLogger(__name__)
 
 REFRESH_AT_LEAST_S = 1.0
 """A refresh may take this long, however little of ``metadata_recovery_rebootstrap_trigger_ms`` is left."""
@@ -65,6 +64,7 @@ class MetadataActor:
     def __init__(self, config: ClientConfig, brokers: Brokers) -> None:
         retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         lookup_backoff = Backoff(min(FIRST_SPACING_MS, config.retry_backoff_ms), config.retry_backoff_max_ms)
+        self._log = client_log("metadata", config.client_id)
         self._request_timeout_s = config.request_timeout_ms / 1000
         self._create_topics = config.allow_auto_create_topics
         self._cluster_change_level = logging.WARNING if config.cluster_id_mismatch == "warn" else logging.INFO
@@ -312,7 +312,7 @@ class MetadataActor:
             self._failed({answer.node_id: error})
             return error
         if applied.other_cluster is not None:
-            _log.log(
+            self._log.log(
                 self._cluster_change_level,
                 "now at cluster %s, formerly at %s",
                 answer.told.cluster_id,
@@ -336,7 +336,7 @@ class MetadataActor:
         self._errors = errors or self._last_errors()
         self._state.counters.refresh_failures += 1
         self._schedule.failed(time.monotonic())
-        _log.debug("metadata refresh failed: %s", describe(self._errors, self.snapshot.brokers))
+        self._log.debug("metadata refresh failed: %s", describe(self._errors, self.snapshot.brokers))
 
     def _last_errors(self) -> dict[int, KafkaError]:
         """Why nodes are in backoff."""
@@ -352,7 +352,7 @@ class MetadataActor:
 
     def _rebootstrap(self, cause: RebootstrapCause) -> None:
         now = time.monotonic()
-        _log.info(
+        self._log.info(
             "bootstrapping anew (%s) from %s",
             cause.name,
             ", ".join(f"{broker.host}:{broker.port}" for broker in self._state.bootstrap_brokers.values()),

@@ -32,7 +32,9 @@ cdef class Sender:
     cdef bint _working
     cdef double _sleeps_until
     cdef object _hinted
+    cdef object _warnings
     cdef object _blocked
+    cdef object _log
 
     cpdef _notify(self)
 

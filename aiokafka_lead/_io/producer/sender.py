@@ -36,6 +36,8 @@ from ..._core.producer.produce import (
     takes_long_to_build,
 )
 from ..._core.producer.resolver import BatchResolver
+from ..._core.sparingly import Sparingly
+from ..._logs import client_log
 from ..._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ..._wire.messages.produce import ProduceRequest, ProduceResponse
 from ...config import ProducerConfig
@@ -54,14 +56,14 @@ from .builds import THREADS, Builds
 
 __all__ = ["HOT_REQUESTS", "Sender"]
 
-_log = logging.getLogger("aiokafka_lead.producer")
-
 HOT_REQUESTS = (InitProducerIdRequest, ProduceRequest)
 """What records wait for."""
 
 _INT32_MAX = 2**31 - 1
 _REQUESTS_AT_A_TIME = 16
 """Requests to one broker in one go, where no answers hold them back (acks=0)."""
+_WARN_EVERY_S = 60.0
+"""How often the log says of a topic that records for it were given up."""
 _BATCHES_AT_A_TIME = 500
 """After as many batches others have their turn."""
 
@@ -77,7 +79,8 @@ class Sender:
         """``ask_any`` sends a request to whichever broker has the least to do, ``spawn`` runs a supervised task."""
         self.accumulator = Accumulator(config, self._park, self._notify)
         self._held = HeldRecords(self.accumulator, self._park)
-        self._resolver = BatchResolver(self.accumulator, config.retries, self._explain)
+        self._log = client_log("producer", config.client_id)
+        self._resolver = BatchResolver(self.accumulator, config.retries, self._explain, self._log)
         self._config = config
         self._timeout_ms = min(round(config.request_timeout_ms), _INT32_MAX)
         """How long brokers may wait for their replicas."""
@@ -96,6 +99,8 @@ class Sender:
         """When it wakes if nothing wakes it before."""
         self._hinted: list[tuple[str, int]] | None = None
         """The partitions whose hints are being merged, while they are."""
+        self._warnings = Sparingly(_WARN_EVERY_S)
+        """Of topics that stay unknown: an application that goes on sending to one would be told of each call."""
         self._blocked: set[Waiter[None]] = set()
         """Sends that wait for memory."""
 
@@ -184,7 +189,9 @@ class Sender:
             await self._metadata.topic(topic, self._config.max_block_ms)
         except KafkaError as error:
             failure = error
-            self._held.drop(topic, lambda fate: type(failure)(f"{failure.message}; the records were {fate}"))
+            count = self._held.drop(topic, lambda fate: type(failure)(f"{failure.message}; the records were {fate}"))
+            if count and self._warnings.allow(topic, time.monotonic()):
+                self._log.warning("gave up %d records of %s, which is not known: %s", count, topic, failure)
 
     async def flush(self, timeout_s: float | None) -> None:
         """Until every record that is pending now is acknowledged or failed. Raises TimeoutError."""
@@ -419,7 +426,7 @@ class Sender:
             return error
         if response.error_code:
             kind = error_for_code(response.error_code)
-            _log.log(logging.DEBUG if kind.retriable else logging.WARNING, "no producer id: %s", kind().message)
+            self._log.log(logging.DEBUG if kind.retriable else logging.WARNING, "no producer id: %s", kind().message)
             return kind(f"InitProducerId: {kind().message}")
         self.accumulator.on_producer_id(response.producer_id, response.producer_epoch, time.monotonic())
         return None

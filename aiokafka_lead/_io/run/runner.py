@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator
@@ -19,6 +18,7 @@ from ..._core.run.handler import NoAwaitableError
 from ..._core.run.options import RunConfig
 from ..._core.run.retries import Retries
 from ..._core.run.work import Hand, PartitionWork, Work
+from ..._logs import client_log
 from ..._records import ConsumerRecord
 from ...errors import (
     BackgroundTaskError,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Runner", "run"]
 
-log = logging.getLogger("aiokafka_lead.consumer")
 
 Record = ConsumerRecord[Any, Any]
 
@@ -86,6 +85,7 @@ class Runner:
         dead_letters: DeadLetters | None,
     ) -> None:
         self._engine = engine
+        self._log = client_log("consumer", engine.config.client_id)
         self._dead_letters = dead_letters
         self._handler = handler
         self._deserializers = Deserializers(engine.config.key_deserializer, engine.config.value_deserializer)
@@ -222,7 +222,7 @@ class Runner:
         where = f"the record at offset {record.offset} of {record.topic}-{record.partition}"
         hopeless = isinstance(error, RecordDeserializationError)
         if not hopeless and self._retries.failed(partition, record, time.monotonic()):
-            log.info("%s could not be handled, and will be again: %r", where, error)
+            self._log.info("%s could not be handled, and will be again: %r", where, error)
             work.given_up(hand)
             self._retry.set()
             return
@@ -235,7 +235,7 @@ class Runner:
                 text += f"; its dead letter was not accepted by {self._dead_letters.topic}: {refused!r}"
                 cause = refused
             else:
-                log.warning("%s went to %s (%d attempts): %r", where, self._dead_letters.topic, attempts, error)
+                self._log.warning("%s went to %s (%d attempts): %r", where, self._dead_letters.topic, attempts, error)
                 work.finished(hand)
                 return
         failure = HandlerError(text, record=record, attempts=attempts)
@@ -271,7 +271,7 @@ class Runner:
             try:
                 await self._commit(self._engine.config.default_api_timeout_ms)
             except KafkaError as error:
-                log.warning("offsets were not committed, and will be with the next: %s", error)
+                self._log.warning("offsets were not committed, and will be with the next: %s", error)
 
     async def _commit(self, timeout_ms: float) -> None:
         """Commit what is done, where that is news."""
@@ -300,7 +300,7 @@ class Runner:
             try:
                 await self._commit(timeout_s * 1000)
             except KafkaError as error:
-                log.warning("offsets were not committed at the end: %s", error)
+                self._log.warning("offsets were not committed at the end: %s", error)
 
     def done(self) -> Iterator[tuple[PartitionState, Position]]:
         """For each partition that was taken from, the position before which everything is done."""
@@ -343,7 +343,7 @@ class Runner:
             await self._ended.wait(max(0.0, end_by - time.monotonic()))
         except TimeoutError:
             for worker in self._handling(list(self._work)):
-                log.warning("the handler of %r does not end, though it was cancelled", worker.record)
+                self._log.warning("the handler of %r does not end, though it was cancelled", worker.record)
 
     async def _wind_up(self) -> None:
         """Nothing more is taken: wait for handlers, commit."""
@@ -360,7 +360,7 @@ class Runner:
         """Until the deadline; then they are cancelled, and have `CANCELLED_WITHIN_S` to end."""
         await self._handlers_end(partitions, deadline)
         for worker in self._handling(partitions):
-            log.warning("the handler of %r took too long, and is cancelled", worker.record)
+            self._log.warning("the handler of %r took too long, and is cancelled", worker.record)
             worker.scope.cancel()
         await self._handlers_end(partitions, min(time.monotonic() + CANCELLED_WITHIN_S, self._end_by))
 

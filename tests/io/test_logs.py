@@ -1,0 +1,92 @@
+"""Log lines: plain logger names, and the client's id before every line."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from aiokafka_lead import Consumer, ConsumerOptions, Producer
+from aiokafka_lead._core.sparingly import Sparingly
+from aiokafka_lead._logs import client_log
+from aiokafka_lead.errors import TopicAuthorizationFailedError
+from aiokafka_lead.testing import EmbeddedCluster
+
+pytestmark = pytest.mark.anyio
+
+PLAIN_NAMES = {f"aiokafka_lead.{area}" for area in ("client", "connection", "consumer", "metadata", "producer")}
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [record for record in caplog.records if record.name.startswith("aiokafka_lead")]
+
+
+async def test_every_line_begins_with_the_client_id(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "aiokafka_lead")
+    async with EmbeddedCluster(2) as cluster:
+        cluster.create_topic("events", replication_factor=2)
+        options: ConsumerOptions = {
+            "group_id": "g",
+            "auto_offset_reset": "earliest",
+            "reconnect_backoff_ms": 10,
+            "client_id": "con sumer",
+        }
+        async with (
+            Producer(cluster.bootstrap_servers, client_id="pro%ducer", reconnect_backoff_ms=10) as producer,
+            Consumer("events", bootstrap_servers=cluster.bootstrap_servers, **options) as consumer,
+        ):
+            await producer.send_and_wait("events", b"1")
+            assert (await consumer.getone()).value == b"1"
+            await cluster.kill_broker(cluster.leader("events"), failover_delay_ms=0)
+            await producer.send_and_wait("events", b"2")
+            assert (await consumer.getone()).value == b"2"
+    found = lines(caplog)
+    assert {record.name for record in found} <= PLAIN_NAMES
+    assert {record.name for record in found} >= {"aiokafka_lead.connection", "aiokafka_lead.consumer"}
+    for record in found:
+        assert record.getMessage().startswith(("pro%ducer: ", "con sumer: ")), record.getMessage()
+    for client_id in ("pro%ducer", "con sumer"):
+        lost = [record for record in found if "onnection" in record.getMessage()]
+        assert any(record.getMessage().startswith(client_id) for record in lost)
+
+
+def test_a_line_is_its_caller_s(caplog: pytest.LogCaptureFixture) -> None:
+    log = client_log("producer", "50%")
+    log.warning("%d%% of %s", 10, "all")
+    log.warning("100%")
+    log.debug("not seen")
+    first, second = lines(caplog)
+    assert (first.getMessage(), second.getMessage()) == ("50%: 10% of all", "50%: 100%")
+    assert (first.name, first.filename, first.funcName) == (
+        "aiokafka_lead.producer",
+        "test_logs.py",
+        "test_a_line_is_its_caller_s",
+    )
+
+
+async def test_records_for_a_topic_that_stays_unknown_are_not_given_up_silently(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with EmbeddedCluster(1, auto_create_topics=False) as cluster:
+        cluster.faults.add("Metadata", topic="secret", error_code=TopicAuthorizationFailedError)
+        async with Producer(cluster.bootstrap_servers, client_id="me", max_block_ms=300) as producer:
+            for topic in ("nowhere", "secret", "secret"):
+                deliveries = [producer.send_nowait(topic, b"v") for _ in range(3)]
+                for delivery in deliveries:
+                    with pytest.raises(Exception, match="never sent"):
+                        await delivery
+    texts = [record.getMessage() for record in lines(caplog) if record.levelno == logging.WARNING]
+    assert len(texts) == 2
+    assert texts[0].startswith("me: gave up 3 records of nowhere, which is not known: ")
+    assert texts[1].startswith("me: gave up 3 records of secret, which is not known: ")
+
+
+def test_what_is_said_sparingly() -> None:
+    sparing = Sparingly(60)
+    assert [sparing.allow(topic, now) for topic, now in (("a", 0), ("b", 1), ("a", 59), ("a", 60), ("b", 60))] == [
+        True,
+        True,
+        False,
+        True,
+        False,
+    ]

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import threading
+import time
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -24,6 +26,11 @@ IDLE_S = 3.0
 
 STOP_TIMEOUT_MS = 1000
 """Stopping takes no longer: Spark kills a cancelled task's process soon after that."""
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 1.0
+"""Between two tries to start a client, growing."""
+
+_log = logging.getLogger("aiokafka_lead.spark")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -76,12 +83,13 @@ class ClientLoop:
         return asyncio.run_coroutine_threadsafe(call(), self._loop)
 
     @contextmanager
-    def borrow(self, make: Callable[[], C], key: Hashable) -> Iterator[C]:
+    def borrow(self, make: Callable[[], C], key: Hashable, within_ms: float) -> Iterator[C]:
         """A started client: one that idles here under this key, else what ``make`` gives.
 
-        Left without an error it is kept for `IDLE_S`, else stopped, without waiting for that.
+        Where no broker can be reached, it tries again for ``within_ms``, as a client that was there before the outage
+        does. Left without an error it is kept for `IDLE_S`, else stopped, without waiting for that.
         """
-        client: C = self.run(self._take, make, key)
+        client: C = self.run(self._take, make, key, within_ms)
         try:
             yield client
         except BaseException:
@@ -89,14 +97,12 @@ class ClientLoop:
             raise
         self._loop.call_soon_threadsafe(self._keep, key, client)
 
-    async def _take(self, make: Callable[[], Any], key: Hashable) -> Any:
+    async def _take(self, make: Callable[[], Any], key: Hashable, within_ms: float) -> Any:
         if key in self._idle:
             client, timer = self._idle.pop(key)
             timer.cancel()
             return client
-        made = make()
-        await made.start()
-        return made
+        return await _started(make, within_ms)
 
     def _keep(self, key: Hashable, client: Client) -> None:
         if key in self._idle:
@@ -125,6 +131,25 @@ class ClientLoop:
             self._drop(client)
         if self._stopping:
             await asyncio.wait(self._stopping)
+
+
+async def _started(make: Callable[[], Any], within_ms: float) -> Any:
+    """A client, made and started anew after each failure that may pass, until there is no time left."""
+    deadline = time.monotonic() + within_ms / 1000
+    pause_s = FIRST_PAUSE_S
+    while True:
+        client = make()
+        try:
+            await client.start()
+        except KafkaError as error:
+            if not error.retriable or time.monotonic() + pause_s > deadline:
+                raise
+            if pause_s == FIRST_PAUSE_S:
+                _log.warning("trying again for %g s: %s", within_ms / 1000, error)
+        else:
+            return client
+        await asyncio.sleep(pause_s)
+        pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
 
 
 async def _stop(client: Client) -> None:

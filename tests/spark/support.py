@@ -108,3 +108,8 @@ def values(found: Iterable[Mapping[str, Any]]) -> list[bytes | None]:
 def numbered(count: int, start: int = 0) -> list[bytes]:
     """Numbered values."""
     return [b"%d" % number for number in range(start, start + count)]
+
+
+def stored_values(cluster: ClusterThread, topic: str, partition: int = 0) -> list[bytes | None]:
+    """The values that a partition's log holds."""
+    return [record.value for record in cluster.records(topic, partition)]

@@ -9,6 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from aiokafka_lead.errors import KafkaConnectionError, KafkaError, SslAuthenticationError
 from aiokafka_lead.spark.client_loop import IDLE_S, ClientLoop, client_loop
 
 
@@ -54,12 +55,12 @@ def test_running_returns_and_raises(loop: ClientLoop) -> None:
 
 
 def test_a_client_is_kept_for_the_next_borrower(loop: ClientLoop) -> None:
-    with loop.borrow(Recorder, "same") as first:
+    with loop.borrow(Recorder, "same", 0) as first:
         pass
-    with loop.borrow(Recorder, "same") as second, loop.borrow(Recorder, "same") as beside:
+    with loop.borrow(Recorder, "same", 0) as second, loop.borrow(Recorder, "same", 0) as beside:
         assert second is first
         assert beside is not first
-    with loop.borrow(Recorder, "other") as other:
+    with loop.borrow(Recorder, "other", 0) as other:
         assert other is not first
     assert first.starts == 1
     loop.close_idle()
@@ -70,19 +71,19 @@ def test_a_client_is_stopped_after_an_error(loop: ClientLoop) -> None:
     kept: list[Recorder] = []
 
     def fail() -> None:
-        with loop.borrow(Recorder, "failed") as client:
+        with loop.borrow(Recorder, "failed", 0) as client:
             kept.append(client)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
     assert kept[0].stopped.wait(10)
-    with loop.borrow(Recorder, "failed") as another:
+    with loop.borrow(Recorder, "failed", 0) as another:
         assert another is not kept[0]
 
 
 def test_a_client_that_nobody_borrows_is_stopped(loop: ClientLoop) -> None:
-    with loop.borrow(Recorder, "idle") as client:
+    with loop.borrow(Recorder, "idle", 0) as client:
         pass
     assert client.stopped.wait(IDLE_S + 20)
 
@@ -92,5 +93,47 @@ def test_a_client_that_does_not_start_is_not_lent(loop: ClientLoop) -> None:
         async def start(self) -> None:
             raise ConnectionError("no broker")
 
-    with pytest.raises(ConnectionError, match="no broker"), loop.borrow(Broken, "broken"):
+    with pytest.raises(ConnectionError, match="no broker"), loop.borrow(Broken, "broken", 60_000):
         pytest.fail("lent")
+
+
+class Unreachable(Recorder):
+    """Cannot start before the given number of tries, over all clients of its kind."""
+
+    tries = 0
+    error: type[KafkaError] = KafkaConnectionError
+
+    def __init__(self, refusals: int) -> None:
+        super().__init__()
+        self.refusals = refusals
+
+    async def start(self) -> None:
+        await super().start()
+        type(self).tries += 1
+        if type(self).tries <= self.refusals:
+            raise self.error("no broker")
+
+
+def test_a_client_is_made_anew_while_brokers_are_away(loop: ClientLoop) -> None:
+    class Twice(Unreachable): ...
+
+    with loop.borrow(lambda: Twice(2), "away", 60_000) as client:
+        assert Twice.tries == 3
+        assert client.starts == 1, "a client starts once"
+
+
+def test_brokers_that_stay_away_are_an_error_in_the_end(loop: ClientLoop) -> None:
+    class Never(Unreachable): ...
+
+    with pytest.raises(KafkaConnectionError, match="no broker"), loop.borrow(lambda: Never(100), "away", 250):
+        pytest.fail("lent")
+    assert 1 < Never.tries < 100
+
+
+def test_what_time_does_not_mend_is_an_error_at_once(loop: ClientLoop) -> None:
+    class Wrong(Unreachable):
+        error = SslAuthenticationError
+
+    with pytest.raises(SslAuthenticationError), loop.borrow(lambda: Wrong(100), "wrong", 60_000):
+        pytest.fail("lent")
+    assert Wrong.tries == 1

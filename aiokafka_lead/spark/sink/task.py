@@ -30,20 +30,16 @@ class WriteError(Exception):
     """A row was not written. The message says all: it is what Spark shows."""
 
 
-def _producer_maker(options: Mapping[str, str]) -> Producer:
-    """The client of a task, not yet started."""
-    given = client_options(options, ProducerConfig)
-    given.setdefault("batch_size", BATCH_SIZE)
-    return Producer(bootstrap_servers(options), **given)
-
-
 def write_rows(options: Mapping[str, str], columns: RecordColumns, batches: Iterable[pa.RecordBatch]) -> int:
     """Write all rows, and return how many there were once all are acknowledged. Raises `WriteError`."""
     freeze_imports()
     loop = client_loop()
+    servers, given = bootstrap_servers(options), client_options(options, ProducerConfig)
+    given.setdefault("batch_size", BATCH_SIZE)
+    within_ms = ProducerConfig.from_options(servers, given).delivery_timeout_ms
     key = ("producer", *sorted(kafka_settings(options).items()))
     rows = 0
-    with loop.borrow(lambda: _producer_maker(options), key) as producer:
+    with loop.borrow(lambda: Producer(servers, **given), key, within_ms) as producer:
         sending = _Sending(producer, _place())
         for batch in batches:
             for piece in pieces(batch):

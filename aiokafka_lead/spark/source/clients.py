@@ -34,30 +34,33 @@ def admin_client(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContex
     """For questions about topics and offsets."""
     from ...admin import AdminClient
 
-    given = client_options(options, AdminConfig)
-    return loop.borrow(lambda: AdminClient(bootstrap_servers(options), **given), _key("admin", options))
+    servers, given = bootstrap_servers(options), client_options(options, AdminConfig)
+    within_ms = AdminConfig.from_options(servers, given).default_api_timeout_ms
+    return loop.borrow(lambda: AdminClient(servers, **given), _key("admin", options), within_ms)
 
 
-def task_consumer(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContextManager[Consumer]:
+def task_consumer(loop: ClientLoop, options: Mapping[str, str], within_ms: float) -> AbstractContextManager[Consumer]:
     """For a task's ranges. It belongs to no group, whatever ``kafka.group.id`` says."""
-    return _consumer(loop, options, group_id=None, max_poll_records=CHUNK_RECORDS)
+    return _consumer(loop, options, within_ms, group_id=None, max_poll_records=CHUNK_RECORDS)
 
 
 def group_consumer(loop: ClientLoop, options: Mapping[str, str], group_id: str) -> AbstractContextManager[Consumer]:
     """For commits alone: it reads nothing and joins no group."""
-    return _consumer(loop, options, group_id=group_id)
+    return _consumer(loop, options, None, group_id=group_id)
 
 
 def _consumer(
-    loop: ClientLoop, options: Mapping[str, str], *, group_id: str | None, **owned: Any
+    loop: ClientLoop, options: Mapping[str, str], within_ms: float | None, *, group_id: str | None, **owned: Any
 ) -> AbstractContextManager[Consumer]:
     from ...consumer import Consumer
 
-    given = client_options(options, ConsumerConfig)
+    servers, given = bootstrap_servers(options), client_options(options, ConsumerConfig)
     owned.update(group_id=group_id, group_instance_id=None, auto_offset_reset="none", enable_auto_commit=False)
     given.update(owned)
+    if within_ms is None:
+        within_ms = ConsumerConfig.from_options(servers, given).default_api_timeout_ms
     key = _key(f"consumer of group {group_id}", options)
-    return loop.borrow(lambda: Consumer(bootstrap_servers=bootstrap_servers(options), **given), key)
+    return loop.borrow(lambda: Consumer(bootstrap_servers=servers, **given), key, within_ms)
 
 
 def _key(kind: str, options: Mapping[str, str]) -> tuple[Any, ...]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
+from typing import TypeVar
 
 import anyio
 
 from ...consumer import Consumer
-from ...errors import FetchOffsetOutOfRangeError
+from ...errors import FetchOffsetOutOfRangeError, KafkaError
 from ...types import TopicPartition
 from .clients import CHUNK_RECORDS
 from .columns import Piece
@@ -22,6 +23,8 @@ from .progress import report
 from .ranges import OffsetRange
 
 __all__ = ["RangeReader"]
+
+T = TypeVar("T")
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.01, 0.5
 """How long one wait for records takes, growing; after each, positions are looked at."""
@@ -137,14 +140,11 @@ class RangeReader:
     async def _stalled(self) -> None:
         """Nothing came: wait longer, and see to it that what is waited for exists."""
         self._wait_s = min(LONGEST_WAIT_S, self._wait_s * 2)
-        now = time.monotonic()
-        if now >= self._advanced_at + self._timeout_s:
-            waiting = ", ".join(f"{tp} up to {found.until}" for tp, found in sorted(self._current.items()))
-            raise TimeoutError(f"no progress for {self._timeout_s:g} s (kafkaConsumer.pollTimeoutMs): {waiting}")
-        if now >= self._asked_at + ASK_AFTER_S:
+        self._check_time_left()
+        if (now := time.monotonic()) >= self._asked_at + ASK_AFTER_S:
             self._asked_at = now
-            ends = await self._consumer.end_offsets(list(self._current))
-            for tp, end in ends.items():
+            ends = await self._ask(self._consumer.end_offsets(list(self._current)))
+            for tp, end in (ends or {}).items():
                 if end < self._current[tp].until and await self._consumer.position(tp) >= end:
                     self._lost(f"partition {tp} ends at offset {end}, not at {self._current[tp].until}")
                     self._next_range(tp)
@@ -153,14 +153,16 @@ class RangeReader:
         """The offset that was asked for is not there: retention took it, or the log was cut."""
         found = self._current[tp]
         position = await self._consumer.position(tp)
-        first = (await self._consumer.beginning_offsets([tp]))[tp]
+        log = await self._ask(self._ends_of_log(tp))
+        if log is None:
+            return  # the error comes again
+        first, end = log
         if position < first:
             gone = min(first, found.until) - 1
             self._lost(
                 f"offsets {position} to {gone} of {tp} are gone: retention or deletion, the log begins at {first}"
             )
         else:
-            end = (await self._consumer.end_offsets([tp]))[tp]
             self._lost(f"partition {tp} ends at offset {end}, before {position}: its log was cut or the topic is new")
             first = found.until
         if first < found.until:
@@ -168,6 +170,29 @@ class RangeReader:
         else:
             self._next_range(tp)
         self._advanced()
+
+    async def _ends_of_log(self, tp: TopicPartition) -> tuple[int, int]:
+        first = await self._consumer.beginning_offsets([tp])
+        return first[tp], (await self._consumer.end_offsets([tp]))[tp]
+
+    async def _ask(self, question: Awaitable[T]) -> T | None:
+        """The answer, or None where brokers cannot give one for the moment.
+
+        Raises TimeoutError when that has taken as long as being without progress may.
+        """
+        with anyio.move_on_after(self._advanced_at + self._timeout_s - time.monotonic()):
+            try:
+                return await question
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+        self._check_time_left()
+        return None
+
+    def _check_time_left(self) -> None:
+        if time.monotonic() >= self._advanced_at + self._timeout_s:
+            waiting = ", ".join(f"{tp} up to {found.until}" for tp, found in sorted(self._current.items()))
+            raise TimeoutError(f"no progress for {self._timeout_s:g} s (kafkaConsumer.pollTimeoutMs): {waiting}")
 
     def _lost(self, loss: str) -> None:
         report([loss], fail=self._fail_on_data_loss)

@@ -29,7 +29,7 @@ def read_ranges(
     freeze_imports()
     columns = ArrowColumns(to_arrow_schema(schema, timezone="UTC"))
     loop = client_loop()
-    with task_consumer(loop, options) as consumer:
+    with task_consumer(loop, options, parsed.read_timeout_ms) as consumer:
         reader = RangeReader(
             consumer, ranges, fail_on_data_loss=parsed.fail_on_data_loss, timeout_ms=parsed.read_timeout_ms
         )

@@ -188,6 +188,19 @@ def test_an_end_beyond_the_log_is_data_loss_or_cut(cluster: ClusterThread, new_t
     assert read(cluster, subscribe=topic, failOnDataLoss="false", **beyond) == []
 
 
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_start_beyond_the_end_is_refused(cluster: ClusterThread, new_topic: NewTopic, fail: str) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10), timestamps_ms=[1000 * (i + 1) for i in range(10)])
+    start = {"startingOffsets": f'{{"{topic}":{{"0":11}}}}', "failOnDataLoss": fail}
+    for end in ({}, {"endingTimestamp": "5000"}):
+        with pytest.raises(ValueError, match=r"the start of .* is after its end: 11, (10|4)"):
+            read(cluster, subscribe=topic, **start, **end)
+    cluster.delete_records(topic, 0, 5)
+    with pytest.raises(ValueError, match="is after its end: 5, 3"):
+        read(cluster, subscribe=topic, endingOffsets=f'{{"{topic}":{{"0":3}}}}', failOnDataLoss=fail)
+
+
 def test_a_read_without_progress_ends(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic()
     transactions(cluster, topic, "c")

@@ -19,14 +19,27 @@ OFFSETS = st.dictionaries(
 )
 
 
-@given(OFFSETS, st.randoms(use_true_random=False))
-def test_equal_offsets_are_equal_text(offsets: dict[TopicPartition, int], random: Random) -> None:
+@given(OFFSETS, st.none() | OFFSETS, st.randoms(use_true_random=False))
+def test_equal_offsets_are_equal_text(
+    offsets: dict[TopicPartition, int], began: dict[TopicPartition, int] | None, random: Random
+) -> None:
+    def mixed(found: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        entries = list(found.items())
+        random.shuffle(entries)
+        return dict(entries)
+
     ids = {tp.topic: f"id of {tp.topic}" for tp in offsets}
-    mixed = list(offsets.items())
-    random.shuffle(mixed)
-    text = json.dumps(Progress(offsets, ids).to_json())
-    assert text == json.dumps(Progress(dict(mixed), dict(sorted(ids.items(), reverse=True))).to_json())
-    assert Progress.from_json(json.loads(text)) == Progress(offsets, ids)
+    text = json.dumps(Progress(offsets, ids, began).to_json())
+    other_ids = dict(sorted(ids.items(), reverse=True))
+    assert text == json.dumps(Progress(mixed(offsets), other_ids, None if began is None else mixed(began)).to_json())
+    assert Progress.from_json(json.loads(text)) == Progress(offsets, ids, began)
+
+
+def test_sparks_connector_reads_the_offsets_and_nothing_else() -> None:
+    # What it does with the text: a map of maps of numbers (JsonUtils.partitionOffsets).
+    found = Progress({T0: 5}, {"t": "an id"}, {T0: 3, T1: 0}).to_json()
+    flat = {(topic, int(partition)): at for topic, partitions in found.items() for partition, at in partitions.items()}
+    assert flat == {("t", 0): 5}
 
 
 def test_offsets_of_sparks_connector_are_understood() -> None:

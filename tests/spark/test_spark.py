@@ -135,6 +135,39 @@ def test_an_idle_stream_does_nothing_and_leaves_nothing_when_stopped(
     assert connections_end(cluster, 5)
 
 
+def test_a_first_batch_that_failed_is_repeated_from_where_it_began(
+    spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    for first in range(0, 100, 10):
+        fill(cluster, topic, numbered(10, first))
+    found: list[int] = []
+
+    def run(take: Callable[[DataFrame], None], **options: str) -> None:
+        frame = _stream(spark, cluster, subscribe=topic, startingOffsets="earliest", **options)
+        writer = frame.writeStream.foreachBatch(lambda rows, number: take(rows))
+        query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+        try:
+            query.awaitTermination(120)
+        finally:
+            query.stop()
+
+    def fail(rows: DataFrame) -> None:
+        raise RuntimeError("the batch failed")
+
+    def keep(rows: DataFrame) -> None:
+        found.extend(_values(rows))
+
+    with pytest.raises(PySparkException, match="the batch failed"):
+        run(fail)
+    cluster.delete_records(topic, 0, 60)
+    with pytest.raises(PySparkException, match=r"offsets 0 to 59 of .* are gone"):
+        run(keep)
+    assert found == []
+    run(keep, failOnDataLoss="false")
+    assert found == list(range(60, 100))
+
+
 def test_a_failed_query_leaves_no_connection(
     spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic, tmp_path: Path
 ) -> None:

@@ -97,6 +97,83 @@ def test_a_driver_killed_in_its_first_batch_loses_nothing(cluster: ClusterThread
     assert again.step() == numbered(5, 10)
 
 
+def test_a_first_batch_that_is_repeated_begins_where_it_began(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    for first in range(0, 100, 10):
+        fill(cluster, topic, numbered(10, first))
+    options = {"subscribe": topic, "startingOffsets": "earliest"}
+    query = Query(stream_reader(cluster, **options))
+    query.plan()
+    cluster.delete_records(topic, 0, 60)
+    again = query.restarted(stream_reader(cluster, **options))
+    with pytest.raises(DataLossError, match=r"offsets 0 to 59 of .* are gone"):
+        again.run()
+    tolerant = query.restarted(stream_reader(cluster, **options, failOnDataLoss="false"))
+    assert tolerant.run() == numbered(40, 60)
+    assert not tolerant.plan(), "nothing new: no micro-batch"
+
+
+def test_a_first_batch_from_the_end_has_what_came_meanwhile(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    query = Query(stream_reader(cluster, subscribe=topic))
+    query.reader.initialOffset()
+    fill(cluster, topic, numbered(5, 10))
+    query.plan()
+    again = query.restarted(stream_reader(cluster, subscribe=topic))
+    assert query.run() == again.run() == numbered(5, 10)
+
+
+def test_a_first_batch_of_a_topic_that_was_created_again(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    options = {"subscribe": topic, "startingOffsets": "earliest"}
+    query = Query(stream_reader(cluster, **options))
+    query.plan()
+    cluster.delete_topic(topic)
+    cluster.create_topic(topic, 1)
+    fill(cluster, topic, numbered(20))
+    with pytest.raises(DataLossError, match="was deleted and created again"):
+        query.restarted(stream_reader(cluster, **options)).run()
+
+
+def test_a_first_batch_of_sparks_connector_has_no_known_beginning(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(6))
+    fill(cluster, topic, numbered(4, 6))
+    planned = [json.dumps({topic: {"0": 8}})]
+
+    def run(start: str, **options: str) -> list[bytes | None]:
+        reader = stream_reader(cluster, subscribe=topic, startingOffsets=start, **options)
+        return Query(reader, planned=planned).run()
+
+    assert run(f'{{"{topic}":{{"0":3}}}}') == numbered(5, 3)
+    assert run("earliest") == run(f'{{"{topic}":{{"0":-2}}}}') == numbered(8), "a log that was never cut"
+    cluster.delete_records(topic, 0, 6)
+    for start, left in [("earliest", numbered(2, 6)), (f'{{"{topic}":{{"0":-2}}}}', numbered(2, 6)), ("latest", [])]:
+        with pytest.raises(DataLossError, match="where the first micro-batch began is not in the checkpoint"):
+            run(start)
+        assert run(start, failOnDataLoss="false") == left
+
+
+@pytest.mark.parametrize("now", [False, True], ids=["endless", "available now"])
+def test_a_start_beyond_the_end_is_data_loss(cluster: ClusterThread, new_topic: NewTopic, now: bool) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    start = {"startingOffsets": f'{{"{topic}":{{"0":15}}}}', "fetchOffset.retryIntervalMs": "1"}
+
+    def begun(**options: str) -> Query:
+        query = Query(stream_reader(cluster, subscribe=topic, **start, **options))
+        if now:
+            query.reader.prepareForTriggerAvailableNow()  # type: ignore[attr-defined]
+        assert query.plan()
+        return query
+
+    with pytest.raises(DataLossError, match="ended at offset 15 and now ends at 10"):
+        begun().run()
+    assert begun(failOnDataLoss="false").run() == []
+
+
 def test_a_restarted_driver_plans_the_same_ranges(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic(3)
     for partition in range(3):

@@ -25,7 +25,11 @@ def find_ranges(options: Mapping[str, str], parsed: SourceOptions, narrowing: Na
 async def _find(view: ClusterView, parsed: SourceOptions, narrowing: Narrowing) -> list[OffsetRange]:
     starts = (await view.at(parsed.starting, starting=True)).offsets
     ends = (await view.at(parsed.ending, starting=False)).offsets
-    ranges = narrowing.apply(OffsetRange(*tp, starts[tp], ends[tp]) for tp in sorted(starts.keys() & ends.keys()))
+    found = [OffsetRange(*tp, starts[tp], ends[tp]) for tp in sorted(starts.keys() & ends.keys())]
+    for one in found:
+        if one.start > one.until:
+            raise ValueError(f"the start of {one.tp} is after its end: {one.start}, {one.until}")
+    ranges = narrowing.apply(found)
     if narrowing.not_before_ms is None:
         return ranges
     first = await view.at_times(dict.fromkeys((found.tp for found in ranges), narrowing.not_before_ms))

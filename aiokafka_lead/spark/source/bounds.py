@@ -19,6 +19,7 @@ __all__ = [
     "End",
     "NoMatch",
     "Selection",
+    "is_certain",
     "parse_offsets",
     "parse_partitions",
     "parse_times",
@@ -66,6 +67,17 @@ class AtTime:
 
 
 Bound = End | AtOffsets | AtTimes | AtTime
+
+
+def is_certain(bound: Bound, found: Mapping[TopicPartition, int]) -> bool:
+    """Whether the bound was at these offsets at any time before: given ones, and the beginnings of logs never cut."""
+    match bound:
+        case End():
+            return bound is End.EARLIEST and not any(found.values())
+        case AtOffsets(offsets):
+            return all(at >= 0 or (at == EARLIEST and found.get(tp) == 0) for tp, at in offsets.items())
+        case _:
+            return False
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from .ranges import OffsetRange
 __all__ = ["DataLossError", "Progress", "between", "report"]
 
 _log = logging.getLogger("aiokafka_lead.spark")
-_IDS = "@topicIds"
-"""No topic's name: "@" is not allowed there."""
+_ID, _BEGAN = "@id", "@began"
+"""What begins no topic's name: "@" is not allowed there. Nor is "/", which divides what follows."""
 
 
 class DataLossError(RuntimeError):
@@ -36,17 +36,24 @@ def report(losses: Sequence[str], *, fail: bool) -> None:
 class Progress:
     """For each partition the offset of the next record, and which topic of that name is meant.
 
-    Written as Spark's connector does, with the topics' ids added, so that its checkpoints can be taken over.
+    Written as Spark's connector does, so that either goes on from the other's checkpoints. What only this source needs
+    is in the names of topics without partitions, which the connector reads as nothing.
     """
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    began: Mapping[TopicPartition, int] | None = None
+    """Where the first micro-batch begins; of its end alone, as Spark stores no other offset with it."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, dict[str, int]]:
         """In a fixed order: Spark compares offsets as text."""
-        found: dict[str, Any] = {}
-        if self.topic_ids:
-            found[_IDS] = dict(sorted(self.topic_ids.items()))
+        found: dict[str, dict[str, int]] = {}
+        if self.began is not None:
+            found[_BEGAN] = {}
+            for (topic, partition), offset in sorted(self.began.items()):
+                found[f"{_BEGAN}/{topic}/{partition}/{offset}"] = {}
+        for topic, topic_id in sorted(self.topic_ids.items()):
+            found[f"{_ID}/{topic}/{topic_id}"] = {}
         for (topic, partition), offset in sorted(self.offsets.items()):
             found.setdefault(topic, {})[str(partition)] = offset
         return found
@@ -54,13 +61,22 @@ class Progress:
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Progress:
         """What `to_json` or Spark's connector wrote."""
-        offsets = {
-            TopicPartition(topic, int(partition)): int(offset)
-            for topic, partitions in found.items()
-            if topic != _IDS
-            for partition, offset in partitions.items()
-        }
-        return cls(offsets, dict(found.get(_IDS, {})))
+        offsets: dict[TopicPartition, int] = {}
+        topic_ids: dict[str, str] = {}
+        began: dict[TopicPartition, int] | None = {} if _BEGAN in found else None
+        for name, partitions in found.items():
+            match name.split("/"):
+                case [kind, topic, topic_id] if kind == _ID:
+                    topic_ids[topic] = topic_id
+                case [kind, topic, partition, offset] if kind == _BEGAN and began is not None:
+                    began[TopicPartition(topic, int(partition))] = int(offset)
+                case _:
+                    offsets |= {TopicPartition(name, int(number)): int(at) for number, at in partitions.items()}
+        return cls(offsets, topic_ids, began)
+
+    def at_same_place(self, other: Progress) -> bool:
+        """Whether nothing lies between the two."""
+        return self.offsets == other.offsets and self.topic_ids == other.topic_ids
 
     def recreated(self, later: Progress) -> set[str]:
         """Topics that were deleted and created again in between."""

@@ -14,12 +14,24 @@ from typing import Any
 from ..config import ClientConfig
 from .tls import ssl_context
 
-__all__ = ["boolean", "bootstrap_servers", "client_options", "integer", "kafka_settings", "refuse_owned", "truth"]
+__all__ = [
+    "INT32_MAX",
+    "boolean",
+    "bootstrap_servers",
+    "client_options",
+    "integer",
+    "kafka_settings",
+    "refuse_owned",
+    "truth",
+]
 
 PREFIX = "kafka."
 BOOTSTRAP = "bootstrap.servers"
 _READ_APART = re.compile(r"bootstrap\.servers|sasl\.jaas\.config|ssl\..*|compression\.(gzip|lz4|zstd)\.level")
 _JAAS_ENTRY = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+INT32_MAX = 2**31 - 1
 _log = logging.getLogger("aiokafka_lead.spark")
 _mentioned: set[str] = set()
 """Ignored settings that this process's log has named already."""
@@ -111,17 +123,16 @@ def boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
     return default if text is None else truth(name, text)
 
 
-def integer(options: Mapping[str, str], name: str, low: int) -> int | None:
-    """The option as an integer of at least ``low``, or None where it is not given."""
+def integer(options: Mapping[str, str], name: str, low: int = _INT64_MIN, high: int = _INT64_MAX) -> int | None:
+    """The option as an integer from ``low`` to ``high``, written as Scala reads one, or None where it is not given."""
     text = options.get(name)
     if text is None:
         return None
-    try:
-        number = int(text)
-    except ValueError:
-        raise ValueError(f"option '{name}' must be an integer, not '{text}'") from None
-    if number < low:
-        raise ValueError(f"option '{name}' must be at least {low}, not {number}")
+    if _INTEGER.fullmatch(text) is None:
+        raise ValueError(f"option '{name}' must be an integer, not '{text}'")
+    number = int(text)
+    if not low <= number <= high:
+        raise ValueError(f"option '{name}' must be from {low} to {high}, not {number}")
     return number
 
 

@@ -64,7 +64,9 @@ REFUSED_BY_BOTH = [
     ({"maxTasks": "0"}, "maxTasks"),
     ({"maxTasks": "2", "minPartitions": "3"}, "minPartitions"),
     ({"maxTasks": "2", "maxRecordsPerPartition": "3"}, "exclude each other"),
-    ({"maxOffsetsPerTrigger": "x"}, "maxOffsetsPerTrigger"),
+    ({"minPartitions": " 7 "}, "minPartitions"),
+    ({"minPartitions": "1_0"}, "minPartitions"),
+    ({"minPartitions": "9999999999"}, "from 1 to 2147483647"),
     ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "higher than"),
     ({"failOnDataLoss": "yes"}, "failOnDataLoss"),
     ({"startingOffsets": "first"}, "expected e.g."),
@@ -74,7 +76,6 @@ REFUSED_BY_BOTH = [
     ({"startingTimestamp": "now"}, "startingTimestamp"),
     ({"startingOffsetsByTimestamp": "5"}, "expected e.g."),
     ({"startingOffsetsByTimestampStrategy": "none"}, "Strategy"),
-    ({"maxTriggerDelay": "soon"}, "maxTriggerDelay"),
     ({"kafka.bootstrap.servers": " "}, "kafka.bootstrap.servers"),
     ({"kafka.auto.offset.reset": "earliest"}, "startingOffsets"),
     ({"kafka.key.deserializer": "x"}, "key.deserializer"),
@@ -108,10 +109,25 @@ def test_refused_in_batch_queries(options: dict[str, str]) -> None:
         _batch(**options)
 
 
-@pytest.mark.parametrize("name", ["endingOffsets", "endingOffsetsByTimestamp", "pushFilters"])
-def test_refused_in_streaming_queries(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("endingOffsets", "{}"),
+        ("endingOffsetsByTimestamp", "{}"),
+        ("pushFilters", "true"),
+        ("maxOffsetsPerTrigger", "x"),
+        ("minOffsetsPerTrigger", "1.5"),
+        ("maxTriggerDelay", "soon"),
+    ],
+)
+def test_refused_in_streaming_queries(name: str, text: str) -> None:
     with pytest.raises(ValueError, match=name):
-        _stream(**{name: "true" if name == "pushFilters" else "{}"})
+        _stream(**{name: text})
+
+
+def test_batch_queries_have_no_triggers() -> None:
+    found = _batch(maxOffsetsPerTrigger="x", maxTriggerDelay="soon")
+    assert (found.max_offsets_per_trigger, found.min_offsets_per_trigger) == (None, None)
 
 
 def test_no_selection() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...types import TopicPartition
-from ..kafka_options import boolean, integer, refuse_owned
+from ..kafka_options import INT32_MAX, boolean, integer, refuse_owned
 from .bounds import (
     EARLIEST,
     LATEST,
@@ -50,10 +50,10 @@ class SourceOptions:
     """No Spark partition is planned with more offsets than this."""
     max_tasks: int | None
     """At most as many Spark partitions."""
-    max_offsets_per_trigger: int | None
-    min_offsets_per_trigger: int | None
-    max_trigger_delay_ms: float
-    """A micro-batch waits no longer for ``min_offsets_per_trigger``."""
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: float = 0
+    """A micro-batch waits no longer for ``min_offsets_per_trigger``. These three are of streaming queries."""
     fail_on_data_loss: bool
     commit_group_id: str | None
     """The group for which a stream's progress is committed, so that tools see its lag."""
@@ -69,6 +69,8 @@ class SourceOptions:
 def batch_options(options: Mapping[str, str]) -> SourceOptions:
     """The options of a batch query; ValueError for what Spark's connector refuses, too."""
     parsed = _parse(options, End.EARLIEST)
+    if "minOffsetsPerTrigger" in options and "maxOffsetsPerTrigger" in options:
+        _trigger_limits(options)  # of no use here, but compared
     if _has(parsed.starting, End.LATEST):
         raise ValueError("startingOffsets can't be latest for batch queries")
     if _has(parsed.ending, End.EARLIEST):
@@ -87,18 +89,16 @@ def stream_options(options: Mapping[str, str]) -> SourceOptions:
     parsed = _parse(options, End.LATEST)
     if parsed.push_filters:
         raise ValueError("pushFilters is for batch queries")
-    return parsed
+    least, most = _trigger_limits(options)
+    delay_ms = _duration_ms(options.get("maxTriggerDelay", "15m"))
+    return replace(parsed, min_offsets_per_trigger=least, max_offsets_per_trigger=most, max_trigger_delay_ms=delay_ms)
 
 
 def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
     refuse_owned(options, _OWNED)
     selection = _selection(options)
     check_settings(options)
-    least = integer(options, "minOffsetsPerTrigger", 0)
-    most = integer(options, "maxOffsetsPerTrigger", 1)
-    if least is not None and most is not None and least > most:
-        raise ValueError(f"minOffsetsPerTrigger ({least}) is higher than maxOffsetsPerTrigger ({most})")
-    min_partitions = integer(options, "minPartitions", 1)
+    min_partitions = integer(options, "minPartitions", 1, INT32_MAX)
     max_records = integer(options, "maxRecordsPerPartition", 1)
     max_tasks = integer(options, "maxTasks", 1)
     if max_tasks is not None:
@@ -114,9 +114,6 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
         min_partitions=min_partitions,
         max_records_per_partition=max_records,
         max_tasks=max_tasks,
-        max_offsets_per_trigger=most,
-        min_offsets_per_trigger=least,
-        max_trigger_delay_ms=_duration_ms(options.get("maxTriggerDelay", "15m")),
         fail_on_data_loss=boolean(options, "failOnDataLoss", True),
         commit_group_id=options.get("commitGroupId"),
         read_timeout_ms=integer(options, "kafkaConsumer.pollTimeoutMs", 1) or 120_000,
@@ -124,6 +121,14 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
         offset_retry_interval_ms=_or(integer(options, "fetchOffset.retryIntervalMs", 0), 1000),
         push_filters=boolean(options, "pushFilters", False),
     )
+
+
+def _trigger_limits(options: Mapping[str, str]) -> tuple[int | None, int | None]:
+    least = integer(options, "minOffsetsPerTrigger")
+    most = integer(options, "maxOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise ValueError(f"minOffsetsPerTrigger ({least}) is higher than maxOffsetsPerTrigger ({most})")
+    return least, most
 
 
 def _selection(options: Mapping[str, str]) -> Selection:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..config import ClientConfig
+from .config_providers import with_variables
 from .tls import ssl_context
 
 __all__ = [
@@ -27,7 +28,9 @@ __all__ = [
 
 PREFIX = "kafka."
 BOOTSTRAP = "bootstrap.servers"
-_READ_APART = re.compile(r"bootstrap\.servers|sasl\.jaas\.config|ssl\..*|compression\.(gzip|lz4|zstd)\.level")
+_READ_APART = re.compile(
+    r"bootstrap\.servers|config\.providers.*|sasl\.jaas\.config|ssl\..*|compression\.(gzip|lz4|zstd)\.level"
+)
 _JAAS_ENTRY = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
@@ -38,8 +41,13 @@ _mentioned: set[str] = set()
 
 
 def kafka_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """The ``kafka.*`` options, without their prefix."""
-    return {name[len(PREFIX) :].lower(): value for name, value in options.items() if name.lower().startswith(PREFIX)}
+    """The ``kafka.*`` options, without their prefix; variables of Java's config providers are replaced.
+
+    Raises ValueError for a variable that cannot be read.
+    """
+    return with_variables(
+        {name[len(PREFIX) :].lower(): value for name, value in options.items() if name.lower().startswith(PREFIX)}
+    )
 
 
 def refuse_owned(options: Mapping[str, str], owned: Mapping[str, str]) -> None:
@@ -63,6 +71,8 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
     Raises ValueError for a value that is not of the setting's type; the client's constructor checks the rest.
     """
     settings = kafka_settings(options)
+    if not settings.get("security.protocol", "").strip().upper().startswith("SASL_"):
+        settings.pop("sasl.mechanism", None)  # of no effect in Java, whatever it says
     types = {name: str(field.type) for name, field in config.__dataclass_fields__.items()}
     found: dict[str, Any] = {}
     for name, text in settings.items():
@@ -75,8 +85,10 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
     level = settings.get(f"compression.{found.get('compression_type')}.level")
     if level is not None and "compression_level" in types:
         found["compression_level"] = _number(int)("compression level", level)
-    if found.get("security_protocol", "").startswith("SASL_") and "sasl.jaas.config" in settings:
-        found.update(_credentials(settings["sasl.jaas.config"]))
+    if found.get("security_protocol", "").startswith("SASL_"):
+        _check_mechanism(settings)
+        if "sasl.jaas.config" in settings:
+            found.update(_credentials(settings["sasl.jaas.config"]))
     if found.get("security_protocol", "").endswith("SSL"):
         found["ssl_context"] = ssl_context(settings)
     return found
@@ -134,6 +146,17 @@ def integer(options: Mapping[str, str], name: str, low: int = _INT64_MIN, high: 
     if not low <= number <= high:
         raise ValueError(f"option '{name}' must be from {low} to {high}, not {number}")
     return number
+
+
+def _check_mechanism(settings: Mapping[str, str]) -> None:
+    """Raise ValueError for what a Java client has and this one lacks; the client itself checks the rest."""
+    mechanism = settings.get("sasl.mechanism", "").strip().upper()
+    if not mechanism and "Krb5LoginModule" in settings.get("sasl.jaas.config", ""):
+        mechanism = "GSSAPI"
+    if mechanism in ("GSSAPI", "OAUTHBEARER"):
+        raise ValueError(
+            f"option 'kafka.sasl.mechanism': {mechanism} is not supported, only PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512"
+        )
 
 
 def _credentials(jaas: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives import serialization
 
 from aiokafka_lead.config import AdminConfig, ConsumerConfig, ProducerConfig
 from aiokafka_lead.spark.kafka_options import bootstrap_servers, client_options, refuse_owned
@@ -83,14 +84,80 @@ def test_certificates(tmp_path: Path) -> None:
     assert client_options(inline, ConsumerConfig)["ssl_context"].check_hostname
 
 
+def _tls(**options: str) -> dict[str, str]:
+    return _given(security__protocol="SSL", **options)
+
+
+def _encrypted(key: bytes) -> str:
+    loaded = serialization.load_pem_private_key(key, None)
+    how = serialization.BestAvailableEncryption(b"right")
+    return loaded.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, how).decode()
+
+
+def test_a_key_with_a_password(tmp_path: Path) -> None:
+    certificate = trustme.CA().issue_cert("localhost")
+    chain = certificate.cert_chain_pems[0].bytes().decode()
+    key = _encrypted(certificate.private_key_pem.bytes())
+    file = tmp_path / "own.pem"
+    file.write_text(key + chain)
+    for store, option in [
+        ({"ssl__keystore__location": str(file)}, "ssl.keystore.location"),
+        ({"ssl__keystore__certificate__chain": chain, "ssl__keystore__key": key}, "ssl.keystore.key"),
+    ]:
+        assert "ssl_context" in client_options(_tls(**store, ssl__key__password="right"), ConsumerConfig)
+        with pytest.raises(ValueError, match=f"'kafka.ssl.key.password' is missing: the key of 'kafka.{option}'"):
+            client_options(_tls(**store), ConsumerConfig)
+        with pytest.raises(ValueError, match=f"'kafka.ssl.key.password' is wrong: the key of 'kafka.{option}'"):
+            client_options(_tls(**store, ssl__key__password="wrong"), ConsumerConfig)
+    other = trustme.CA().issue_cert("localhost").cert_chain_pems[0].bytes().decode()
+    pair = {"ssl__keystore__certificate__chain": other, "ssl__keystore__key": key, "ssl__key__password": "right"}
+    with pytest.raises(ValueError, match="the key is not that of the certificate"):
+        client_options(_tls(**pair), ConsumerConfig)
+
+
+def test_errors_of_certificates_name_option_and_file(tmp_path: Path) -> None:
+    one, other = (trustme.CA().issue_cert("localhost") for _ in range(2))
+    chain, key = one.cert_chain_pems[0].bytes().decode(), other.private_key_pem.bytes().decode()
+    junk = tmp_path / "store.jks"
+    junk.write_bytes(b"\xfe\xed\xfe\xed")
+    for options, words in [
+        ({"ssl__truststore__location": "/no/such/file"}, "truststore.location', file '/no/such/file': No such file"),
+        ({"ssl__truststore__location": str(junk)}, f"truststore.location', file '{junk}': this is not PEM"),
+        ({"ssl__truststore__certificates": "junk"}, "'kafka.ssl.truststore.certificates': this is not PEM"),
+        ({"ssl__keystore__location": "/no/such/file"}, "keystore.location', file '/no/such/file': No such file"),
+        ({"ssl__keystore__location": str(junk)}, "this is not PEM"),
+        ({"ssl__keystore__key": key}, "'kafka.ssl.keystore.certificate.chain' is missing"),
+        ({"ssl__keystore__certificate__chain": chain}, "'kafka.ssl.keystore.key' is missing"),
+        ({"ssl__keystore__certificate__chain": chain, "ssl__keystore__key": key}, "key is not that of the certificate"),
+        ({"ssl__keystore__location": str(junk), "ssl__keystore__key": key}, "exclude each other"),
+        ({"ssl__truststore__location": "x", "ssl__truststore__certificates": chain}, "exclude each other"),
+    ]:
+        with pytest.raises(ValueError, match=words) as caught:
+            client_options(_tls(**options), ConsumerConfig)
+        assert "PRIVATE KEY" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mechanism", ["GSSAPI", "PLAIN", "nonsense"])
+def test_a_mechanism_without_sasl_is_of_no_effect(mechanism: str) -> None:
+    for protocol in ({}, {"security__protocol": "PLAINTEXT"}, {"security__protocol": "ssl"}):
+        found = client_options(_given(sasl__mechanism=mechanism, **protocol), ConsumerConfig)
+        assert "sasl_mechanism" not in found
+        ConsumerConfig.from_options("a:1", found)
+
+
+_KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;"
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (_given(request__timeout__ms="soon"), "request.timeout.ms"),
         (_given(check__crcs="yes"), "check.crcs"),
         (_given(security__protocol="SASL_SSL", sasl__jaas__config="nonsense"), "LoginModule"),
+        (_given(security__protocol="SASL_SSL", sasl__mechanism="gssapi"), "GSSAPI is not supported, only PLAIN"),
+        (_given(security__protocol="SASL_PLAINTEXT", sasl__jaas__config=_KERBEROS), "GSSAPI is not supported"),
+        (_given(security__protocol="SASL_SSL", sasl__mechanism="OAUTHBEARER"), "OAUTHBEARER is not supported"),
         (_given(security__protocol="SSL", ssl__truststore__type="JKS"), "must be PEM"),
-        (_given(security__protocol="SSL", ssl__truststore__location="/no/such/file"), "certificates"),
     ],
 )
 def test_refused(options: dict[str, str], words: str) -> None:

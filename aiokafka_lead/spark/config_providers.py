@@ -1,0 +1,88 @@
+"""Java's config providers (KIP-297, KIP-421): settings whose values are read where they are needed.
+
+``kafka.config.providers=env`` with ``kafka.config.providers.env.class`` lets another setting be ``${env:NAME}``. Spark
+prints options in its SQL tab; what stands in the environment or in a file of each machine it never sees.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+__all__ = ["with_variables"]
+
+_NAMES = "config.providers"
+_VARIABLE = re.compile(r"\$\{([^}:]*):(?:([^}]*):)?([^}:]*)\}")
+_LINE = re.compile(r"\s*([^\s=:]+)\s*[=:]?\s*(.*)", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+Lookup = Callable[[str, str], str]
+"""The text for a path (empty if none is given) and a key. Raises KeyError or OSError if there is none."""
+
+
+def with_variables(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings, each ``${provider:path:key}`` or ``${provider:key}`` replaced if they declare its provider.
+
+    Raises ValueError for a provider of another class than Java's three, and for what a provider cannot find; it names
+    the setting, and never shows a value.
+    """
+    names = [name.strip() for name in settings.get(_NAMES, "").split(",") if name.strip()]
+    if not names:
+        return dict(settings)
+    providers = {name: _provider(name, settings) for name in names}
+    return {
+        name: value if name.startswith(_NAMES) else _replaced(name, value, providers)
+        for name, value in settings.items()
+    }
+
+
+def _provider(name: str, settings: Mapping[str, str]) -> Lookup:
+    option = f"{_NAMES}.{name.lower()}"
+    if limits := [entry for entry in settings if entry.startswith(f"{option}.param.")]:
+        raise ValueError(f"option 'kafka.{limits[0]}' is not supported")
+    kind = settings.get(f"{option}.class", "").strip().rpartition(".")[2]
+    if kind not in _LOOKUPS:
+        raise ValueError(f"option 'kafka.{option}.class' must name one of Java's {', '.join(_LOOKUPS)}, not '{kind}'")
+    return _LOOKUPS[kind]
+
+
+def _replaced(name: str, value: str, providers: Mapping[str, Lookup]) -> str:
+    def find(match: re.Match[str]) -> str:
+        provider, path, key = match[1], match[2] or "", match[3]
+        if provider not in providers:
+            return match[0]
+        try:
+            return providers[provider](path, key)
+        except (KeyError, OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "there is no such entry"
+            raise ValueError(f"option 'kafka.{name}': {match[0]} cannot be read: {why}") from None
+
+    return _VARIABLE.sub(find, value)
+
+
+def _from_environment(path: str, key: str) -> str:
+    return os.environ[key]
+
+
+def _from_directory(path: str, key: str) -> str:
+    return (Path(path) / key).read_text()
+
+
+def _from_properties(path: str, key: str) -> str:
+    """From a file of Java's ``key=value`` lines; one that ends with a backslash goes on in the next."""
+    text = re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t]*", r"\1", Path(path).read_text())
+    for line in text.splitlines():
+        match = _LINE.fullmatch(line)
+        if match is not None and match[1][0] not in "#!" and match[1] == key:
+            return _ESCAPED.sub(lambda escape: _CONTROLS.get(escape[1], escape[1]), match[2])
+    raise KeyError(key)
+
+
+_CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
+_LOOKUPS: Mapping[str, Lookup] = {
+    "EnvVarConfigProvider": _from_environment,
+    "DirectoryConfigProvider": _from_directory,
+    "FileConfigProvider": _from_properties,
+}

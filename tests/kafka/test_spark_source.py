@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 import anyio
 import confluent_kafka
 import pytest
-from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from aiokafka_lead import TopicPartition
+from aiokafka_lead import AdminClient, TopicPartition
 from aiokafka_lead.spark.client_loop import client_loop
 from aiokafka_lead.spark.data_source import KafkaDataSource
+from aiokafka_lead.spark.source.progress import DataLossError
 
 from .harness import KafkaCluster
 from .support import make_consumer, make_producer
@@ -132,3 +134,31 @@ def test_a_compacted_topic_ends_without_false_alarm(kafka: KafkaCluster, topic_n
     # Compaction may have gone on meanwhile, but never takes the last record of a key.
     assert set(found) <= set(left)
     assert max(found) == 1999
+
+
+def test_a_first_micro_batch_is_repeated_from_where_it_began(kafka: KafkaCluster, topic_name: TopicName) -> None:
+    topic = kafka.create_topic(topic_name())
+    anyio.run(lambda: _write(kafka, topic, 100))
+    options = {"kafka.bootstrap.servers": kafka.bootstrap(), "subscribe": topic, "startingOffsets": "earliest"}
+
+    def reader(**more: str) -> DataSourceStreamReader:
+        source = KafkaDataSource(CaseInsensitiveDict({**options, **more}))
+        return source.streamReader(source.schema())
+
+    def read(again: DataSourceStreamReader) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        for partition in again.partitions(again.initialOffset(), end):
+            for batch in again.read(partition):
+                found += batch.column("value").to_pylist()  # type: ignore[union-attr]
+        return found
+
+    async def cut() -> None:
+        async with AdminClient(kafka.bootstrap()) as admin:
+            await admin.delete_records({TopicPartition(topic, 0): 60})
+
+    first = reader()
+    end = first.latestOffset(first.initialOffset(), ReadAllAvailable())
+    anyio.run(cut)
+    with pytest.raises(DataLossError, match=r"offsets 0 to 59 of .* are gone"):
+        read(reader())
+    assert read(reader(failOnDataLoss="false")) == [b"%d" % number for number in range(60, 100)]

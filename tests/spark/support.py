@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import pickle
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import confluent_kafka
 import pyarrow as pa
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 
 from aiokafka_lead import Producer
 from aiokafka_lead.spark.data_source import KafkaDataSource
@@ -113,3 +116,51 @@ def numbered(count: int, start: int = 0) -> list[bytes]:
 def stored_values(cluster: ClusterThread, topic: str, partition: int = 0) -> list[bytes | None]:
     """The values that a partition's log holds."""
     return [record.value for record in cluster.records(topic, partition)]
+
+
+class Query:
+    """A streaming query's engine in small, with the checkpoint that it keeps: Spark's MicroBatchExecution."""
+
+    def __init__(self, reader: DataSourceStreamReader, *, planned: list[str] | None = None, done: int = 0) -> None:
+        self.reader = reader
+        self.planned: list[str] = planned or []
+        """The offset log: where each micro-batch ends, as text."""
+        self.done = done
+        """The commit log: how many of them are done."""
+        self.rows: list[dict[str, Any]] = []
+
+    def _start(self, batch: int) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.planned[batch - 1]) if batch else self.reader.initialOffset()
+        return found
+
+    def plan(self, limit: ReadLimit | None = None) -> bool:
+        """Plan the next micro-batch; False if there is nothing new."""
+        start = self._start(len(self.planned))
+        end = json.dumps(self.reader.latestOffset(start, limit or self.reader.getDefaultReadLimit()))
+        if self.planned and end == self.planned[-1]:
+            return False
+        self.planned.append(end)
+        return True
+
+    def run(self) -> list[bytes | None]:
+        """Run the micro-batch that was planned last; what it read."""
+        assert self.done == len(self.planned) - 1
+        partitions = self.reader.partitions(self._start(self.done), json.loads(self.planned[-1]))
+        task = pickle.loads(pickle.dumps(self.reader)) if self.reader._driver is None else self.reader  # type: ignore[attr-defined]
+        found = rows(task, partitions)
+        self.done += 1
+        self.rows += found
+        return values(found)
+
+    @property
+    def read(self) -> list[bytes | None]:
+        """The values of all micro-batches."""
+        return values(self.rows)
+
+    def step(self, limit: ReadLimit | None = None) -> list[bytes | None]:
+        """One trigger."""
+        return self.run() if self.plan(limit) else []
+
+    def restarted(self, reader: DataSourceStreamReader) -> Query:
+        """The same query by a new driver."""
+        return Query(reader, planned=list(self.planned), done=self.done)

@@ -5,6 +5,7 @@ One JVM for all; what needs none is tested beside this file.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,6 +82,13 @@ def test_errors_are_told(spark: SparkSession, cluster: ClusterThread, new_topic:
         _batch(spark, cluster, subscribe=topic, startingOffsets=f'{{"{topic}":{{"0":3}}}}').collect()
 
 
+def _behind(progress: Any) -> int:
+    """How many offsets a micro-batch left, by what the README says of its progress."""
+    (source,) = progress.sources
+    ends, done = json.loads(source.latestOffset), json.loads(source.endOffset)
+    return sum(end - done.get(topic, {}).get(n, 0) for topic, found in ends.items() for n, end in found.items())
+
+
 class Counted:
     """A query into Parquet files, started and started again from one checkpoint."""
 
@@ -106,8 +114,9 @@ def test_available_now_again_and_again(
         frame = _stream(spark, cluster, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger="200")
         query = counted.start(frame, availableNow=True)
         assert query.awaitTermination(120)
-        sizes = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
-        assert sizes == [200, 100]
+        found = [progress for progress in query.recentProgress if progress.numInputRows]
+        assert [progress.numInputRows for progress in found] == [200, 100]
+        assert [_behind(progress) for progress in found] == [100, 0]
         assert counted.values() == list(range(300 * (run + 1)))
 
 

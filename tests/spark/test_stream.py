@@ -6,63 +6,17 @@ import asyncio
 import json
 import pickle
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from pyspark.sql.datasource import DataSourceStreamReader
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from aiokafka_lead import Consumer, TopicPartition
 from aiokafka_lead.spark.source.progress import DataLossError
 from aiokafka_lead.testing.thread import ClusterThread
 
-from .support import fill, numbered, rows, stream_reader, transactions, values
+from .support import Query, fill, numbered, stream_reader, transactions
 
 NewTopic = Callable[..., str]
-Offset = dict[str, Any]
-
-
-class Query:
-    """A streaming query's engine in small, with the checkpoint that it keeps: Spark's MicroBatchExecution."""
-
-    def __init__(self, reader: DataSourceStreamReader, *, planned: list[str] | None = None, done: int = 0) -> None:
-        self.reader = reader
-        self.planned: list[str] = planned or []
-        """The offset log: where each micro-batch ends, as text."""
-        self.done = done
-        """The commit log: how many of them are done."""
-        self.read: list[bytes | None] = []
-
-    def _start(self, batch: int) -> Offset:
-        found: Offset = json.loads(self.planned[batch - 1]) if batch else self.reader.initialOffset()
-        return found
-
-    def plan(self, limit: ReadLimit | None = None) -> bool:
-        """Plan the next micro-batch; False if there is nothing new."""
-        start = self._start(len(self.planned))
-        end = json.dumps(self.reader.latestOffset(start, limit or self.reader.getDefaultReadLimit()))
-        if self.planned and end == self.planned[-1]:
-            return False
-        self.planned.append(end)
-        return True
-
-    def run(self) -> list[bytes | None]:
-        """Run the micro-batch that was planned last; what it read."""
-        assert self.done == len(self.planned) - 1
-        partitions = self.reader.partitions(self._start(self.done), json.loads(self.planned[-1]))
-        task = pickle.loads(pickle.dumps(self.reader)) if self.reader._driver is None else self.reader  # type: ignore[attr-defined]
-        found = values(rows(task, partitions))
-        self.done += 1
-        self.read += found
-        return found
-
-    def step(self, limit: ReadLimit | None = None) -> list[bytes | None]:
-        """One trigger."""
-        return self.run() if self.plan(limit) else []
-
-    def restarted(self, reader: DataSourceStreamReader) -> Query:
-        """The same query by a new driver."""
-        return Query(reader, planned=list(self.planned), done=self.done)
 
 
 def test_from_the_beginning(cluster: ClusterThread, new_topic: NewTopic) -> None:

@@ -99,14 +99,15 @@ def _numbers(text: str, example: str) -> dict[TopicPartition, int]:
             for topic, partitions in found.items()
             for partition, number in partitions.items()
         }
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError):
         raise ValueError(f"expected e.g. {example}, got {text}") from None
 
 
 def _integer(number: object) -> int:
-    if not isinstance(number, int) or isinstance(number, bool):
+    """As the connector takes numbers from JSON: fractions are dropped, text is no number."""
+    if not isinstance(number, (int, float)) or isinstance(number, bool):
         raise TypeError
-    return number
+    return int(number)
 
 
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
@@ -128,5 +129,5 @@ def parse_partitions(text: str) -> tuple[TopicPartition, ...]:
             for topic, partitions in found.items()
             for partition in partitions
         )
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError):
         raise ValueError(f'expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {text}') from None

@@ -118,7 +118,7 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
         commit_group_id=options.get("commitGroupId"),
         read_timeout_ms=integer(options, "kafkaConsumer.pollTimeoutMs", 1) or 120_000,
         offset_attempts=integer(options, "fetchOffset.numRetries", 1) or 3,
-        offset_retry_interval_ms=_or(integer(options, "fetchOffset.retryIntervalMs", 0), 1000),
+        offset_retry_interval_ms=max(0, _or(integer(options, "fetchOffset.retryIntervalMs"), 1000)),
         push_filters=boolean(options, "pushFilters", False),
     )
 
@@ -169,10 +169,10 @@ def _no_match(options: Mapping[str, str]) -> NoMatch:
 def _bound(options: Mapping[str, str], side: str, default: End, no_match: NoMatch) -> Bound:
     """One time for all counts most, then times by partition, then offsets; as in Spark's connector."""
     if (text := options.get(f"{side}Timestamp")) is not None:
-        try:
-            return AtTime(int(text.strip()), no_match)
-        except ValueError:
-            raise ValueError(f"option '{side}Timestamp' must be milliseconds since the epoch, not '{text}'") from None
+        name = f"{side}Timestamp"
+        time_ms = integer({name: text.strip()}, name)
+        assert time_ms is not None
+        return AtTime(time_ms, no_match)
     if (text := options.get(f"{side}OffsetsByTimestamp")) is not None:
         return AtTimes(parse_times(text), no_match)
     text = options.get(f"{side}Offsets")

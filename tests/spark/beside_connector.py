@@ -1,0 +1,134 @@
+"""`option_cases` on Spark, each by this package and by Spark's connector: ``python -m tests.spark.beside_connector``.
+
+Prints the cases in which the two differ, or differ from what is recorded, and fails if there are any. Then each goes on
+from the other's checkpoint. The connector's jars come through Maven, once. The PySpark is the one of this Python, or
+one that comes first in PYTHONPATH. A program of its own, since the jars have to be there when the JVM begins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from aiokafka_lead.spark import FORMAT
+from aiokafka_lead.testing import EmbeddedCluster
+from aiokafka_lead.testing.thread import ClusterThread
+
+from .option_cases import CASES
+from .option_cluster import prepare
+from .option_runs import end, outcome
+from .support import fill, numbered
+
+_ROOT = Path(__file__).parents[2]
+_CONNECTOR = "kafka"
+_VERSION = "4.2.0"
+
+
+def main() -> None:
+    """Compare, and say so."""
+    parser = argparse.ArgumentParser(prog="python -m tests.spark.beside_connector", description=__doc__)
+    parser.add_argument("--only", default="", help="cases whose text contains this")
+    parser.add_argument("--errors", action="store_true", help="print why a case is refused")
+    given = parser.parse_args()
+    with ClusterThread(EmbeddedCluster(brokers=1)) as cluster:
+        prepare(cluster)
+        spark = _session(connector_jars())
+        _say(f"PySpark {pyspark.__version__}, connector {_VERSION}")
+        failed = _cases(spark, cluster, given.only, show_errors=given.errors)
+        for first, second in ((FORMAT, _CONNECTOR), (_CONNECTOR, FORMAT)):
+            failed += _checkpoint(spark, cluster, first, second)
+        spark.stop()
+    sys.exit(failed > 0)
+
+
+def _cases(spark: SparkSession, cluster: ClusterThread, only: str, *, show_errors: bool) -> int:
+    """How many cases differ."""
+    cases = [case for case in CASES if only in str(case)]
+    different = 0
+    for case in cases:
+        mine, theirs = (outcome(spark, cluster, kind, case) for kind in (FORMAT, _CONNECTOR))
+        if show_errors and mine.error + theirs.error:
+            _say(f"{case}:\n  {FORMAT}: {mine.error}\n  {_CONNECTOR}: {theirs.error}")
+        if not mine.text == theirs.text == case.outcome:
+            _say(f"{case}: {FORMAT} {mine.text!r}, {_CONNECTOR} {theirs.text!r}, recorded {case.outcome!r}")
+        elif mine.content != theirs.content:
+            _say(f"{case}: {FORMAT} {mine.content}, {_CONNECTOR} {theirs.content}")
+        else:
+            continue
+        different += 1
+    _say(f"{len(cases) - different} of {len(cases)} the same")
+    return different
+
+
+def _checkpoint(spark: SparkSession, cluster: ClusterThread, first: str, second: str) -> bool:
+    """A query of one format, gone on with by the other and back; True if a record was lost or repeated."""
+    topic = f"from-{first}-to-{second}".replace("_", "-")
+    cluster.create_topic(topic, 2)
+    with tempfile.TemporaryDirectory() as folder:
+        for turn, kind in enumerate((first, second, first)):
+            for partition in range(2):
+                fill(cluster, topic, numbered(10, 20 * turn + 10 * partition), partition=partition)
+            reader = spark.readStream.format(kind).option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+            frame = reader.options(subscribe=topic, startingOffsets="earliest").load()
+            writer = frame.writeStream.format("parquet").option("checkpointLocation", f"{folder}/checkpoint")
+            end(writer.trigger(availableNow=True).start(f"{folder}/out"))
+        found = sorted(int(row.value) for row in spark.read.parquet(f"{folder}/out").select("value").collect())
+    same = found == list(range(60))
+    _say(f"checkpoints from {first} to {second} and back: {'every record once' if same else found}")
+    return not same
+
+
+def connector_jars() -> Iterable[Path]:
+    """The connector's jars and what they need; they come through Maven, once."""
+    target = _ROOT / ".cache" / "spark" / f"connector-{_VERSION}"
+    if not target.is_dir():
+        partial = target.with_name(f"{target.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        pom = Path(__file__).with_name("connector_pom.xml")
+        command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+        subprocess.run(
+            [*command, f"-Dconnector.version={_VERSION}", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"],
+            check=True, timeout=600,
+        )  # fmt: skip
+        partial.rename(target)
+    return sorted(target.glob("*.jar"))
+
+
+def _session(jars: Iterable[Path]) -> SparkSession:
+    paths = [str(_ROOT), str(_ROOT / "aiokafka_lead/spark/autoload"), *sys.path]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.log.level": "OFF",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("option cases")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

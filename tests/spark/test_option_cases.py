@@ -1,0 +1,65 @@
+"""What Spark's connector takes, refuses and reads with its options is what this package does.
+
+Reads go without a JVM, as it is Python that they concern; `beside_connector` has Spark do all of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from aiokafka_lead.errors import KafkaError
+from aiokafka_lead.spark import FORMAT
+from aiokafka_lead.spark.source.progress import DataLossError
+from aiokafka_lead.testing.thread import ClusterThread
+
+from .option_cases import CASES, REFUSED, Case, offsets_read
+from .option_cluster import options, prepare
+from .option_runs import outcome
+from .support import Query, read, stream_reader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+READS = [case for case in CASES if not case.rows]
+REFUSALS = (ValueError, KafkaError, DataLossError)
+WRITES = [case for case in CASES if case.rows]
+
+
+@pytest.fixture(scope="module")
+def filled(cluster: ClusterThread) -> ClusterThread:
+    prepare(cluster)
+    return cluster
+
+
+@pytest.mark.parametrize("case", READS, ids=str)
+def test_reads(filled: ClusterThread, case: Case) -> None:
+    run = _batch if case.kind == "batch" else _available_now
+    given = options(filled, case)
+    if case.outcome == REFUSED:
+        with pytest.raises(REFUSALS):
+            run(filled, given)
+    else:
+        assert offsets_read(run(filled, given)) == case.outcome
+
+
+def _batch(cluster: ClusterThread, given: dict[str, str]) -> list[dict[str, Any]]:
+    return read(cluster, **given)
+
+
+def _available_now(cluster: ClusterThread, given: dict[str, str]) -> list[dict[str, Any]]:
+    query = Query(stream_reader(cluster, **given))
+    query.reader.prepareForTriggerAvailableNow()  # type: ignore[attr-defined]
+    try:
+        while query.plan():
+            query.run()
+        return query.rows
+    finally:
+        query.reader.stop()
+
+
+@pytest.mark.parametrize("case", WRITES, ids=str)
+def test_writes(spark: SparkSession, filled: ClusterThread, case: Case) -> None:
+    found = outcome(spark, filled, FORMAT, case)
+    assert found.text == case.outcome, found.error

@@ -17,7 +17,7 @@ cdef extern from *:
 
     static aiokafka_lead_awaiting aiokafka_lead_await;
 
-    static PyObject *aiokafka_lead_am_await(PyObject *self) {
+    static inline PyObject *aiokafka_lead_am_await(PyObject *self) {
         int ready = aiokafka_lead_await.ready(self);
         if (ready < 0)
             return NULL;
@@ -27,13 +27,13 @@ cdef extern from *:
         return self;
     }
 
-    static PySendResult aiokafka_lead_am_send(PyObject *self, PyObject *sent, PyObject **result) {
+    static inline PySendResult aiokafka_lead_am_send(PyObject *self, PyObject *sent, PyObject **result) {
         *result = aiokafka_lead_await.take(self);
         return *result == NULL ? PYGEN_ERROR : PYGEN_RETURN;
     }
 
     /* What the interpreter calls instead while a debugger or profiler is at work, and what `yield from` calls. */
-    static PyObject *aiokafka_lead_iternext(PyObject *self) {
+    static inline PyObject *aiokafka_lead_iternext(PyObject *self) {
         PyObject *result = aiokafka_lead_await.take(self);
         if (result != NULL) {
             PyObject *stop = PyObject_CallOneArg(PyExc_StopIteration, result);
@@ -46,7 +46,7 @@ cdef extern from *:
         return NULL;
     }
 
-    static void aiokafka_lead_shorten_await(
+    static inline void aiokafka_lead_shorten_await(
         PyTypeObject *kind, int (*ready)(PyObject *), PyObject *(*take)(PyObject *)
     ) {
         aiokafka_lead_await.wait = kind->tp_as_async->am_await;

@@ -9,7 +9,7 @@ from libc.string cimport memcpy
 
 cdef extern from *:
     """
-    static int aiokafka_lead_has_no_other_owner(PyObject *kept) {
+    static inline int aiokafka_lead_has_no_other_owner(PyObject *kept) {
     #ifdef Py_GIL_DISABLED
         return 0;
     #else

@@ -20,7 +20,7 @@ cdef extern from *:
     static PyObject *aiokafka_lead_spare[AIOKAFKA_LEAD_SPARE];
     static Py_ssize_t aiokafka_lead_spare_count;
 
-    static PyObject *aiokafka_lead_member(PyObject *sample, PyObject *name) {
+    static inline PyObject *aiokafka_lead_member(PyObject *sample, PyObject *name) {
         PyTypeObject *kind = Py_TYPE(sample);
         PyObject *content = PyObject_GetAttr(sample, name);
         PyMemberDef *member;
@@ -44,7 +44,7 @@ cdef extern from *:
         return PyDescr_NewMember(kind, member);
     }
 
-    static void aiokafka_lead_drop(PyObject *self) {
+    static inline void aiokafka_lead_drop(PyObject *self) {
         Py_ssize_t i;
         PyObject_GC_UnTrack(self);
         for (i = 0; i < aiokafka_lead_place_count; i++) {
@@ -58,7 +58,7 @@ cdef extern from *:
             Py_TYPE(self)->tp_free(self);
     }
 
-    static PyObject *aiokafka_lead_like(PyObject *sample) {
+    static inline PyObject *aiokafka_lead_like(PyObject *sample) {
         PyTypeObject *kind = Py_TYPE(sample);
         PyObject *made = aiokafka_lead_spare_count > 0
             ? PyObject_Init(aiokafka_lead_spare[--aiokafka_lead_spare_count], kind)
@@ -73,7 +73,7 @@ cdef extern from *:
         return made;
     }
 
-    static int aiokafka_lead_expose(PyObject *sample, PyObject *names) {
+    static inline int aiokafka_lead_expose(PyObject *sample, PyObject *names) {
         PyTypeObject *kind = Py_TYPE(sample);
         Py_ssize_t i;
         for (i = 0; i < PyTuple_GET_SIZE(names); i++) {

@@ -6,11 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+READING = ["batch", "columns", "decoder", "record"]
 CHECK = "import aiokafka_lead._accel, aiokafka_lead._records; print(aiokafka_lead._accel.ACCELERATED)"
 
 
@@ -45,6 +47,53 @@ def assert_pure_and_working(checkout: Path) -> None:
         [sys.executable, "-c", CHECK], cwd=checkout, capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.strip() == "False"
+
+
+@pytest.fixture
+def compiler(tmp_path: Path) -> Path:
+    """A C compiler that is quick: what it makes is empty. It notes what it was asked for in a file beside it."""
+    path = tmp_path / "compiler"
+    path.write_text(
+        """#!/bin/sh
+echo "$@" >> "$0.log"
+while [ $# -gt 1 ]; do
+    if [ "$1" = -o ]; then : > "$2"; fi
+    shift
+done
+"""
+    )
+    path.chmod(0o755)
+    return path
+
+
+def compiled(compiler: Path) -> list[str]:
+    """The modules that were compiled since the last call, sorted, as they are compiled side by side."""
+    log = Path(f"{compiler}.log")
+    asked_for = [line.split() for line in log.read_text().splitlines()]
+    log.unlink()
+    sources = [line[line.index("-c") + 1] for line in asked_for if "-c" in line]
+    return sorted(source.rpartition("aiokafka_lead/")[2].removesuffix(".c") for source in sources)
+
+
+@pytest.mark.timeout(180)
+def test_two_builds_at_once_compile_each_module_once_and_a_change_those_that_it_reaches(
+    checkout: Path, compiler: Path
+) -> None:
+    pytest.importorskip("Cython")
+    with ThreadPoolExecutor() as threads:
+        said = [*threads.map(lambda _: build(checkout, CC=str(compiler)), range(2))]
+    assert said == ["", ""]
+    everything = compiled(compiler)
+    assert len(everything) == len({*everything}) > 20
+    assert len([*(checkout / "aiokafka_lead").rglob("*.so")]) == len(everything)
+    for changed, reached in [
+        ("_records/columns.py", ["_records/columns"]),
+        ("_io/producer/calling.pxd", ["_io/producer/send_methods"]),
+        ("_records/slots.pxd", ["_core/run/order", "_core/run/work", *(f"_records/{name}" for name in READING)]),
+    ]:
+        (checkout / "aiokafka_lead" / changed).touch()
+        build(checkout, CC=str(compiler))
+        assert compiled(compiler) == reached
 
 
 @pytest.mark.timeout(180)

@@ -17,7 +17,7 @@ cdef extern from *:
     static Py_ssize_t aiokafka_lead_kept_count;
 
     /* Of subclasses as well, which come here for what is left of them. */
-    static void aiokafka_lead_drop_tuple(PyObject *self) {
+    static inline void aiokafka_lead_drop_tuple(PyObject *self) {
         PyTypeObject *kind = Py_TYPE(self);
         Py_ssize_t i;
         PyObject_GC_UnTrack(self);
@@ -33,13 +33,13 @@ cdef extern from *:
         Py_DECREF(kind);
     }
 
-    static void aiokafka_lead_recycle(PyTypeObject *kind) {
+    static inline void aiokafka_lead_recycle(PyTypeObject *kind) {
         aiokafka_lead_recycled = kind;
         kind->tp_dealloc = aiokafka_lead_drop_tuple;
     }
 
     /* Four places, to be filled. Unknown to the garbage collector. */
-    static PyObject *aiokafka_lead_new_tuple(PyTypeObject *kind) {
+    static inline PyObject *aiokafka_lead_new_tuple(PyTypeObject *kind) {
         PyObject *made = kind == aiokafka_lead_recycled && aiokafka_lead_kept_count > 0
             ? PyObject_Init(aiokafka_lead_kept[--aiokafka_lead_kept_count], kind)
             : (PyObject *) PyObject_GC_NewVar(PyTupleObject, kind, 4);

@@ -17,11 +17,11 @@ cdef extern from *:
 
     static aiokafka_lead_calling_of_type aiokafka_lead_calling;
 
-    static PyObject *aiokafka_lead_call(PyObject *self, PyObject *const *args, size_t count, PyObject *names) {
+    static inline PyObject *aiokafka_lead_call(PyObject *self, PyObject *const *args, size_t count, PyObject *names) {
         return aiokafka_lead_calling.call(self, args, PyVectorcall_NARGS(count), names);
     }
 
-    static int aiokafka_lead_call_by(PyObject *self, size_t *slot, PyObject *name) {
+    static inline int aiokafka_lead_call_by(PyObject *self, size_t *slot, PyObject *name) {
         PyTypeObject *kind = Py_TYPE(self);
         PyObject *method = PyDict_GetItemWithError(kind->tp_dict, name);
         PyMethodDef *how;
@@ -45,7 +45,7 @@ cdef extern from *:
 
     #define aiokafka_lead_call_at(self, slot, name) aiokafka_lead_call_by(self, &slot, name)
 
-    static PySendResult aiokafka_lead_run(PyObject *self, PyObject *sent, PyObject **result) {
+    static inline PySendResult aiokafka_lead_run(PyObject *self, PyObject *sent, PyObject **result) {
         PySendResult how = PYGEN_ERROR;
         PyObject *rest;
         *result = aiokafka_lead_calling.first_step(self);
@@ -60,7 +60,7 @@ cdef extern from *:
         return how;
     }
 
-    static void aiokafka_lead_run_by(PyTypeObject *kind, PyObject *(*first_step)(PyObject *), PyObject *(*rest)(PyObject *)) {
+    static inline void aiokafka_lead_run_by(PyTypeObject *kind, PyObject *(*first_step)(PyObject *), PyObject *(*rest)(PyObject *)) {
         aiokafka_lead_calling.first_step = first_step;
         aiokafka_lead_calling.rest = rest;
         kind->tp_as_async->am_send = aiokafka_lead_run;

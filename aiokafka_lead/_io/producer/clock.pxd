@@ -7,7 +7,7 @@ from libc.stdint cimport int64_t
 
 cdef extern from "<time.h>":
     """
-    static int64_t aiokafka_lead_wall_ms(void) {
+    static inline int64_t aiokafka_lead_wall_ms(void) {
         struct timespec now;
         timespec_get(&now, TIME_UTC);
         return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;

@@ -26,15 +26,18 @@ async def to_the_end(work: Callable[[], Coroutine[Any, Any, T]], name: str) -> T
     since ``Task.cancel`` passes a shield.
     """
     with anyio.CancelScope(shield=True):
-        if in_trio():
-            return await work()
-        task = asyncio.create_task(work(), name=name)
-        cancellation: asyncio.CancelledError | None = None
-        while not task.done():
-            try:
-                await asyncio.wait((task,))
-            except asyncio.CancelledError as error:
-                cancellation = error
+        return await (work() if in_trio() else _in_own_task(work, name))
+    raise AssertionError("nothing cancels this scope, so that it swallows nothing")
+
+
+async def _in_own_task(work: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
+    task = asyncio.create_task(work(), name=name)
+    cancellation: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancellation = error
     if cancellation is None:
         return task.result()
     try:

@@ -57,7 +57,7 @@ class Forgetful:
 def run(awaitable: Awaitable[Any]) -> Any:
     """What something returns that never waits."""
     try:
-        awaitable.__await__().send(None)  # type: ignore[attr-defined]
+        awaitable.__await__().send(None)
     except StopIteration as end:
         return end.value
     raise AssertionError("it waits")

@@ -105,6 +105,12 @@ anyio.run(main, backend=backend.split("+")[0], backend_options={"use_uvloop": Tr
 """
 
 
+REFUSED = (
+    "IllegalStateError: the client was started before os.fork(), and belongs to the parent: "
+    "create a new one in the child"
+)
+
+
 async def parent(cluster: EmbeddedCluster, backend: str, ca: Path | None, how: str) -> dict[str, Any]:
     """What the calls in the child have raised, and when it began. The parent goes on as if there were none."""
     command = [sys.executable, "-W", "ignore", "-c", PARENT]
@@ -145,12 +151,7 @@ async def test_a_child_can_neither_use_nor_disturb_what_the_parent_has_started(
     async with EmbeddedCluster(1, **(tls(tmp_path) if secure else {})) as cluster:
         cluster.create_topic("t")
         found = await parent(cluster, backend, tmp_path / "ca.pem" if secure else None, how)
-        assert set(found["errors"].values()) == {
-            (
-                "IllegalStateError: the client was started before os.fork(), and belongs to the parent: "
-                "create a new one in the child"
-            )
-        }, found
+        assert set(found["errors"].values()) == {REFUSED}, found
         assert len(found["errors"]) == 15
         assert [record.value for record in cluster.records("t")] == [b"first", b"second", b"third", b"fourth"]
         assert cluster.requests.select("ApiVersions", since=found["forked_at"]) == []  # no connection was lost

@@ -71,7 +71,8 @@ class AnyioTransport:
             raise connect_error(_attempts(error)) from error
         raw = connected.extra(SocketAttribute.raw_socket)
         tune(raw)
-        detach_in_children(raw)
+        if isinstance(raw, socket.socket):
+            detach_in_children(raw)
         if ssl_context is None:
             return cls(connected, handler, max_frame_bytes)
         on_stage("the TLS handshake")

@@ -114,6 +114,7 @@ def _session(jars: Iterable[Path]) -> SparkSession:
         "spark.driver.memory": "1g",
         "spark.jars": ",".join(map(str, jars)),
         "spark.log.level": "OFF",
+        "spark.python.authenticate.socketTimeout": "120s",  # for a busy machine
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "1",
         "spark.ui.enabled": "false",

@@ -274,15 +274,18 @@ async def test_a_task_that_is_cancelled_in_start_leaves_the_group(cluster: Embed
             await until(lambda: two.assignment() == ALL)
 
 
-async def test_stop_ends_a_start_that_waits_for_the_group(cluster: EmbeddedCluster) -> None:
+@pytest.mark.parametrize("wait", [True, False])
+async def test_stop_ends_a_wait_for_the_group(cluster: EmbeddedCluster, wait: bool) -> None:
     cluster.faults.add("SyncGroup", delay_ms=60_000)
     consumer = member(cluster, "events")
     with anyio.fail_after(AT_ONCE_S):
         async with anyio.create_task_group() as tasks:
 
             async def start() -> None:
+                if not wait:
+                    await consumer.start(wait=False)
                 with pytest.raises(ClientClosedError):
-                    await consumer.start()
+                    await (consumer.start() if wait else consumer.wait_ready())
 
             tasks.start_soon(start)
             await cluster.wait_for_requests("SyncGroup")

@@ -70,7 +70,7 @@ class Absences:
         self._asked, self._ask_at = 0, now
 
     def look(self, now_absent: Iterable[Absent], answers: int, now: float) -> Look:
-        """This is absent, after so many answers about all topics in use."""
+        """What follows from what is absent now; ``answers`` counts those about all topics in use so far."""
         former, self._absences = self._absences, {}
         for what in now_absent:
             known = former.get(what)
@@ -94,7 +94,7 @@ class Absences:
 
 
 def believed(answers: int, waited_s: float) -> bool:
-    """Whether something does not exist that so many answers about all topics in use lacked, in this time."""
+    """Whether something does not exist that this number of answers, over this time, did not name."""
     return answers >= ANSWERS_TO_BELIEVE and waited_s >= BELIEVE_AFTER_S
 
 

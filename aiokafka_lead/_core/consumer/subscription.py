@@ -113,8 +113,8 @@ class Subscription:
     def problems(self, snapshot: ClusterSnapshot, now: float) -> list[tuple[str, KafkaError]]:
         """Topics, and partitions of other topics, that cannot be read, with the reason.
 
-        They may be unknown for a while, for they may be about to be made; what the cluster refuses is told at once.
-        Either is told again while it lasts.
+        They may be unknown for a while, for they may be about to be made; what the cluster refuses is reported at
+        once. Either is reported again while it lasts.
         """
         former, self._tell_at = self._tell_at, {}
         found: list[tuple[str, KafkaError]] = []

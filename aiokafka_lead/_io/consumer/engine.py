@@ -209,11 +209,9 @@ class ConsumerEngine(Generic[K, V]):
     async def _wait_at_start(self, deadline: float) -> None:
         self.progress.waits()  # the application cannot come for records before
         try:
-            missing = await self.readiness.wait(deadline)
+            missing = await self._missing(deadline)
         finally:
             self.progress.progressed(time.monotonic())
-        if self._stopped is not None:
-            raise ClientClosedError
         if missing is not None:
             self._log.warning("the consumer has started, but goes on to wait in the background for %s", missing)
 
@@ -222,9 +220,15 @@ class ConsumerEngine(Generic[K, V]):
         self.client.check()
         if self.group is not None:
             self.group.check_wait()
-        missing = await self.readiness.wait(time.monotonic() + timeout_ms / 1000)
+        missing = await self._missing(time.monotonic() + timeout_ms / 1000)
         if missing is not None:
             raise RequestTimedOutError(f"not ready in {timeout_ms:g} ms: still waiting for {missing}")
+
+    async def _missing(self, deadline: float) -> str | None:
+        missing = await self.readiness.wait(deadline)
+        if self._stopped is not None:
+            raise ClientClosedError  # a member that leaves waits for nothing
+        return missing
 
     async def stop(self, timeout_ms: float | None) -> None:
         """End everything, within ``timeout_ms`` (10000)."""

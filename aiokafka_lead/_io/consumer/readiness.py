@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Readiness"]
 
 NAMED = 5
-"""So many partitions a message names; it counts the others."""
+"""How many partitions a message names; it counts the others."""
 
 
 class Readiness:

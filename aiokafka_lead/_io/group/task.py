@@ -216,7 +216,7 @@ class GroupTask:
             )
 
     def check_wait(self) -> None:
-        """Raise if who waits for the assignment is the listener, for which it waits in turn."""
+        """Raise if a listener's callback waits for the assignment, which waits for the callback in turn."""
         if self._in_listener():
             raise IllegalStateError("a listener's callback is part of the assignment, and cannot wait for it")
 

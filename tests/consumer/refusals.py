@@ -71,7 +71,7 @@ async def main(codec: str) -> int:
 
 if __name__ == "__main__":
     if sys.argv[2] == "pure":
-        sys.meta_path.insert(0, SourceOnly)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, SourceOnly)
     grown = asyncio.run(main(sys.argv[1]))
     import aiokafka_lead
 

@@ -23,6 +23,7 @@ from aiokafka_lead._io.loop import Waiter
 from aiokafka_lead._wire import Buffer
 from aiokafka_lead.errors import KafkaConnectionError, KafkaError, NotKafkaError
 
+from ..garbage import no_socket_is_dropped
 from .script import HOST, Certificates, Peer, free_port, full_backlog, serve
 
 Kind = type[AsyncioTransport] | type[AnyioTransport]
@@ -243,6 +244,27 @@ def test_opening_can_be_cancelled_at_each_step(backend: str, use_uvloop: bool, k
                 transport.close()
 
     run(main, backend, use_uvloop)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("use_uvloop", [False, True])
+def test_an_event_loop_may_end_at_each_step_of_opening(use_uvloop: bool, tls: bool) -> None:
+    """The loop cancels what is left, as a program's end does; a server in TLS's place is silent."""
+    context = Certificates().client() if tls else None
+    with no_socket_is_dropped(), socket.create_server((HOST, 0), backlog=100) as listener:
+        port = listener.getsockname()[1]
+
+        async def attempt() -> None:
+            await (await open_to(AsyncioTransport, port, Collector(), context)).run()
+
+        async def main(steps: int) -> None:
+            task = asyncio.create_task(attempt())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            assert not task.done()
+
+        for steps in range(30):
+            anyio.run(main, steps, backend="asyncio", backend_options={"use_uvloop": use_uvloop})
 
 
 @every_loop

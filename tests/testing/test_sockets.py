@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import socket
 import ssl
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, ExitStack, suppress
 
 import anyio
 import anyio.lowlevel
@@ -16,6 +14,7 @@ import trustme
 
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
+from ..garbage import no_socket_is_dropped
 from .raw import batch, connected
 from .test_fetch import BY_NAME, fetch_request, wanted
 from .test_produce import produce
@@ -24,17 +23,6 @@ pytestmark = pytest.mark.anyio
 
 ROUNDS = range(10)
 """More rounds of an event loop than it takes to accept a socket and to make a connection of it."""
-
-
-@contextmanager
-def no_socket_is_dropped() -> Iterator[None]:
-    """Fails if a socket or a transport was left to the garbage collector."""
-    gc.collect()
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always", ResourceWarning)
-        yield
-        gc.collect()
-    assert [str(warning.message) for warning in seen] == []
 
 
 @pytest.fixture(scope="module")

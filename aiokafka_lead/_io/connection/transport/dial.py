@@ -50,6 +50,11 @@ async def _resolve(host: str, port: int) -> list[AddressInfo]:
 
 async def race(addresses: Sequence[AddressInfo]) -> socket.socket:
     """A socket connected to the first address that accepts, each of them getting a head start over the next."""
+    if len(addresses) == 1:  # no race, and no task that the end of an event loop might keep from starting
+        try:
+            return await _connect(addresses[0])
+        except OSError as error:
+            raise connect_error([error]) from error
     winner: list[socket.socket] = []
     errors: list[BaseException] = []
 

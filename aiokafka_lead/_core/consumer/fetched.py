@@ -197,16 +197,15 @@ class FetchedData:
         self._pass_hidden(offset)
         if first is None:
             return []
-        if isinstance(first, _UNREADABLE):
+        if not isinstance(first, BatchView):
             raise self._ended_by(first)
         views = [first]
         count, size = first.record_count, first.size_bytes
         while count < self._joined_records:
             view = self._draw(offset)
-            if view is None:
-                break
-            if isinstance(view, _UNREADABLE):
-                self._put_back([view])
+            if not isinstance(view, BatchView):
+                if view is not None:
+                    self._put_back([view])
                 break
             count += view.record_count
             size += view.size_bytes

@@ -106,24 +106,27 @@ $(PY):
 	@echo "Setting up $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
 
+# Without build isolation, pip compiles with the Cython that is here, and does not download another one each time.
+EDITABLE := AIOKAFKA_LEAD_PURE=1 $(PIP) --no-build-isolation --editable
+
 $(CORE): pyproject.toml | $(PY)
 	@echo "Installing aiokafka-lead in $(VENV)"
-	@AIOKAFKA_LEAD_PURE=1 $(PIP) --editable .
+	@$(PIP) 'Cython>=3.1' 'setuptools>=77'
+	@$(EDITABLE) '.[demo]'
 	@touch $@
 
 $(SPARK): $(CORE)
 	@echo "Installing PySpark in $(VENV)"
-	@AIOKAFKA_LEAD_PURE=1 $(PIP) --editable '.[spark]'
+	@$(EDITABLE) '.[demo,spark]'
 	@touch $@
 
 $(DEV): $(CORE)
 	@echo "Installing what the tests and checks need in $(VENV)"
-	@AIOKAFKA_LEAD_PURE=1 $(PIP) --editable '.[dev]'
+	@$(EDITABLE) '.[dev]'
 	@touch $@
 
 # Python prefers a compiled module, so that an old one would hide a change of its source.
 $(BUILT): $(CORE) setup.py $(HOT) $(HOT:.py=.pxd)
-	@echo "Compiling the hot modules"
-	@$(PY) -c 'import Cython' 2>/dev/null || $(PIP) 'Cython>=3.1' 'setuptools>=77'
+	@test -t 2 || echo "Compiling the hot modules"
 	@$(PY) setup.py --quiet build_ext --inplace
 	@touch $@

@@ -3,7 +3,7 @@
 Shops publish orders; a streaming job sums them up into Parquet; a batch job reports. With ``--kill`` the streaming
 job's driver is killed (SIGKILL) in the midst of its work, and started again: it goes on from its checkpoint, and
 neither loses an order nor counts one twice, which the report verifies against what the shops sent. The embedded cluster
-is a process of its own, and does not notice. Needs Java 17+ and the ``spark`` extra.
+is a process of its own, and does not notice. Needs Java 17+ and the extras ``spark`` and ``demo``.
 """
 
 from __future__ import annotations
@@ -22,14 +22,22 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 from aiokafka_lead import AdminClient, Producer
 from aiokafka_lead.admin import NewTopic
 
 from .orders import takings
+from .result import Report
+from .screen import Stage, Stages
 from .shop import Shop
 
 JOB_TIMEOUT_S = 300
 PARTITIONS = 6
+SHOWN = 12
+"""Windows of the report that are shown."""
 
 
 @asynccontextmanager
@@ -94,23 +102,65 @@ class StreamingJob:
         return RuntimeError(f"the streaming job has ended: see {self._log}")
 
 
-async def kill_now_and_then(job: StreamingJob, times: int) -> None:
+async def kill_now_and_then(job: StreamingJob, times: int, stage: Stage) -> None:
     """Kill and restart the job, each time after it has got something done, somewhere within its next micro-batch."""
     for number in range(1, times + 1):
         await job.has_committed(1)
         await asyncio.sleep(0.15 * number)
         await job.kill()
-        print(f"SIGKILL to the driver after {job.committed()} micro-batches; it starts again", flush=True)
+        stage.note(f"driver killed after {job.committed()} micro-batches, starts again")
         await job.start()
     await job.has_committed(1)
 
 
+async def sell(shop: Shop, job: StreamingJob, stages: Stages, options: argparse.Namespace) -> None:
+    """Accept orders while the job sums them up, and is killed where that is wanted; then close the day."""
+    with stages.stage("Shops take orders", options.orders) as selling, stages.stage("Spark sums them up") as summing:
+
+        async def watch() -> None:
+            while True:
+                selling.show(f"{len(shop.accepted):,} orders", min(len(shop.accepted), options.orders))
+                if not options.kill:
+                    summing.show(f"{job.committed()} micro-batches")
+                await asyncio.sleep(0.25)
+
+        async with asyncio.timeout(JOB_TIMEOUT_S), asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(watch())
+            kills = tasks.create_task(kill_now_and_then(job, options.kill, summing))
+            await shop.serve(options.orders, options.rate, enough=kills.done)
+            await shop.close_day()
+            watching.cancel()
+        selling.show(f"{len(shop.accepted):,} orders, {shop.sent:,} events")
+        selling.end()
+        async with asyncio.timeout(JOB_TIMEOUT_S):
+            await job.end()
+        summing.show(f"{job.committed()} micro-batches{killed(options.kill)}")
+
+
+async def report(shop: Shop, bootstrap: str, topic: str, directory: Path, stages: Stages) -> Report:
+    """Run the batch job that compares the takings with what the shops accepted."""
+    with (directory / "sent.json").open("w") as file:
+        file.writelines(f"{json.dumps(asdict(entry))}\n" for entry in takings(shop.accepted))
+    command = ("-m", "examples.pipeline.report", bootstrap, topic, str(directory))
+    with stages.stage("Spark writes the report") as stage, (directory / "report.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=log, stderr=log)
+        async with asyncio.timeout(JOB_TIMEOUT_S):
+            if await process.wait():
+                raise RuntimeError(f"the report has failed: see {directory / 'report.log'}")
+        made = Report.from_json((directory / "report.json").read_text())
+        stage.show(f"{made.published} rows published")
+    return made
+
+
 async def run(options: argparse.Namespace) -> int:
-    """The pipeline, from the first order to the report; returns the report's exit status."""
+    """The pipeline, from the first order to the report; returns the exit status, 0 if the report is exact."""
     directory: Path = options.out
     topic = f"orders-{uuid.uuid4().hex[:8]}"
     async with AsyncExitStack() as stack:
-        bootstrap = options.bootstrap or await stack.enter_async_context(embedded_cluster())
+        stages = stack.enter_context(Stages())
+        with stages.stage("Kafka starts") as stage:
+            bootstrap = options.bootstrap or await stack.enter_async_context(embedded_cluster())
+            stage.show(bootstrap if options.bootstrap else "3 brokers in a process of their own")
         admin = await stack.enter_async_context(AdminClient(bootstrap))
         topics = [topic, f"{topic}-takings"]
         await admin.create_topics([NewTopic(name, PARTITIONS, -1) for name in topics])
@@ -118,25 +168,41 @@ async def run(options: argparse.Namespace) -> int:
         job = StreamingJob(bootstrap, topic, directory)
         await job.start()
         stack.push_async_callback(job.kill)
-        producer = await stack.enter_async_context(Producer(bootstrap))
-        shop = Shop(producer, topic)
-        async with asyncio.timeout(JOB_TIMEOUT_S), asyncio.TaskGroup() as tasks:
-            kills = tasks.create_task(kill_now_and_then(job, options.kill))
-            await shop.serve(options.orders, options.rate, enough=kills.done)
-        print(f"The shops accepted {len(shop.accepted):,} orders and sent {shop.sent:,} events", flush=True)
-        await shop.close_day()
-        async with asyncio.timeout(JOB_TIMEOUT_S):
-            await job.end()
-        with (directory / "sent.json").open("w") as file:
-            file.writelines(f"{json.dumps(asdict(entry))}\n" for entry in takings(shop.accepted))
-        command = ("-m", "examples.pipeline.report", bootstrap, topic, str(directory))
-        with (directory / "report.log").open("wb") as log:
-            report = await asyncio.create_subprocess_exec(sys.executable, *command, stderr=log)
-        async with asyncio.timeout(JOB_TIMEOUT_S):
-            status = await report.wait()
-        if status:
-            print(f"The report is not exact, or has failed: see {directory / 'report.log'}", flush=True)
-        return status
+        shop = Shop(await stack.enter_async_context(Producer(bootstrap)), topic)
+        await sell(shop, job, stages, options)
+        made = await report(shop, bootstrap, topic, directory, stages)
+    show(stages.console, made, shop, options)
+    return 0 if made.is_exact(shop.sent) else 1
+
+
+def killed(times: int) -> str:
+    """How often the job was killed, as the end of a phrase about it; nothing if it was not."""
+    return f", killed {'once' if times == 1 else f'{times} times'}" if times else ""
+
+
+def show(console: Console, report: Report, shop: Shop, options: argparse.Namespace) -> None:
+    """The takings, and one sentence."""
+    table = Table("15 minutes from", box=None, padding=(0, 3, 0, 0), header_style="dim")
+    for title in ("orders", "counted", "cents", "summed up"):
+        table.add_column(title, justify="right")
+    for window in report.windows[:SHOWN]:
+        counted = Text(f"{window.counted:,}", style="green" if window.counted == window.sent else "bold red")
+        table.add_row(window.start, f"{window.sent:,}", counted, f"{window.cents_sent:,}", f"{window.cents_counted:,}")
+    console.print()
+    console.print(table)
+    if len(report.windows) > SHOWN:
+        console.print(f"and {len(report.windows) - SHOWN} more windows", style="dim")
+    orders = len(shop.accepted)
+    console.print(
+        f"\n{report.events:,} events are in the topic, {shop.sent:,} were sent: {orders:,} orders, {shop.twice:,} of "
+        f"them twice, {shop.garbled:,} that are no JSON, and the one that closes the day."
+    )
+    if report.is_exact(shop.sent):
+        verdict = f"Each of {orders:,} orders was counted exactly once, and every sum is right"
+    else:
+        verdict = f"{report.lost} orders were lost, {report.repeated} counted twice, {report.wrong} sums are wrong"
+    verdict += f"; the streaming job was{killed(options.kill)[1:]}." if options.kill else "."
+    console.print(f"\n{verdict}", style="bold" if report.is_exact(shop.sent) else "bold red")
 
 
 def main() -> int:

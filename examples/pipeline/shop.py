@@ -30,7 +30,9 @@ class Shop:
         self.accepted: list[Order] = []
         """Every order that was acknowledged, once."""
         self.sent = 0
-        """Events, with those that were sent twice or garbled."""
+        """Events: every order, those again that came twice, garbled ones, and the one that closes the day."""
+        self.twice = 0
+        self.garbled = 0
 
     async def accept(self, order: Order) -> None:
         """One request: returns when every in-sync replica has the order."""
@@ -38,8 +40,10 @@ class Shop:
         times = 2 if self._chance.random() < TWICE else 1
         if self._chance.random() < GARBLED:
             await self._send(key, value[:-1])
+            self.garbled += 1
         for _ in range(times):
             await self._send(key, value)
+        self.twice += times - 1
         self.accepted.append(order)
 
     async def _send(self, key: bytes, value: bytes) -> None:
@@ -57,5 +61,5 @@ class Shop:
             await asyncio.sleep(max(0.0, started + served / rate - time.monotonic()))
 
     async def close_day(self) -> None:
-        """Begin the next day, which nobody reports on yet."""
+        """Begin the next day, of which there is no report yet."""
         await self._send(b"next-day", first_of_next_day().event())

@@ -10,10 +10,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import anyio
 import httpx
 import pytest
+from rich.cells import cell_len
 
 from aiokafka_lead import Producer
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
@@ -103,8 +105,57 @@ def test_the_consumer_service_bills_every_order_once_and_sets_aside_what_is_none
     assert failed.value == b"no order"
 
 
-@pytest.mark.parametrize("arguments", [["-m", "examples.trio_program"], ["-m", "examples.demo", "--seconds", "3"]])
-def test_programs_with_a_cluster_of_their_own_end_well(arguments: list[str]) -> None:
+DEMO = ("-m", "examples.demo", "--seconds", "4", "--partitions", "10")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("-m", "examples.trio_program"), (*DEMO, "--backend", "asyncio"), (*DEMO, "--backend", "trio")]
+)
+def test_programs_with_a_cluster_of_their_own_end_well(arguments: tuple[str, ...]) -> None:
     with program(*arguments) as process:
         output, _ = process.communicate(timeout=50)
         assert process.returncode == 0, output
+    if arguments[:2] == DEMO[:2]:
+        assert "killed" in output
+        assert "acknowledged and consumed exactly once, through 40 leader moves and a broker's death" in one_line(
+            output
+        )
+        assert len(output.splitlines()) < 20
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_demo_fits_a_terminal(columns: int) -> None:
+    with program(*DEMO, FORCE_COLOR="1", COLUMNS=str(columns), LINES="24") as process:
+        output, _ = process.communicate(timeout=50)
+        assert process.returncode == 0, output
+    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", line) for line in output.splitlines()]
+    assert max(map(cell_len, lines)) <= columns
+    frames = "\n".join(lines).split("3 brokers in this process")[1:]
+    assert len(frames) > 8
+    assert max(frame.rpartition("hints off, consumed")[0].count("\n") for frame in frames) < 23
+    assert any(re.search(r"broker (\d) killed\s.*^\1 .* killed ", frame, re.MULTILINE | re.DOTALL) for frame in frames)
+    assert all("with hints" in frame and "hints off" in frame for frame in frames)
+
+
+def test_the_demo_on_a_cluster_that_runs_already(cluster: ClusterThread) -> None:
+    with program(*DEMO, "--bootstrap", cluster.bootstrap_servers) as process:
+        output, _ = process.communicate(timeout=50)
+        assert process.returncode == 0, output
+    assert "exactly once, through 40 leader moves; while" in one_line(output)
+    assert cluster.topic_names() == ["orders"]
+
+
+def test_the_ten_lines_of_the_readme_end_by_themselves(cluster: ClusterThread) -> None:
+    (code,) = re.findall(r"```python\n(import asyncio\n.*?)```", Path("README.md").read_text(), re.DOTALL)
+    for offset in range(2):
+        with program("-c", code.replace("localhost:9092", cluster.bootstrap_servers)) as process:
+            output, _ = process.communicate(timeout=30)
+            assert process.returncode == 0, output
+        read = [f"{number} b'k' b'hello'" for number in range(offset + 1)]
+        assert output.splitlines() == [output.splitlines()[0], *read]
+        assert re.fullmatch(rf"stored at events-\d offset {offset}", output.splitlines()[0])
+
+
+def one_line(output: str) -> str:
+    """The output without its line breaks."""
+    return " ".join(output.split())

@@ -1,0 +1,78 @@
+"""Events flow while every leader moves and a broker dies and comes back elsewhere: nothing is lost, nobody waits.
+
+    make demo                                            # an embedded cluster of three brokers
+    python -m examples.demo --bootstrap HOST:PORT        # a real cluster (leaders move; killing brokers is up to you)
+
+Two loads run side by side: this client as it is, and with ``leader_hint_policy="off"``, which leaves it to find moved
+leaders as clients without KIP-951 do, by a refresh of their metadata. Every event carries its number and the time when
+it was sent. An auditor consumes them, ticks the numbers off and measures. The exit status is 0 only if every event of
+both was acknowledged and consumed exactly once. Needs the ``demo`` extra.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import logging
+import sys
+import uuid
+from contextlib import AsyncExitStack
+from typing import Literal
+
+import anyio
+from rich.console import Console
+
+from .load import connected_load
+from .screen import Screen
+from .trouble import embedded, real
+
+HINTS: list[Literal["trust", "off"]] = ["trust", "off"]
+
+
+async def run(options: argparse.Namespace) -> bool:
+    """Run the demo; True if every event came through exactly once."""
+    name = f"demo-{uuid.uuid4().hex[:8]}"
+    topics = [name, f"{name}-hints-off"]
+    cluster = (
+        real(options.bootstrap, topics, options.partitions)
+        if options.bootstrap
+        else embedded(topics, options.partitions)
+    )
+    async with AsyncExitStack() as stack:
+        trouble = await stack.enter_async_context(cluster)
+        loads = [
+            await stack.enter_async_context(
+                connected_load(label, trouble.bootstrap_servers, topic, hints, lambda: trouble.phase)
+            )
+            for label, topic, hints in zip(("with hints", "hints off"), topics, HINTS, strict=True)
+        ]
+        screen = Screen(Console(highlight=False), trouble, loads, options.seconds)
+        gc.freeze()  # a full pass over all that was imported is a pause of its own
+        async with anyio.create_task_group() as shown:
+            shown.start_soon(screen.show)
+            async with anyio.create_task_group() as tasks:
+                for load in loads:
+                    tasks.start_soon(load.run, options.rate, options.seconds)
+                await trouble.make(options.seconds)
+            shown.cancel_scope.cancel()
+    screen.close()
+    return all(load.is_exact for load in loads)
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(
+        "examples.demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--bootstrap", help="HOST:PORT of a real cluster; default: an embedded one")
+    parser.add_argument("--seconds", type=float, default=15)
+    parser.add_argument("--rate", type=float, default=500, help="events a second of each load")
+    parser.add_argument("--partitions", type=int, default=30, help="of each load's topic")
+    parser.add_argument("--backend", choices=["asyncio", "trio"], default="asyncio")
+    options = parser.parse_args()
+    logging.getLogger("aiokafka_lead").addHandler(logging.NullHandler())  # that a broker is dead is on the screen
+    sys.exit(0 if anyio.run(run, options, backend=options.backend) else 1)
+
+
+if __name__ == "__main__":
+    main()

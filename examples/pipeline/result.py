@@ -1,0 +1,49 @@
+"""What the report has found. Travels as JSON from the batch job to the program that shows it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Self
+
+
+@dataclass(frozen=True)
+class Window:
+    """The orders of a window of time: what the shops say, and what Spark has counted."""
+
+    start: str
+    sent: int
+    counted: int
+    cents_sent: int
+    cents_counted: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """The takings beside what was sent."""
+
+    events: int
+    """Records in the topic of the orders."""
+    lost: int
+    repeated: int
+    wrong: int
+    """Sums that differ."""
+    rows: int
+    """Sums that there must be."""
+    published: int
+    """Sums in the topic of the takings."""
+    windows: list[Window]
+
+    def is_exact(self, sent: int) -> bool:
+        """Whether every order was counted once, and each event that was sent is in the topic once."""
+        return not (self.lost or self.repeated or self.wrong) and self.published == self.rows and self.events == sent
+
+    def to_json(self) -> str:
+        """For a file."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The reverse."""
+        fields = json.loads(text)
+        return cls(**fields | {"windows": [Window(**window) for window in fields["windows"]]})

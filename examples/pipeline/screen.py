@@ -1,0 +1,69 @@
+"""What the pipeline shows: its stages, each with what it has got done; a line each where there is no terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+
+class Stage:
+    """A part of the pipeline that is under way."""
+
+    def __init__(self, progress: Progress, title: str, total: float | None) -> None:
+        self._progress = progress
+        self._title = title
+        self._task = progress.add_task(title, total=total, state="")
+        self._state = ""
+        self._is_over = False
+
+    def show(self, state: str, done: float | None = None) -> None:
+        """What is done, in a few words; of the total, where the stage has one."""
+        self._state = state
+        self._progress.update(self._task, state=state, completed=done)
+
+    def note(self, state: str) -> None:
+        """The same for what is rare: it has a line of its own where there is no terminal."""
+        self.show(state)
+        if not self._progress.console.is_terminal:
+            self._progress.console.print(f"{self._title}: {state}", soft_wrap=True)
+
+    def end(self) -> None:
+        """The stage is through."""
+        if not self._is_over:
+            self._is_over = True
+            self.note(self._state)
+            self._progress.update(self._task, total=1, completed=1)
+
+
+class Stages(AbstractContextManager["Stages"]):
+    """The stages, one below the other. Fits 80 columns."""
+
+    def __init__(self) -> None:
+        self.console = Console(highlight=False)
+        self._progress = Progress(
+            SpinnerColumn(finished_text="*"),
+            TextColumn("{task.description:<22}"),
+            BarColumn(bar_width=14),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[state]}", style="dim"),
+            console=self.console,
+        )
+
+    def __enter__(self) -> Stages:
+        if self.console.is_terminal:
+            self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.console.is_terminal:
+            self._progress.stop()
+
+    @contextmanager
+    def stage(self, title: str, total: float | None = None) -> Iterator[Stage]:
+        """A stage for as long as this lasts."""
+        stage = Stage(self._progress, title, total)
+        yield stage
+        stage.end()

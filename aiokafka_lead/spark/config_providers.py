@@ -28,10 +28,11 @@ def with_variables(settings: Mapping[str, str]) -> dict[str, str]:
     Raises ValueError for a provider of another class than Java's three, and for what a provider cannot find; it names
     the setting, and never shows a value.
     """
-    names = [name.strip() for name in settings.get(_NAMES, "").split(",") if name.strip()]
-    if not names:
+    names = [name.strip() for name in settings.get(_NAMES, "").split(",")]
+    # As in Java, a name without a class is of no effect.
+    providers = {name: _provider(name, settings) for name in names if f"{_NAMES}.{name.lower()}.class" in settings}
+    if not providers:
         return dict(settings)
-    providers = {name: _provider(name, settings) for name in names}
     return {
         name: value if name.startswith(_NAMES) else _replaced(name, value, providers)
         for name, value in settings.items()
@@ -42,7 +43,7 @@ def _provider(name: str, settings: Mapping[str, str]) -> Lookup:
     option = f"{_NAMES}.{name.lower()}"
     if limits := [entry for entry in settings if entry.startswith(f"{option}.param.")]:
         raise ValueError(f"option 'kafka.{limits[0]}' is not supported")
-    kind = settings.get(f"{option}.class", "").strip().rpartition(".")[2]
+    kind = settings[f"{option}.class"].strip().rpartition(".")[2]
     if kind not in _LOOKUPS:
         raise ValueError(f"option 'kafka.{option}.class' must name one of Java's {', '.join(_LOOKUPS)}, not '{kind}'")
     return _LOOKUPS[kind]

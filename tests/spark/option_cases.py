@@ -254,7 +254,7 @@ CLIENT = [
     _batch(ALL, **_S, kafka__max__poll__records="7"),
     _batch(ALL, **_S, **_PROVIDER, kafka__client__id="${env:PATH}"),
     _batch(REFUSED, **_S, **_PROVIDER, kafka__fetch__max__bytes="${env:NO_SUCH_NAME}"),
-    _batch(REFUSED, **_S, kafka__config__providers="env"),
+    _batch(ALL, **_S, kafka__config__providers="env"),
     _batch(REFUSED, **_S, kafka__security__protocol="SASL_PLAINTEXT", kafka__sasl__mechanism="GSSAPI"),
     _batch(REFUSED, **_S, kafka__security__protocol="SSL", **_PEM, kafka__ssl__keystore__location="/no/such/file"),
     _batch(REFUSED, **_S, kafka__security__protocol="SSL", **_PEM, kafka__ssl__keystore__key="x"),

@@ -11,7 +11,7 @@ from ._accel import ACCELERATED
 from ._arguments import TIMEOUT, entries
 from ._core.producer.delivery import Delivery, DeliveryBatch
 from ._core.producer.metrics import ProducerMetrics
-from ._core.producer.record import check_headers, check_partition, check_timestamp, check_topic, to_bytes
+from ._core.producer.record import ANY_PARTITION, check_headers, check_partition, check_timestamp, check_topic, to_bytes
 from ._core.producer.serializers import Serializers
 from ._io.loop import Waiter, loop_probe, loop_thread
 from ._io.producer.clock import wall_ms
@@ -107,6 +107,8 @@ class Producer(Generic[K, V]):
         client = self._client
         self._sender = Sender(self._config, client.brokers, client.metadata, client.request_any, client.spawn)
         self._accumulator = self._sender.accumulator
+        self._topics = self._accumulator.topics
+        """Those that records were taken for: their names are right."""
         self._check: Callable[[], None] = self._client.check
         """Raises unless the producer can be used here and now."""
         self._stopped: Waiter[None] | None = None
@@ -355,15 +357,13 @@ class Producer(Generic[K, V]):
         headers: Sequence[Header] | None,
     ) -> PreparedRecord:
         """Check and serialize a record."""
-        name, number, pairs = check_topic(topic), check_partition(partition), check_headers(headers)
-        return PreparedRecord(
-            name,
-            wall_ms() if timestamp_ms is None else check_timestamp(timestamp_ms),
-            self._serializers.key_bytes(key, name, pairs),
-            self._serializers.value_bytes(value, name, pairs),
-            number,
-            pairs,
-        )
+        name = topic if type(topic) is str and topic in self._topics else check_topic(topic)
+        pairs = () if headers is None else check_headers(headers)
+        number = ANY_PARTITION if partition is None else check_partition(partition)
+        time_ms = wall_ms() if timestamp_ms is None else check_timestamp(timestamp_ms)
+        serializers = self._serializers
+        key_bytes = serializers.key_bytes(key, name, pairs)
+        return PreparedRecord(name, time_ms, key_bytes, serializers.value_bytes(value, name, pairs), number, pairs)
 
     async def _prepare_waiting(
         self,

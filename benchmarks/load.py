@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 NUMBER = struct.Struct(">q")
 
@@ -26,10 +27,10 @@ Send = Callable[[int, bytes, Callable[[bool], None]], Awaitable[None]]
 
 
 @asynccontextmanager
-async def lead(options: argparse.Namespace, *, leader_hint_policy: str = "trust") -> AsyncIterator[Send]:
+async def lead(options: argparse.Namespace, *, leader_hint_policy: Any = "trust") -> AsyncIterator[Send]:
     from aiokafka_lead import Producer
 
-    async with Producer(  # type: ignore[call-overload]
+    async with Producer(
         options.bootstrap,
         linger_ms=0,
         batch_size=16384,

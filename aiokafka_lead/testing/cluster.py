@@ -239,19 +239,19 @@ class EmbeddedCluster(ClusterControls):
 
     async def add_broker(self, broker: int | None = None, *, rack: str | None = None, port: int = 0) -> int:
         """Start another broker, by default with the next id; returns it. It has no replicas until it is given some."""
-        broker = max(self._state.nodes) + 1 if broker is None else integer(0)("broker", broker)
+        node_id: int = max(self._state.nodes) + 1 if broker is None else integer(0)("broker", broker)
         optional(text)("rack", rack)
         _checks.PORT("port", port)
-        if broker in self._state.nodes:
-            raise ConfigError(f"there is a broker {broker} already")
-        node = BrokerNode(broker, self._advertised_host, rack, self._fetch_session_slots)
-        self._state.nodes[broker] = node
+        if node_id in self._state.nodes:
+            raise ConfigError(f"there is a broker {node_id} already")
+        node = BrokerNode(node_id, self._advertised_host, rack, self._fetch_session_slots)
+        self._state.nodes[node_id] = node
         try:
             await self._serve(node, port)
         except BaseException:
-            del self._state.nodes[broker]
+            del self._state.nodes[node_id]
             raise
-        return broker
+        return node_id
 
     async def stop_broker(self, broker: int, *, drain_ms: float = 0) -> None:
         """Shut a broker down in order: its leaders move, then its connections close.

@@ -189,8 +189,8 @@ async def test_a_batch_raises_where_its_column_is_read(cluster: EmbeddedCluster)
             for _ in range(2):
                 with pytest.raises(RecordDeserializationError, match="value of the record at offset 0"):
                     _ = batch.values
+            assert await consumer.position(E0) == batch.next_offset
             break
-        assert await consumer.position(E0) == batch.next_offset
 
 
 @pytest.mark.parametrize("way", ["async for", "getone", "getmany", "batches"])

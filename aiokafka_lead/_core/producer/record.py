@@ -9,7 +9,7 @@ from ..._options import INT32_MAX
 from ...errors import ConfigError, ConfigTypeError
 from ...types import Headers
 
-__all__ = ["check_headers", "check_partition", "check_timestamp", "check_topic", "to_bytes"]
+__all__ = ["ANY_PARTITION", "check_headers", "check_partition", "check_timestamp", "check_topic", "to_bytes"]
 
 ANY_PARTITION = -1
 

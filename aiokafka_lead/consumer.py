@@ -19,7 +19,7 @@ from ._core.run.dead_letter import DEAD_LETTER_HEADERS
 from ._core.run.options import RunConfig, RunOptions
 from ._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
 from ._io.consumer.leases import Batches
-from ._options import INT32_MAX, encodable, integer, milliseconds
+from ._options import INT32_MAX, boolean, encodable, integer, milliseconds
 from ._records import ConsumerRecord
 from .client import Client
 from .config import ConsumerConfig
@@ -194,7 +194,7 @@ class Consumer(Generic[K, V]):
         ``request_timeout_ms``; authentication's and TLS's own errors as such; and what keeps a member out of its group.
         After an error, or when cancelled, the consumer is stopped.
         """
-        await self._engine.start(wait=wait)
+        await self._engine.start(wait=boolean("wait", wait))
 
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
         """Wait for what `start` waits for, within ``timeout_ms`` (``default_api_timeout_ms``).

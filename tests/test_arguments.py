@@ -114,6 +114,8 @@ PRODUCER += [
 ]
 
 CONSUMER: list[Case] = [
+    ("start", {}, "wait", [None, 1, "yes"]),
+    ("wait_ready", {}, "timeout_ms", TIMEOUTS),
     ("stop", {}, "timeout_ms", TIMEOUTS),
     ("subscribe", {}, "topics", [None, *NO_LISTS, *each(NO_TOPICS)]),
     ("subscribe", {}, "pattern", [5, b"a.*", re.compile(b"a"), "(", "\ud800"]),
@@ -453,7 +455,7 @@ def test_a_cluster_in_a_thread_says_the_same() -> None:
         (
             Consumer,
             CONSUMER,
-            {"start", "unsubscribe", "subscription", "assignment", "paused", "topics", "batches", "group_metadata"}
+            {"unsubscribe", "subscription", "assignment", "paused", "topics", "batches", "group_metadata"}
             | {"metrics", "lag", "health"},
         ),
         (AdminClient, ADMIN, {"start", "metrics"}),

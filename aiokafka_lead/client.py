@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,6 +29,7 @@ from .errors import (
     RequestTimedOutError,
     WrongEventLoopError,
 )
+from .errors.base import own_copy
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -127,7 +127,7 @@ class Client:
         if not self._running:
             raise ClientClosedError if self._closed else NotStartedError
         if self.fatal is not None:
-            raise copy.copy(self.fatal) from self.fatal.__cause__
+            raise own_copy(self.fatal)
         try:
             here = loop_token()
         except RuntimeError:  # another thread, without any event loop

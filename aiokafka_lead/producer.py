@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
@@ -30,6 +29,7 @@ from .errors import (
     RequestTimedOutError,
     WrongEventLoopError,
 )
+from .errors.base import own_copy
 from .types import Header, RecordMetadata
 
 if TYPE_CHECKING:
@@ -420,7 +420,7 @@ def _stopped_before(fate: str) -> KafkaError:
 
 
 def _failed_with(error: BaseException, fate: str) -> KafkaError:
-    failure = copy.copy(error) if isinstance(error, KafkaError) else KafkaError(str(error))
+    failure = own_copy(error) if isinstance(error, KafkaError) else KafkaError(str(error))
     failure.__cause__ = error.__cause__
     failure.add_note(f"the records were {fate}")
     return failure

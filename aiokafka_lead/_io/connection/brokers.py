@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import random
 import time
@@ -15,6 +14,7 @@ from ..._logs import client_log
 from ..._wire import Request
 from ...config import ClientConfig, ConsumerConfig
 from ...errors import KafkaConnectionError, KafkaError
+from ...errors.base import own_copy
 from .connection import Connection, ConnectionSettings, Lane
 from .handshake import Security
 from .link import Link, LinkContext, Spawner
@@ -151,7 +151,7 @@ class Brokers:
             if connection is not None:
                 return connection
             if self._closed_by is not None:
-                raise copy.copy(self._closed_by)
+                raise own_copy(self._closed_by)
             node = self._nodes.get(node_id)
             if node is None:
                 raise KafkaConnectionError(f"node {node_id} is not part of the cluster that this client knows")

@@ -5,7 +5,6 @@ Compiled through ``connection.pxd`` where a compiler is.
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections import deque
@@ -22,7 +21,7 @@ from ...errors import (
     MalformedMessageError,
     RequestTimedOutError,
 )
-from ...errors.base import without_frames
+from ...errors.base import own_copy, without_frames
 from ..loop import Signal, Waiter
 from ..producer.room import RoomQueue
 from .transport import Transport
@@ -387,12 +386,12 @@ class Connection:
             return _caused_by(error, KafkaConnectionError(text, broker=self.label))
         if isinstance(error, KafkaConnectionError):
             return _caused_by(error, type(error)(text, broker=self.label))
-        return copy.copy(error)
+        return own_copy(error)
 
     def _not_ready(self) -> KafkaError:
         if self.closed_by is None:
             return KafkaConnectionError("the connection is not ready", broker=self.label)
-        return copy.copy(self.closed_by)
+        return own_copy(self.closed_by)
 
     def mute(self, seconds: float) -> None:
         """Sends nothing for so long: the broker wants it (KIP-219)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
 from ..._logs import ClientLog
 from ..._wire import Request
 from ...errors import KafkaConnectionError, KafkaError
+from ...errors.base import own_copy
 from ..loop import Waiter, sleep_until
 from .connection import Connection, ConnectionSettings, Lane
 from .handshake import Security, shake_hands
@@ -258,6 +258,6 @@ class Link:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if error is not None:
-                waiter.set_error(copy.copy(error))
+                waiter.set_error(own_copy(error))
             else:
                 waiter.set_result(connection)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from ..._core.backoff import Backoff
 from ..._core.metadata.types import Broker
 from ..._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ...errors import KafkaError, RequestTimedOutError, error_for_code
+from ...errors.base import own_copy
 from ..connection.brokers import NodeState
 from ..connection.connection import Connection, Lane
 from ..loop import Waiter, sleep_until
@@ -73,7 +73,7 @@ class Coordinators:
                 lost = self._client.brokers.last_error(node_id)
                 if lost is not None and self._client.brokers.state(node_id) is NodeState.BACKOFF:
                     # The brokers may soon name another one: to ask them again takes less than its reconnect backoff.
-                    raise copy.copy(lost)
+                    raise own_copy(lost)
                 return await self._client.brokers.get(node_id, lane, _ms_left(deadline))
             except KafkaError as error:
                 if not error.retriable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable
 from functools import partial
@@ -17,6 +16,7 @@ from ..._core.group.poll_interval import PollInterval
 from ..._core.metadata.types import ClusterSnapshot
 from ..._logs import client_log
 from ...errors import CommitFailedError, IllegalStateError, KafkaError, RebalanceInProgressError, StaleMemberEpochError
+from ...errors.base import own_copy
 from ...types import TopicPartition
 from ..connection.connection import Lane
 from ..loop import Signal, Waiter, in_task
@@ -175,7 +175,7 @@ class GroupTask:
             self._member.join(time.monotonic())
             self._notify()
         if error is not None:
-            raise copy.copy(error) from error.__cause__
+            raise own_copy(error)
 
     # --- committing --------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ topics are wanted, refreshes are asked for, and the task is woken. What to do is
 
 from __future__ import annotations
 
-import copy
 import logging
 import math
 import time
@@ -39,6 +38,7 @@ from ...errors import (
     RebootstrapRequiredError,
     RequestTimedOutError,
 )
+from ...errors.base import own_copy
 from ..connection.brokers import Brokers
 from ..connection.connection import Lane
 from ..loop import Signal, Waiter, in_slices
@@ -237,7 +237,7 @@ class MetadataActor:
 
     def _check(self) -> None:
         if self._closed is not None:
-            raise copy.copy(self._closed) from self._closed.__cause__
+            raise own_copy(self._closed)
 
     # --- refreshing --------------------------------------------------------------------------------------------------
 

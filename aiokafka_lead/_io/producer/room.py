@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections import deque
 from collections.abc import Callable
 
 from ...errors import KafkaError
+from ...errors.base import own_copy
 from ..loop import Waiter
 
 __all__ = ["RoomQueue"]
@@ -55,4 +55,4 @@ class RoomQueue:
     def reject(self, error: KafkaError) -> None:
         """Sends everyone home."""
         while self._waiting:
-            self._waiting.popleft().set_error(copy.copy(error))
+            self._waiting.popleft().set_error(own_copy(error))

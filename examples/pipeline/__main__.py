@@ -119,7 +119,8 @@ async def sell(shop: Shop, job: StreamingJob, stages: Stages, options: argparse.
 
         async def watch() -> None:
             while True:
-                selling.show(f"{len(shop.accepted):,} orders", min(len(shop.accepted), options.orders))
+                # With enough orders the shops go on, until the job has got something done.
+                selling.show(f"{len(shop.accepted):,} orders", min(len(shop.accepted), options.orders - 1))
                 if not options.kill:
                     summing.show(f"{job.committed()} micro-batches")
                 await asyncio.sleep(0.25)

@@ -216,7 +216,7 @@ async def aiokafka(bootstrap: str, topic: str, partitions: int, note: Callable[[
 
         async def read() -> None:
             async for record in consumer:
-                note(record.value)
+                note(record.value or b"")
 
         reading = asyncio.create_task(read())
         yield lambda partition, value: producer.send(topic, value, partition=partition)

@@ -193,13 +193,13 @@ class EmbeddedCluster(ClusterControls):
         return (running or list(self._servers.values()))[0].connect(transport, peer)
 
     async def _close(self) -> None:
+        for reserved in self._reserved.values():
+            reserved.close()
         with anyio.CancelScope(shield=True):
             if self._bootstrap_listener is not None:
                 await self._bootstrap_listener.close()
             for server in self._servers.values():
                 await server.stop(reset=True)
-        for reserved in self._reserved.values():
-            reserved.close()
 
     # --- addresses ---------------------------------------------------------------------------------------------------
 

@@ -76,19 +76,21 @@ class Listener:
         self._ended = anyio.Event()
 
     async def serve(self) -> None:
-        """Work until closed."""
+        """Work until closed or cancelled; the listening sockets are closed then."""
         try:
             with self._scope:
                 async with anyio.create_task_group() as arrivals:
                     await self._admission.accept(self._sockets, arrivals)
         finally:
+            # Here, since asyncio's Task.cancel may interrupt those that wait in close().
+            with anyio.CancelScope(shield=True):
+                await self._sockets.aclose()
             self._ended.set()
 
     async def close(self) -> None:
         """Stop listening, and drop what has arrived and is no connection yet. Connections are not touched."""
         self._scope.cancel()
         await self._ended.wait()
-        await self._sockets.aclose()
 
 
 class _Admission:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 import anyio
@@ -45,6 +46,22 @@ async def test_rule_32_a_consumer_notices_the_death_of_a_broker_after_a_burst_of
         await cluster.kill_broker(cluster.leader("t"))
         await fill(cluster, 1, first=1 + MOVES)
         assert await next_number(consumer) == 1 + MOVES
+
+
+async def test_rule_32_a_broker_that_nobody_needs_is_not_asked_about_for_ever() -> None:
+    """It is back and leads again, and nothing is sent to it: then its lost connection says nothing any more."""
+    async with EmbeddedCluster() as cluster, producer_of(cluster, request_timeout_ms=2_000) as producer:
+        cluster.create_topic("t", assignments=[[1, 2, 3], [2, 3, 1]])
+        for partition in range(2):
+            await producer.send_and_wait("t", b"0", partition=partition)
+        await cluster.kill_broker(2)
+        await until(lambda: cluster.leader("t", 1) != 2)
+        await producer.send_and_wait("t", b"1", partition=1)
+        await cluster.start_broker(2)
+        cluster.move_leader("t", 1, to=2)
+        cluster.move_leader("t", 0, to=3)
+        await producer.send_and_wait("t", b"2", partition=0)  # brings metadata that names broker 2
+        await until(lambda: time.monotonic() > cluster.requests.select("Metadata")[-1].time + 2.5)
 
 
 async def test_rule_32_a_query_of_offsets_goes_on_with_the_leader_epoch() -> None:

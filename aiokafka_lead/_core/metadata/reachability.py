@@ -42,6 +42,7 @@ class _Failures:
     """What went wrong at one address since the last connection that became ready."""
 
     error: KafkaError
+    failed_at: float
     count: int
     setup_count: int
     """Failures before the connection was ready; each doubles the time that the next try may take."""
@@ -90,6 +91,11 @@ class Reachability:
         failures = self._failures.get(endpoint)
         return None if failures is None else failures.error
 
+    def failed_since(self, endpoint: Endpoint, at: float) -> bool:
+        """Whether the last try failed, or the connection was lost, at this time or later."""
+        failures = self._failures.get(endpoint)
+        return failures is not None and failures.failed_at >= at
+
     def setup_timeout_s(self, endpoint: Endpoint) -> float:
         """How long the next try may take until it is ready; at least the option's value (KIP-601)."""
         failures = self._failures.get(endpoint)
@@ -100,8 +106,8 @@ class Reachability:
     def _note(self, endpoint: Endpoint, now: float, error: KafkaError, *, in_setup: bool) -> None:
         known = self._failures.pop(endpoint, None)
         if known is None:
-            known = _Failures(error, 0, 0, 0.0)
-        known.error = without_frames(error)
+            known = _Failures(error, now, 0, 0, 0.0)
+        known.error, known.failed_at = without_frames(error), now
         # Connections of several lanes are lost together: that is one failure, not several.
         if now >= known.retry_at:
             known.count += 1

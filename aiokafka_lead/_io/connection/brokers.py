@@ -176,6 +176,11 @@ class Brokers:
         node = self._nodes.get(node_id)
         return None if node is None else self._reachability.last_error(node.endpoint)
 
+    def failed_since(self, at: float) -> list[int]:
+        """The nodes whose last connect failed, or whose connection was lost, at this time or later."""
+        reachability = self._reachability
+        return [node_id for node_id, node in self._nodes.items() if reachability.failed_since(node.endpoint, at)]
+
     def least_loaded(self, lane: Lane = Lane.CONTROL) -> int | None:
         """The node to ask what any node can answer; None when every one is in backoff, or there is none.
 

@@ -325,8 +325,8 @@ class MetadataActor:
         self.full_answers += plan.full
         self.knows_every_topic = self._topics.everything and (self.knows_every_topic or plan.topics is None)
         self._publish()
-        for node_id in self.snapshot.leading(self._last_errors().keys()):
-            # It has not been replaced yet, and no record may be due before the next answer that says so.
+        # Until it is replaced, as no record may be due before that; but not for ever where nobody tries to connect.
+        for node_id in self.snapshot.leading(self._brokers.failed_since(now - self._request_timeout_s)):
             self.request_update(lost(node_id))
         names = self._topics.names() if plan.topics is None else plan.topics
         self._lookups.settle(names, self.snapshot, now)

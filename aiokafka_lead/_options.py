@@ -158,10 +158,7 @@ def encodable(name: str, value: str) -> str:
 def short_text(name: str, value: Any) -> str:
     """A string that is not empty and fits the Kafka protocol's: its length in UTF-8 is an int16."""
     checked = text(name, value)
-    try:
-        size = len(checked.encode())
-    except UnicodeEncodeError as error:
-        raise ConfigError(f"{name} must be encodable in UTF-8: {error.reason}") from None
+    size = len(checked.encode())
     if size > INT16_MAX:
         raise ConfigError(f"{name} must be at most {INT16_MAX} bytes in UTF-8, not {size}")
     return checked

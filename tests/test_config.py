@@ -202,7 +202,7 @@ def test_ids_fit_the_protocols_strings(name: str) -> None:
     assert getattr(ConsumerConfig.from_options("a", options), name) == "\u00fc" * 16383
     with pytest.raises(ConfigError, match=rf"^{name} must be at most 32767 bytes in UTF-8, not 32768"):
         ConsumerConfig.from_options("a", {**options, name: "\u00fc" * 16384})
-    with pytest.raises(ConfigError, match=rf"^{name} must be encodable in UTF-8"):
+    with pytest.raises(ConfigError, match=rf"^{name} must be text that UTF-8 can encode"):
         ConsumerConfig.from_options("a", {**options, name: "\ud800"})
 
 

@@ -103,16 +103,10 @@ class EmbeddedCluster(ClusterControls):
         bootstrap_port: int | None = None,
         request_log_size: int = 10_000,
     ) -> None:
-        ids = (
-            list(range(1, integer(1)("brokers", brokers) + 1))
-            if isinstance(brokers, int)
-            else _checks.BROKERS("brokers", brokers)
-        )
+        ids = _checks.broker_ids("brokers", brokers)
         if not ids or len(set(ids)) != len(ids):
             raise ConfigError(f"brokers: at least one, each id once, not {brokers!r}")
-        given = locals()
-        for name, check in _OPTIONS.items():
-            check(name, given[name])
+        _checks.check_all(_OPTIONS, locals())
         for name, values in (("ports", ports), ("racks", racks)):
             if values is not None and len(values) != len(ids):
                 raise ConfigError(f"{name}: {len(ids)} needed, one for each broker, not {len(values)}")

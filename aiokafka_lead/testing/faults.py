@@ -11,6 +11,7 @@ from .._arguments import topic_name
 from .._options import Check, boolean, function, instance, integer, milliseconds, optional, text
 from .._wire import ApiKey, Request, Response
 from ..errors import BrokerError, ConfigError, ConfigTypeError
+from ._checks import check_all
 from .request_log import PARTITION_FIELDS, RequestRecord, api_key_of, partitions_of
 
 __all__ = ["HTTP_ANSWER", "TLS_ALERT", "Fault", "Faults", "Hint"]
@@ -177,9 +178,7 @@ class Faults:
         * ``throttle_time_ms``: the answer says so, and the connection is muted for that time (KIP-219).
         * ``hint``: where a broker names the current leader, this one is named.
         """
-        given = locals()
-        for name, check in _CHECKS.items():
-            check(name, given[name])
+        check_all(_CHECKS, locals())
         if partition is not None and topic is None:
             raise ConfigError("partition needs a topic")
         code = error_code if error_code is None or isinstance(error_code, int) else error_code.code

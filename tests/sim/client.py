@@ -161,8 +161,8 @@ class SimClient:
         self._policy.answered(by_bootstrap_server=node < 0)
         self._schedule.succeeded(now, changed=applied.changed, settled=applied.settled)
         self._publish()
-        brokers = self.snapshot.brokers.values()
-        failed = [b.node_id for b in brokers if self.links.reachability.last_error((b.host, b.port)) is not None]
+        lately, failed_since = now - self._request_timeout_s, self.links.reachability.failed_since
+        failed = [b.node_id for b in self.snapshot.brokers.values() if failed_since((b.host, b.port), lately)]
         for node_id in self.snapshot.leading(failed):
             self.request_update(lost(node_id))
         return True

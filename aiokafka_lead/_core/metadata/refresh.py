@@ -6,9 +6,10 @@ share one refresh at a time: whatever is asked for while one is under way causes
 21 of `_core.leadership`).
 
 How long the next one waits depends on its `Reason`. Each answer without news doubles the wait of the reason that asked
-for it, as does each failure. Any news end these waits, for leaders move in bursts; so does a reason that did not ask
-before: a broker that has just gone is news of its own, whatever the last refreshes were for (rule 32). Brokers that
-contradict each other bring news each time: that is why news that leave something open shorten a wait only so far.
+for it, as does each failure. News end the wait of the reasons that asked for them, for leaders move in bursts. A reason
+that did not ask before does not wait: a broker that has just gone is asked about at once, whatever the last refreshes
+were for (rule 32). Brokers that contradict each other bring news each time: that is why news that leave something open
+shorten a wait only so far.
 """
 
 from __future__ import annotations

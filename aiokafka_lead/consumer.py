@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
-from ._arguments import TIME_MS, TIMEOUT, list_of, map_of, topic_name, topic_partition
+from ._arguments import TIMEOUT, topic_name, topic_partition
 from ._arguments import offset as checked_offset
+from ._core.consumer import arguments
 from ._core.consumer.health import ConsumerHealth, ConsumerLag
 from ._core.consumer.metrics import ConsumerMetrics, PartitionMetrics
 from ._core.consumer.partition_state import PartitionState
@@ -19,11 +20,11 @@ from ._core.run.dead_letter import DEAD_LETTER_HEADERS
 from ._core.run.options import RunConfig, RunOptions
 from ._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
 from ._io.consumer.leases import Batches
-from ._options import INT32_MAX, boolean, encodable, integer, milliseconds
+from ._options import INT32_MAX, boolean
 from ._records import ConsumerRecord
 from .client import Client
 from .config import ConsumerConfig
-from .errors import CommitFailedError, ConfigError, ConfigTypeError, IllegalStateError
+from .errors import ConfigError, IllegalStateError
 from .types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -55,15 +56,6 @@ __all__ = [
 ]
 
 Offset = int | tuple[int, str] | OffsetAndMetadata
-
-LISTENER_METHODS = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
-
-_TOPICS = list_of("str", topic_name)
-_PARTITIONS = list_of("TopicPartition", topic_partition)
-_OFFSETS = map_of("TopicPartition to offset", topic_partition, checked_offset)
-_TIMES = map_of("TopicPartition to milliseconds", topic_partition, TIME_MS)
-_RECORDS = integer(1)
-_WAIT = milliseconds()
 
 
 class Consumer(Generic[K, V]):
@@ -247,14 +239,15 @@ class Consumer(Generic[K, V]):
         """
         if listener is not None and self._config.group_id is None:
             raise ConfigError("listener is for consumer groups: set group_id")
-        names = _TOPICS("topics", topics)
-        _check_listener(listener)
+        names = arguments.TOPICS("topics", topics)
+        if listener is not None:
+            arguments.listener("listener", listener)
         if (pattern is None) == (not names):
             raise ConfigError("subscribe needs either topics or a pattern")
         if pattern is None:
             self._engine.subscription.subscribe(names, listener)
         else:
-            self._engine.subscription.match(_pattern(pattern), listener)
+            self._engine.subscription.match(arguments.pattern("pattern", pattern), listener)
         self._engine.subscriber.changed(started=self._engine.started)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -262,7 +255,7 @@ class Consumer(Generic[K, V]):
 
         A member of a group leaves it first, in the background.
         """
-        self._engine.subscription.assign(_PARTITIONS("partitions", partitions))
+        self._engine.subscription.assign(arguments.PARTITIONS("partitions", partitions))
         self._engine.subscriber.changed(started=self._engine.started)
 
     def unsubscribe(self) -> None:
@@ -322,7 +315,7 @@ class Consumer(Generic[K, V]):
         await self._seek_by(LATEST, partitions)
 
     async def _seek_by(self, policy: ResetPolicy, partitions: tuple[TopicPartition, ...]) -> None:
-        partitions = tuple(_PARTITIONS("partitions", partitions))
+        partitions = tuple(arguments.PARTITIONS("partitions", partitions))
         self._client.check()
         states = self._states(partitions) if partitions else list(self._engine.positions)
         for state in states:
@@ -365,7 +358,7 @@ class Consumer(Generic[K, V]):
         return await self._offsets(partitions, LATEST_TIMESTAMP)
 
     async def _offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        timestamps = dict.fromkeys(_PARTITIONS("partitions", partitions), timestamp)
+        timestamps = dict.fromkeys(arguments.PARTITIONS("partitions", partitions), timestamp)
         self._client.check()
         found = await self._engine.queries.offsets(timestamps, self._config.default_api_timeout_ms)
         return {tp: found[tp].offset for tp in timestamps}
@@ -374,7 +367,7 @@ class Consumer(Generic[K, V]):
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """For each partition its first record at or after the time (milliseconds since the epoch), or None."""
-        wanted = _TIMES("timestamps", timestamps)
+        wanted = arguments.TIMES("timestamps", timestamps)
         self._client.check()
         found = await self._engine.queries.offsets(wanted, self._config.default_api_timeout_ms)
         result: dict[TopicPartition, OffsetAndTimestamp | None] = {}
@@ -423,8 +416,10 @@ class Consumer(Generic[K, V]):
         At most ``max_records`` (``max_poll_records``; if that is None, what could be decoded in some milliseconds), of
         these partitions if some are given. Empty when none came.
         """
-        _WAIT("timeout_ms", timeout_ms)
-        limit = self._config.max_poll_records if max_records is None else _RECORDS("max_records", max_records)
+        arguments.WAIT("timeout_ms", timeout_ms)
+        limit = (
+            self._config.max_poll_records if max_records is None else arguments.MAX_RECORDS("max_records", max_records)
+        )
         return await self._engine.reader.getmany(_wanted(partitions), timeout_ms, limit)
 
     def batches(self) -> AsyncIterator[RecordBatch[K, V]]:
@@ -492,26 +487,10 @@ class Consumer(Generic[K, V]):
         taken away since records of them were handed out; raises the error of a partition that was refused, or
         `RequestTimedOutError` after ``timeout_ms`` (``default_api_timeout_ms``).
         """
-        given = None if offsets is None else _OFFSETS("offsets", offsets)
+        given = None if offsets is None else arguments.OFFSETS("offsets", offsets)
         timeout_ms = self._timeout_ms(timeout_ms)
         self._client.check()
-        group_offsets = self._group_offsets()
-        if given is None:
-            runner = self._engine.runner
-            done = ((state, state.position) for state in self._engine.positions) if runner is None else runner.done()
-            found = {
-                state.tp: OffsetAndMetadata(position.offset, leader_epoch=_epoch(position.leader_epoch))
-                for state, position in done
-                if position is not None
-            }
-        else:
-            found = given
-        await group_offsets.commit(found, timeout_ms)
-        self._engine.in_hand.committed(found, self._engine.positions)
-        lost = self._engine.in_hand.lost
-        if given is None and lost:
-            names = ", ".join(map(str, sorted(lost)))
-            raise CommitFailedError(f"{names} were taken away while records of them were in hand: they come again")
+        await self._engine.commit(self._group_offsets(), given, timeout_ms)
 
     async def committed(
         self, partition: TopicPartition, *, timeout_ms: float | None = None
@@ -567,7 +546,7 @@ class Consumer(Generic[K, V]):
         return self._engine.health.health()
 
     def _states(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
-        return [self._engine.positions.require(tp) for tp in _PARTITIONS("partitions", partitions)]
+        return [self._engine.positions.require(tp) for tp in arguments.PARTITIONS("partitions", partitions)]
 
     def _timeout_ms(self, timeout_ms: float | None) -> float:
         checked: float | None = TIMEOUT("timeout_ms", timeout_ms)
@@ -578,26 +557,4 @@ class Consumer(Generic[K, V]):
 
 
 def _wanted(partitions: tuple[TopicPartition, ...]) -> frozenset[TopicPartition] | None:
-    return frozenset(_PARTITIONS("partitions", partitions)) if partitions else None
-
-
-def _epoch(leader_epoch: int) -> int | None:
-    return None if leader_epoch < 0 else leader_epoch
-
-
-def _pattern(pattern: object) -> re.Pattern[str]:
-    if not isinstance(pattern, str) and not (isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str)):
-        raise ConfigTypeError(f"pattern must be a str or a compiled one of str, not {type(pattern).__name__}")
-    try:
-        compiled = re.compile(pattern)
-    except re.error as error:
-        raise ConfigError(f"pattern is no regular expression: {error}") from None
-    encodable("pattern", compiled.pattern)
-    return compiled
-
-
-def _check_listener(listener: object) -> None:
-    if listener is not None and not any(callable(getattr(listener, name, None)) for name in LISTENER_METHODS):
-        raise ConfigTypeError(
-            f"listener must have one of {', '.join(LISTENER_METHODS)}, which {type(listener).__name__} does not"
-        )
+    return frozenset(arguments.PARTITIONS("partitions", partitions)) if partitions else None

@@ -138,8 +138,7 @@ class InHand:
         for state in states:
             position = self._done_to(state)
             if position is not None and self._stored.get(state.tp) != position:
-                epoch = None if position.leader_epoch < 0 else position.leader_epoch
-                found[state.tp] = OffsetAndMetadata(position.offset, leader_epoch=epoch)
+                found[state.tp] = position.to_commit()
         return found
 
     def stored(self, offsets: Iterable[tuple[TopicPartition, OffsetAndMetadata]]) -> None:

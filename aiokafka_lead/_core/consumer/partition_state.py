@@ -21,7 +21,7 @@ from random import random
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import KafkaError
-from ...types import TopicPartition
+from ...types import OffsetAndMetadata, TopicPartition
 from ..backoff import FREE_RETRIES, Backoff
 from .reset_policy import ResetPolicy
 
@@ -50,6 +50,10 @@ class Position(NamedTuple):
 
     offset: int
     leader_epoch: int = -1
+
+    def to_commit(self) -> OffsetAndMetadata:
+        """As it is committed."""
+        return OffsetAndMetadata(self.offset, leader_epoch=None if self.leader_epoch < 0 else self.leader_epoch)
 
 
 class Backoffs(NamedTuple):

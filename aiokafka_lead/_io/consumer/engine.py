@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..._core.consumer.deserializers import Deserializers
@@ -23,7 +24,8 @@ from ..._wire.messages.fetch import FetchRequest
 from ..._wire.messages.list_offsets import ListOffsetsRequest
 from ..._wire.messages.metadata import MetadataRequest
 from ...config import ConsumerConfig
-from ...errors import ClientClosedError, IllegalStateError, RequestTimedOutError
+from ...errors import ClientClosedError, CommitFailedError, IllegalStateError, RequestTimedOutError
+from ...types import OffsetAndMetadata, TopicPartition
 from ..cancellation import cancelled_by_scope, to_the_end
 from ..loop import Waiter
 from .absence_watch import AbsenceWatch
@@ -303,6 +305,29 @@ class ConsumerEngine(Generic[K, V]):
         """The cluster's topics, asked for now."""
         response = await self.client.request_any(MetadataRequest(topics=None))
         return frozenset(topic.name for topic in response.topics if topic.name is not None and not topic.error_code)
+
+    async def commit(
+        self,
+        to: GroupOffsets,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None,
+        timeout_ms: float,
+    ) -> None:
+        """Store these offsets, or where the partitions are; raises what `GroupOffsets.commit` does.
+
+        Without offsets also `CommitFailedError`, when the others are stored, if partitions in hand were taken away.
+        """
+        if offsets is not None:
+            await to.commit(offsets, timeout_ms)
+            self.in_hand.committed(offsets, self.positions)
+            return
+        runner = self.runner
+        done = ((state, state.position) for state in self.positions) if runner is None else runner.done()
+        found = {state.tp: position.to_commit() for state, position in done if position is not None}
+        await to.commit(found, timeout_ms)
+        self.in_hand.committed(found, self.positions)
+        if lost := self.in_hand.lost:
+            names = ", ".join(map(str, sorted(lost)))
+            raise CommitFailedError(f"{names} were taken away while records of them were in hand: they come again")
 
     def metrics(self) -> ConsumerMetrics:
         """Counts since the start, and the partitions as they are now."""

@@ -28,7 +28,7 @@ from ...errors import (
     KafkaError,
     RecordDeserializationError,
 )
-from ...types import OffsetAndMetadata, TopicPartition
+from ...types import TopicPartition
 from ..cancellation import outlives_cancellation, to_the_end
 from ..consumer.deserializing import of_application
 from ..loop import Signal, Waiter
@@ -284,12 +284,7 @@ class Runner:
                 for partition, position in self._work.done()
                 if position != partition.committed and engine.positions.owns(partition.state)
             ]
-            offsets = {
-                partition.state.tp: OffsetAndMetadata(
-                    position.offset, leader_epoch=None if position.leader_epoch < 0 else position.leader_epoch
-                )
-                for partition, position in news
-            }
+            offsets = {partition.state.tp: position.to_commit() for partition, position in news}
             await engine.group_offsets.commit(offsets, timeout_ms)
             for partition, position in news:
                 partition.committed = position

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 from ..._records import BatchView, Columns, ConsumerRecord
 from ..._serialization import Function
 from ...errors import IllegalStateError, RecordDeserializationError
+from ...errors.base import own_copy
 from ...types import Headers, SerializationContext, TimestampType, TopicPartition
 from .deserializers import Deserializers, cannot_be_deserialized
 
@@ -201,5 +202,5 @@ class RecordBatch(Generic[K, V]):
 
 def _column(made: list[T] | RecordDeserializationError) -> list[T]:
     if isinstance(made, RecordDeserializationError):
-        raise made.with_traceback(None)
+        raise own_copy(made)
     return made

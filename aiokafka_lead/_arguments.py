@@ -1,4 +1,4 @@
-"""What calls are given, checked before anything is sent: as options are, by small functions of (name, given value).
+"""Checks of what calls are given, made before anything is sent; like those of options, functions of (name, value).
 
 Every check raises `ConfigTypeError` for a value of the wrong type and `ConfigError` for one that cannot be used, and
 both messages begin with the argument's name: of a part of it ``topics[1]`` or ``offsets[events-0]``.

@@ -54,7 +54,7 @@ def application_function(name: str, value: Any) -> Any:
 def _asks(name: str, function: Callable[..., Any]) -> bool:
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some built-in functions tell nothing of themselves
+    except (TypeError, ValueError):  # some built-in functions have none
         return False
     by_position = [
         parameter

@@ -1,4 +1,4 @@
-"""What is said again and again, said now and then."""
+"""A limit for messages that repeat themselves."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ __all__ = ["Sparingly"]
 
 
 class Sparingly:
-    """Lets one through of many about the same, for each ``every_s`` seconds."""
+    """Allows one message about each subject within ``every_s`` seconds."""
 
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s
         self._said_at: dict[Hashable, float] = {}
 
     def allow(self, about: Hashable, now: float) -> bool:
-        """Whether to say it now. Only what was said lately is kept."""
+        """Whether a message about this may be given now; if so, it counts as given."""
         self._said_at = {one: at for one, at in self._said_at.items() if now < at + self._every_s}
         return self._said_at.setdefault(about, now) == now

@@ -26,7 +26,7 @@ _inherited: WeakSet[Inherited] = WeakSet()
 
 
 def detach_in_children(sock: socket.socket) -> None:
-    """In a child process this socket is none of the parent's any more: whatever is written or closed there.
+    """Part the child's copy of this socket from the parent's connection: nothing written or closed there reaches it.
 
     Its number stays taken, by a socket without a peer. So an event loop that closes its copy of a connection takes
     nothing out of the operating system's own list of what the parent waits for, which both share (epoll).

@@ -1,8 +1,8 @@
-"""What is to be read and the cluster does not have: how often to look for it again, and when to say so.
+"""Topics and partitions that are to be read, and that the cluster does not have: when to look for them, when to warn.
 
 Brokers learn of a new topic or partition one after the other, so that one answer without it means little; see
-`believed`. It may be made at any time, and nobody tells the consumer: so it is looked for as long as it is wanted, less
-and less often.
+`believed`. It may be made at any time, without notice: so it is looked for until it is there or not wanted any more,
+less and less often.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Absences", "Look", "absent", "believed"]
 
 ANSWERS_TO_BELIEVE = 4
 BELIEVE_AFTER_S = 1.0
-"""In a KRaft cluster that is not overloaded, brokers are that much behind the controller at most."""
+"""Brokers of a KRaft cluster that is not overloaded are less than this behind the controller."""
 
 LOOK_AT_LEAST_EVERY_MS = 10_000.0
 
@@ -62,11 +62,11 @@ class Absences:
 
     @property
     def confirmed(self) -> tuple[str, ...]:
-        """The names of what a warning was about, and that still is absent."""
+        """The names of what still is absent after a warning about it."""
         return tuple(sorted(str(what) for what, absence in self._absences.items() if absence.warn_at is not None))
 
     def hurry(self, now: float) -> None:
-        """Somebody waits: look for everything as if it were new."""
+        """A call waits for what is absent: look for everything as if it were new."""
         self._asked, self._ask_at = 0, now
 
     def look(self, now_absent: Iterable[Absent], answers: int, now: float) -> Look:
@@ -94,7 +94,7 @@ class Absences:
 
 
 def believed(answers: int, waited_s: float) -> bool:
-    """Whether something does not exist that this number of answers, over this time, did not name."""
+    """Whether something can be taken for absent, as this number of answers over this time did not name it."""
     return answers >= ANSWERS_TO_BELIEVE and waited_s >= BELIEVE_AFTER_S
 
 

@@ -69,8 +69,8 @@ PROBES = 3
 PROBE_AFTER_S = 0.5
 """Heartbeats that a new member sends early, as long as it has been assigned nothing, and the time between them.
 
-A coordinator that has assigned less than ``group.consumer.assignment.interval.ms`` (1 s) ago tells a new member of an
-empty assignment first (KIP-1263), and of its own with the next heartbeat, which is not due for 5 s."""
+A coordinator that has assigned less than ``group.consumer.assignment.interval.ms`` (1 s) ago gives a new member an
+empty assignment first (KIP-1263), and its own with the next heartbeat, which is not due for 5 s."""
 
 ANSWER_WITHIN_S = 10.0
 """A heartbeat without an answer is sent again after this, or after ``request_timeout_ms`` if that is less. A group's

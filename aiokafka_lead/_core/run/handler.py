@@ -1,4 +1,4 @@
-"""What may handle records: whatever returns something to await, found out as early as can be."""
+"""The check that a handler of records is async, made as early as it can be known."""
 
 from __future__ import annotations
 

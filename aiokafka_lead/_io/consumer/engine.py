@@ -153,7 +153,7 @@ class ConsumerEngine(Generic[K, V]):
         """Made by the first `stop`, done when that has ended."""
 
     def _with_group(self, group_id: str) -> Witness:
-        """The parts that a group needs; returns who has to know of what goes out."""
+        """The parts that a group needs; returns the one that has to know of what goes out."""
         # Only here: whoever has no group does not pay for their import.
         from ..group.asking import GroupCoordinator
         from ..group.assembly import group_task
@@ -269,7 +269,7 @@ class ConsumerEngine(Generic[K, V]):
             return
 
     async def _depart(self, deadline: float) -> None:
-        """Commit, leave the group, close fetch sessions. Who is cancelled does so, too, but in less time."""
+        """Commit, leave the group, close fetch sessions; in less time if the caller has been cancelled by a scope."""
         within_s = max(0.0, deadline - time.monotonic()) / 2
         if cancelled_by_scope():
             within_s = min(within_s, DEPART_CANCELLED_WITHIN_S)

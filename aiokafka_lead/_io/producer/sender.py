@@ -100,7 +100,7 @@ class Sender:
         self._hinted: list[tuple[str, int]] | None = None
         """The partitions whose hints are being merged, while they are."""
         self._warnings = Sparingly(_WARN_EVERY_S)
-        """Of topics that stay unknown: an application that goes on sending to one would be told of each call."""
+        """Of topics that stay unknown: an application that goes on sending to one would get a line for each call."""
         self._blocked: set[Waiter[None]] = set()
         """Sends that wait for memory."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._arguments import INT64_MAX, list_of, map_of, string, topic_name, topic_partition
-from .._options import Check, boolean, instance, integer, optional
+from .._options import INT16_MAX, Check, boolean, instance, integer, optional
 from ..errors import ConfigError
 from .types import (
     ConfigChange,
@@ -34,7 +34,6 @@ __all__ = [
 ]
 
 _NOT_GIVEN = -1
-INT16_MAX = 2**15 - 1
 
 _BROKERS = list_of("broker ids", integer(0))
 

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from .._arguments import topic_name
-from .._options import Check, boolean, function, instance, integer, milliseconds, optional, text
+from .._options import INT16_MAX, Check, boolean, function, instance, integer, milliseconds, optional, text
 from .._wire import ApiKey, Request, Response
 from ..errors import BrokerError, ConfigError, ConfigTypeError
 from ._checks import check_all
@@ -103,7 +103,7 @@ class Fault:
 def _error(name: str, value: Any) -> Any:
     if isinstance(value, type) and issubclass(value, BrokerError):
         return value
-    return integer(-1, 2**15 - 1)(name, value)
+    return integer(-1, INT16_MAX)(name, value)
 
 
 def _garbage(name: str, value: Any) -> Any:

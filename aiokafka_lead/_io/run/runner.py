@@ -88,7 +88,7 @@ class Runner:
         self._log = client_log("consumer", engine.config.client_id)
         self._dead_letters = dead_letters
         self._handler = handler
-        self._deserializers = Deserializers(engine.config.key_deserializer, engine.config.value_deserializer)
+        self._deserializers = engine.prefetch.deserializers
         self._work = Work(config, engine.positions, self._on_room, self._on_calm)
         self._retries = Retries(config.retries, Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms))
         self._tasks = anyio.create_task_group()

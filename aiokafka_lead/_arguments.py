@@ -96,14 +96,18 @@ def offset(name: str, value: Any) -> OffsetAndMetadata:
 
 
 def entries(name: str, value: Any, called: str) -> list[Any]:
-    """What an iterable that is neither a string nor a mapping gives."""
-    if not isinstance(value, Iterable) or isinstance(value, (str, bytes, bytearray, memoryview, Mapping)):
+    """What an iterable gives that is no string and no mapping; a mapping by partition counts as its partitions."""
+    if (
+        not isinstance(value, Iterable)
+        or isinstance(value, (str, bytes, bytearray, memoryview))
+        or (isinstance(value, Mapping) and not all(isinstance(key, TopicPartition) for key in value))
+    ):
         raise ConfigTypeError(f"{name} must be a list of {called}, not {type(value).__name__}")
     return list(value)
 
 
 def list_of(called: str, item: Check) -> Check:
-    """A list, or another iterable that is neither a string nor a mapping, of what ``item`` accepts."""
+    """A list, or what else `entries` takes for one, of what ``item`` accepts."""
 
     def check(name: str, value: Any) -> list[Any]:
         return [item(f"{name}[{index}]", each) for index, each in enumerate(entries(name, value, called))]

@@ -57,7 +57,7 @@ class RangeReader:
 
     async def begin(self) -> None:
         """Assign all partitions and go to where their first ranges begin."""
-        self._consumer.assign(self._later)
+        self._consumer.assign(list(self._later))
         for tp in list(self._later):
             self._next_range(tp)
 
@@ -117,7 +117,7 @@ class RangeReader:
             self._consumer.seek(tp, self._current[tp].start)
         else:
             self._current.pop(tp, None)
-            self._consumer.assign(self._current)
+            self._consumer.assign(list(self._current))
 
     def _advanced(self) -> None:
         self._wait_s = FIRST_WAIT_S

@@ -224,14 +224,26 @@ class KafkaCluster:
             f"the replicas of {topic}-{partition} are {replicas}",
             30,
         )
-        # Not when the new leader is the leader already: election then fails with ELECTION_NOT_NEEDED.
-        outcome = admin.elect_leaders(ElectionType.PREFERRED, [confluent_kafka.TopicPartition(topic, partition)])
-        for error in outcome.result(30).values():
-            if error is not None and error.code() != confluent_kafka.KafkaError.ELECTION_NOT_NEEDED:
-                raise KafkaException(error)
+        wait_until(lambda: self._elect(admin, topic, partition), f"{replicas[0]} is elected", 30)
         wait_until(lambda: self.leader(topic, partition) == replicas[0], f"{replicas[0]} leads {topic}-{partition}", 30)
         leader: int = replicas[0]
         return leader
+
+    @staticmethod
+    def _elect(admin: AdminClient, topic: str, partition: int) -> bool:
+        """Elect the preferred replica; False where librdkafka drops the broker, and with it the request, meanwhile."""
+        outcome = admin.elect_leaders(ElectionType.PREFERRED, [confluent_kafka.TopicPartition(topic, partition)])
+        try:
+            errors = outcome.result(30).values()
+        except KafkaException as error:
+            if error.args[0].code() != confluent_kafka.KafkaError._DESTROY_BROKER:
+                raise
+            return False
+        for error in errors:
+            # Not when the new leader is the leader already: election then fails with ELECTION_NOT_NEEDED.
+            if error is not None and error.code() != confluent_kafka.KafkaError.ELECTION_NOT_NEEDED:
+                raise KafkaException(error)
+        return True
 
     # --- how it is done ---------------------------------------------------------------------------------------------
 

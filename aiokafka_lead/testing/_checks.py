@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
 from .._arguments import INT64_MAX, list_of, map_of, string, topic_name
-from .._options import Check, integer, milliseconds, optional
+from .._options import Check, integer, optional
 from ..errors import ConfigError, ConfigTypeError
 
 PORT = integer(0, 65_535)
 OFFSET = integer(0, INT64_MAX)
-WAIT_MS = milliseconds()
 BROKERS = list_of("broker ids", integer(0))
 CONFIGS = map_of("str to str", string, optional(string))
 _PER_PARTITION = list_of("lists of broker ids", BROKERS)

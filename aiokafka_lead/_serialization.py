@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, TypeVar
 
+from ._callables import function_of
 from .errors import ConfigTypeError
 from .types import SerializationContext
 
@@ -41,9 +42,7 @@ def inspected(name: str, function: Any) -> Function:
     """Look at what was given for the option of this name; raises `ConfigTypeError` for what cannot be called so."""
     if not callable(function):
         raise ConfigTypeError(f"{name} must be callable, not {type(function).__name__}")
-    called = function if inspect.isroutine(function) else type(function).__call__
-    waits = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
-    return Function(function, _asks(name, function), waits)
+    return Function(function, _asks(name, function), inspect.iscoroutinefunction(function_of(function)))
 
 
 def application_function(name: str, value: Any) -> Any:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dis
 import inspect
 from collections.abc import Awaitable, Callable
-from functools import partial
 from types import FunctionType
 from typing import Any
 
+from ..._callables import function_of
 from ..._records import ConsumerRecord
 from ...errors import ConfigTypeError
 
@@ -28,7 +28,7 @@ def checked_handler(handler: Handler) -> Handler:
     """
     if not callable(handler):
         raise ConfigTypeError(f"handler must be an async function, not {type(handler).__name__}")
-    function = _function_of(handler)
+    function = function_of(handler)
     if inspect.iscoroutinefunction(function):
         return handler
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -48,20 +48,6 @@ def checked_handler(handler: Handler) -> Handler:
         return outcome
 
     return handle
-
-
-def _function_of(handler: Any) -> Any:
-    """What is called in the end: of a partial, a bound method, an object with ``__call__``."""
-    while not isinstance(handler, (FunctionType, type)):
-        if isinstance(handler, partial):
-            handler = handler.func
-        elif inspect.ismethod(handler):
-            handler = handler.__func__
-        elif inspect.isfunction(type(handler).__call__) and not inspect.iscoroutinefunction(handler):
-            handler = type(handler).__call__
-        else:
-            break
-    return handler
 
 
 def _returns_nothing(function: FunctionType) -> bool:

@@ -1,0 +1,24 @@
+"""What the application's callables are in the end."""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from types import FunctionType
+from typing import Any
+
+__all__ = ["function_of"]
+
+
+def function_of(given: Any) -> Any:
+    """What is called in the end: of a partial, a bound method, an object with ``__call__``."""
+    while not isinstance(given, (FunctionType, type)):
+        if isinstance(given, partial):
+            given = given.func
+        elif inspect.ismethod(given):
+            given = given.__func__
+        elif inspect.isfunction(type(given).__call__) and not inspect.iscoroutinefunction(given):
+            given = type(given).__call__
+        else:
+            break
+    return given

@@ -10,7 +10,7 @@ import anyio.lowlevel
 import pytest
 
 from aiokafka_lead import Consumer, ConsumerRecord, Producer, SerializationContext, TopicPartition
-from aiokafka_lead.errors import RecordDeserializationError
+from aiokafka_lead.errors import ClientClosedError, HandlerError, RecordDeserializationError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import consumer_of
@@ -228,3 +228,41 @@ async def test_records_of_a_batch(cluster: EmbeddedCluster) -> None:
             assert list(batch) == one_by_one == list(batch)
             assert len(batch) == 3
             break
+
+
+@pytest.mark.parametrize("way", ["getone", "batches"])
+async def test_a_stop_ends_a_read_whose_deserializer_never_returns(cluster: EmbeddedCluster, way: str) -> None:
+    await fill(cluster, 1)
+    begun = anyio.Event()
+
+    async def never(content: bytes) -> int:
+        begun.set()
+        await anyio.sleep_forever()
+        return 0
+
+    async with consumer_of(cluster, "events", value_deserializer=never) as consumer:
+
+        async def read_on() -> None:
+            if way == "getone":
+                with pytest.raises(ClientClosedError):
+                    await consumer.getone()
+            else:
+                assert [batch async for batch in consumer.batches()] == []
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(read_on)
+                await begun.wait()
+                await consumer.stop()
+
+
+@pytest.mark.parametrize("way", READERS)
+async def test_a_coroutine_that_nothing_awaits_is_not_handed_out(cluster: EmbeddedCluster, way: str) -> None:
+    await fill(cluster, 3)
+
+    async def number(content: bytes) -> int:
+        return int(content)
+
+    async with consumer_of(cluster, "events", value_deserializer=lambda content: number(content)) as consumer:
+        with pytest.raises((RecordDeserializationError, HandlerError), match="returned a coroutine"):
+            await read(consumer, way, 3)

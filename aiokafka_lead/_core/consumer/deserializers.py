@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from types import CoroutineType
 from typing import Any
 
 from ..._records import ConsumerRecord
@@ -11,7 +12,7 @@ from ..._serialization import Function, inspected
 from ...errors import RecordDeserializationError
 from ...types import Headers, SerializationContext
 
-__all__ = ["SEEK_ON", "Deserializers", "bound", "cannot_be_deserialized"]
+__all__ = ["SEEK_ON", "Deserializers", "bound", "cannot_be_deserialized", "never_awaited"]
 
 Record = ConsumerRecord[Any, Any]
 
@@ -60,7 +61,19 @@ class Deserializers:
             except Exception as cause:
                 return done, cannot_be_deserialized(record, part, cause, SEEK_ON)
             done.append(record.with_content(key, value))
+        if done and (isinstance(done[0].key, CoroutineType) or isinstance(done[0].value, CoroutineType)):
+            part = "key" if isinstance(done[0].key, CoroutineType) else "value"
+            wrong = never_awaited(content for record in done for content in (record.key, record.value))
+            return [], cannot_be_deserialized(records[0], part, wrong, SEEK_ON)
         return done, None
+
+
+def never_awaited(contents: Iterable[Any]) -> TypeError:
+    """Close the coroutines among these, for nothing awaits what a plain function returns; the error for them."""
+    for content in contents:
+        if isinstance(content, CoroutineType):
+            content.close()
+    return TypeError("it returned a coroutine, but is no async function that could be awaited")
 
 
 def bound(one: Function | None, topic: str, headers: Headers, *, is_key: bool) -> Callable[[bytes], Any] | None:

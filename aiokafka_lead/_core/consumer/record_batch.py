@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from ..._records import BatchView, Columns, ConsumerRecord
@@ -10,7 +11,7 @@ from ..._serialization import Function
 from ...errors import IllegalStateError, RecordDeserializationError
 from ...errors.base import own_copy
 from ...types import Headers, SerializationContext, TimestampType, TopicPartition
-from .deserializers import Deserializers, cannot_be_deserialized
+from .deserializers import Deserializers, cannot_be_deserialized, never_awaited
 
 if TYPE_CHECKING:
     import pyarrow
@@ -181,6 +182,9 @@ class RecordBatch(Generic[K, V]):
                     done.append(None if content is None else deserializer(content))
         except Exception as cause:
             raise cannot_be_deserialized(self._record(len(done)), part, cause, "") from cause
+        first = next((row for row, content in enumerate(done) if content is not None), 0)
+        if isinstance(done[first], CoroutineType):
+            raise cannot_be_deserialized(self._record(first), part, never_awaited(done), "")
         return done
 
     def _record(self, row: int) -> ConsumerRecord[bytes | None, bytes | None]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Container, Iterator
+from collections.abc import AsyncIterator, Callable, Container, Coroutine, Iterator
 from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+import anyio
 import anyio.lowlevel
 
 from ..._core.consumer.chunk import Chunk
@@ -82,6 +83,8 @@ class Reader(Generic[K, V]):
         self._poll = poll
         self._witness = witness
         self._waiting = False
+        self._deserializing: anyio.CancelScope | None = None
+        """Around a wait for the application's deserializers."""
         self._gave_way_at = 0.0
         """When a task that reads last let others run."""
         self.wake = Signal()
@@ -211,7 +214,7 @@ class Reader(Generic[K, V]):
                 elif (ahead := self._prefetch.look_at_batch()) is None:
                     batch = None
                 else:
-                    await fill_batch(ahead.batch, self._prefetch.deserializers)
+                    await self._unless_stopped(fill_batch(ahead.batch, self._prefetch.deserializers))
                     self._begin()
                     batch = self._prefetch.take_batch(ahead)
                     if batch is None:
@@ -235,7 +238,7 @@ class Reader(Generic[K, V]):
             return True
         deserializers = self._prefetch.deserializers
         try:
-            await make_ready(chunk, deserializers, limit, within_s)
+            await self._unless_stopped(make_ready(chunk, deserializers, limit, within_s))
         except RecordDeserializationError:
             self._prefetch.pass_turn(chunk.tp)
             raise
@@ -266,6 +269,19 @@ class Reader(Generic[K, V]):
         """End the iterations that wait, and those to come."""
         self.stopped = True
         self.wake.set()
+        if self._deserializing is not None:
+            self._deserializing.cancel()
+
+    async def _unless_stopped(self, deserializing: Coroutine[Any, Any, None]) -> None:
+        """Wait for functions of the application; raises `ClientClosedError` when the consumer is stopped meanwhile."""
+        with anyio.CancelScope() as scope:
+            self._deserializing = scope
+            try:
+                await deserializing
+                return
+            finally:
+                self._deserializing = None
+        raise ClientClosedError
 
     async def _wait(self, wanted: Wanted, deadline: float | None) -> bool:
         """Until there may be something to hand out; False when the deadline has passed."""

@@ -121,7 +121,8 @@ class EmbeddedCluster(ClusterControls):
         self._bootstrap_port = bootstrap_port
         self._wanted_ports = dict(zip(ids, ports or [0] * len(ids), strict=True))
         state = ClusterState(nodes, cluster_id, topic_configs or {})
-        apis = Apis(all_handlers(), FEATURES if features is None else features, sasl=sasl_users is not None)
+        self._handlers = dict(all_handlers())
+        apis = Apis(self._handlers, FEATURES if features is None else features, sasl=sasl_users is not None)
         apis.max_versions.update(max_versions or {})
         options = BrokerOptions(
             auto_create_topics=auto_create_topics,
@@ -177,7 +178,7 @@ class EmbeddedCluster(ClusterControls):
     async def _serve(self, node: BrokerNode, port: int) -> None:
         """Start a broker for the first time."""
         assert self._task_group is not None
-        server = BrokerServer(self._engine, node, self._host, self._ssl_context, self._task_group)
+        server = BrokerServer(self._engine, self._handlers, node, self._host, self._ssl_context, self._task_group)
         node.port = await server.start(port)
         self._servers[node.node_id] = server
         self._state.broker_back(node.node_id)

@@ -71,7 +71,7 @@ async def test_a_mistake_of_the_cluster_itself_is_not_swallowed() -> None:
 
     cluster = EmbeddedCluster(brokers=1)
     await cluster.__aenter__()
-    cluster._engine.apis.handlers[MetadataRequest.API_KEY] = fail
+    cluster._handlers[MetadataRequest.API_KEY] = fail
     async with connected(cluster.address(1)) as client:
         await client.send(MetadataRequest(topics=None))
         with pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):

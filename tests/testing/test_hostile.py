@@ -111,9 +111,9 @@ class Victim:
 
     def serve(self, frame: bytes) -> None:
         """Let it have a request. Its own failure is an error of the test."""
-        engine = self.cluster._engine
+        engine, handlers = self.cluster._engine, self.cluster._handlers
         node = self.cluster._state.nodes[1]
-        connection = ServerConnection(engine, node, 1, Nowhere(), "nobody", lambda _: None)
+        connection = ServerConnection(engine, handlers, node, 1, Nowhere(), "nobody", lambda _: None)
         connection.frames_received([frame])
         if engine.failures:
             raise engine.failures[0]

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from ..._wire import Request
-from .._server.context import Handler
+from .._server.context import Handler, Handlers
 
 _MODULES = (
     "api_versions",
@@ -30,7 +30,7 @@ _MODULES = (
 )
 
 
-def all_handlers() -> Mapping[int, Handler]:
+def all_handlers() -> Handlers:
     """The handler of each API by its number. Each module here has its own in HANDLERS, by request class."""
     found: dict[int, Handler] = {}
     for name in _MODULES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ..._wire import ApiKey, Request, RequestFrame, Response, request_class
@@ -10,34 +10,31 @@ from ..._wire.messages.api_versions import ApiVersion, ApiVersionsResponse, Fina
 from ...errors import UnsupportedVersionError
 from ..faults import set_errors
 from ..request_log import api_key_of
-from .context import Handler
 
 _PRODUCE_MIN_ADVERTISED = 0
 """Kafka 4 tells Produce from version 0, though it serves it from 3: librdkafka wants to see it (KAFKA-18659)."""
 
 
 class Apis:
-    """Handlers by API, with the lowest and highest version of each.
+    """Which APIs are served, with the lowest and highest version of each.
 
     ``max_versions`` caps APIs, given by name, number or request class, to play an older broker; -1 takes an API away.
     """
 
     def __init__(
         self,
-        handlers: Mapping[int, Handler],
+        api_keys: Collection[int],
         finalized_features: Mapping[str, int],
         *,
         sasl: bool,
     ) -> None:
-        self.handlers = dict(handlers)
+        self._served = frozenset(api_keys) if sasl else frozenset(api_keys) - {ApiKey.SASL_AUTHENTICATE}
         self._finalized_features = finalized_features
-        if not sasl:
-            del self.handlers[ApiKey.SASL_AUTHENTICATE]
         self.max_versions: dict[str | int | type[Request[Any]], int] = {}
 
     def range(self, api_key: int) -> tuple[int, int]:
         """Lowest and highest version; the lowest is above the highest for an API that is not served."""
-        if api_key not in self.handlers:
+        if api_key not in self._served:
             return 0, -1
         request = request_class(api_key)
         cap = request.MAX_VERSION
@@ -48,12 +45,12 @@ class Apis:
 
     def accepts(self, api_key: int, version: int) -> bool:
         if not self.max_versions:
-            return api_key in self.handlers
+            return api_key in self._served
         low, high = self.range(api_key)
         return low <= version <= high
 
     def versions(self) -> Iterable[ApiVersion]:
-        for api_key in sorted(self.handlers):
+        for api_key in sorted(self._served):
             low, high = self.range(api_key)
             if low <= high:
                 low = _PRODUCE_MIN_ADVERTISED if api_key == ApiKey.PRODUCE else low

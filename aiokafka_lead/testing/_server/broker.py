@@ -9,6 +9,7 @@ import anyio.abc
 
 from .._state.cluster import BrokerNode
 from .connection import ServerConnection, Transport
+from .context import Handlers
 from .engine import Engine
 from .transports import Listener, listen
 
@@ -21,12 +22,14 @@ class BrokerServer:
     def __init__(
         self,
         engine: Engine,
+        handlers: Handlers,
         node: BrokerNode,
         bind_host: str,
         ssl_context: ssl.SSLContext | None,
         task_group: anyio.abc.TaskGroup,
     ) -> None:
         self._engine = engine
+        self._handlers = handlers
         self.node = node
         self._bind_host = bind_host
         self._ssl_context = ssl_context
@@ -64,7 +67,13 @@ class BrokerServer:
     def connect(self, transport: Transport, peer: str) -> ServerConnection:
         """Take a client's connection; it is reset at once when the broker does not run."""
         connection = ServerConnection(
-            self._engine, self.node, next(_CONNECTION_NUMBERS), transport, peer, self._connections.discard
+            self._engine,
+            self._handlers,
+            self.node,
+            next(_CONNECTION_NUMBERS),
+            transport,
+            peer,
+            self._connections.discard,
         )
         self._connections.add(connection)
         if not self.node.running:

@@ -18,7 +18,7 @@ from ..._wire import (
 from ...errors import MalformedMessageError, UnsupportedVersionError
 from ..faults import Fault, answers_for_parts, set_errors
 from ..request_log import RequestRecord
-from .context import CloseConnection, Pending, RequestContext
+from .context import CloseConnection, Handlers, Pending, RequestContext
 from .sasl import Authentication
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class ServerConnection:
     def __init__(
         self,
         engine: Engine,
+        handlers: Handlers,
         node: BrokerNode,
         number: int,
         transport: Transport,
@@ -54,6 +55,7 @@ class ServerConnection:
         on_closed: Callable[[ServerConnection], None],
     ) -> None:
         self.engine = engine
+        self.handlers = handlers
         self.node = node
         self.number = number
         # The client's address, for group members' descriptions.
@@ -278,7 +280,7 @@ class _Job:
                 answer = frame.request.RESPONSE()
             else:
                 parts = [rule for rule in self.rules if rule.by_partition] if self.rules else self.rules
-                answer = engine.apis.handlers[frame.api_key](
+                answer = connection.handlers[frame.api_key](
                     RequestContext(engine, connection, frame, parts), frame.request
                 )
         except CloseConnection:

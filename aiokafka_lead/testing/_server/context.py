@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..._wire import RequestFrame, Response
 from ..faults import Fault, Hint
 
 if TYPE_CHECKING:
-    from .connection import ServerConnection
+    from .._state.cluster import BrokerNode
     from .engine import Engine
+    from .sasl import Authentication
 
-__all__ = ["CloseConnection", "Pending", "RequestContext"]
+__all__ = ["CloseConnection", "Connection", "Handler", "Handlers", "Pending", "RequestContext"]
 
 
 class CloseConnection(Exception):
@@ -47,14 +48,30 @@ class Pending:
                 self.on_give_up()
 
 
+class Connection(Protocol):
+    """What a handler may know of its request's connection, and do with it."""
+
+    @property
+    def node(self) -> BrokerNode: ...
+
+    @property
+    def peer(self) -> str:
+        """The client's address."""
+        ...
+
+    @property
+    def authentication(self) -> Authentication: ...
+
+    def close(self) -> None:
+        """Close once what was written is sent."""
+
+
 class RequestContext:
     """One request at one broker."""
 
     __slots__ = ("_rules", "_struck", "api_version", "client_id", "connection", "engine", "node")
 
-    def __init__(
-        self, engine: Engine, connection: ServerConnection, frame: RequestFrame, rules: Sequence[Fault]
-    ) -> None:
+    def __init__(self, engine: Engine, connection: Connection, frame: RequestFrame, rules: Sequence[Fault]) -> None:
         self.engine = engine
         self.connection = connection
         self.node = connection.node
@@ -93,3 +110,5 @@ class RequestContext:
 
 
 Handler = Callable[[RequestContext, Any], "Response | Pending | None"]
+Handlers = Mapping[int, Handler]
+"""By the API's number."""

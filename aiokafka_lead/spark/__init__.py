@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .format import FORMAT
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["FORMAT", "register"]
-
-FORMAT = "aiokafka_lead"
-"""What ``spark.read.format``, ``readStream``, ``write`` and ``writeStream`` take."""
 
 
 def register(spark: SparkSession) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from . import FORMAT
+from .format import FORMAT
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (

@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ._version import __version__ as __version__
 from .types import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from .config import AdminOptions, ConsumerOptions, ProducerOptions
     from .consumer import Consumer
     from .producer import Producer
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ACCELERATED",

@@ -23,7 +23,7 @@ from ...errors import (
 )
 from ...errors.base import own_copy, without_frames
 from ..loop import Signal, Waiter
-from ..producer.room import RoomQueue
+from .room import RoomQueue
 from .transport import Transport
 
 __all__ = ["Connection", "ConnectionOwner", "ConnectionSettings", "Lane", "OnDone"]

@@ -16,7 +16,8 @@ from typing import TypeVar, cast
 from uuid import UUID
 
 from aiokafka_lead._core.metadata.answer import MetadataReader
-from aiokafka_lead._core.metadata.state import Broker, LeaderHint, MetadataState
+from aiokafka_lead._core.metadata.state import MetadataState
+from aiokafka_lead._core.metadata.types import Broker, LeaderHint
 from aiokafka_lead._io.loop import SLICE_S
 from aiokafka_lead._wire import encode
 from aiokafka_lead._wire.messages.metadata import (

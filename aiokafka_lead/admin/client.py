@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Self, Unpack
 
 from .._arguments import TIMEOUT
-from .._core.metadata.state import MetadataMetrics
+from .._core.metadata.metrics import MetadataMetrics
 from ..client import Client
 from ..config import AdminConfig, AdminOptions
 from ..types import OffsetAndTimestamp, TopicPartition

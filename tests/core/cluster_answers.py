@@ -7,7 +7,8 @@ from typing import TypeVar, cast
 from uuid import UUID
 
 from aiokafka_lead._core.metadata.answer import ClusterAnswer, told
-from aiokafka_lead._core.metadata.state import Broker, LeaderHint, MergedAhead, MetadataState
+from aiokafka_lead._core.metadata.state import MergedAhead, MetadataState
+from aiokafka_lead._core.metadata.types import Broker, LeaderHint
 from aiokafka_lead._wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,

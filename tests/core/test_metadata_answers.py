@@ -10,7 +10,9 @@ import pytest
 from aiokafka_lead._core.metadata.answer import told
 from aiokafka_lead._core.metadata.epochs import REWIND_AFTER_S, REWIND_ANSWERS
 from aiokafka_lead._core.metadata.merge import MISSING_ANSWERS, RETIRED_FOR_S
-from aiokafka_lead._core.metadata.state import Broker, MetadataState, RebootstrapCause
+from aiokafka_lead._core.metadata.metrics import RebootstrapCause
+from aiokafka_lead._core.metadata.state import MetadataState
+from aiokafka_lead._core.metadata.types import Broker
 from aiokafka_lead._wire.messages.metadata import MetadataResponsePartition
 from aiokafka_lead.errors import (
     ClusterIdMismatchError,

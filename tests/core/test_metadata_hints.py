@@ -6,7 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.metadata.state import Broker, MetadataState
+from aiokafka_lead._core.metadata.state import MetadataState
+from aiokafka_lead._core.metadata.types import Broker
 
 from .cluster_answers import FENCED, ID_A, ID_B, NOT_LEADER, answer, broker, feed, hint, knowing, leaders, topic
 

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafka_lead._core.metadata.answer import told
-from aiokafka_lead._core.metadata.state import Broker, ClusterSnapshot, LeaderHint, MetadataState, RebootstrapCause
+from aiokafka_lead._core.metadata.metrics import RebootstrapCause
+from aiokafka_lead._core.metadata.state import MetadataState
+from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, LeaderHint
 
 from .cluster_answers import ID_A, ID_B, answer, broker, hint, merged_ahead, topic
 

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 
 from aiokafka_lead._core.backoff import Backoff
 from aiokafka_lead._core.metadata.answer import told
+from aiokafka_lead._core.metadata.metrics import RebootstrapCause
 from aiokafka_lead._core.metadata.reachability import NodeState
 from aiokafka_lead._core.metadata.rebootstrap import RebootstrapPolicy
 from aiokafka_lead._core.metadata.refresh import HINTED, STALE, Reason, RefreshSchedule, lost
-from aiokafka_lead._core.metadata.state import ClusterSnapshot, LeaderHint, MetadataState, RebootstrapCause
+from aiokafka_lead._core.metadata.state import MetadataState
+from aiokafka_lead._core.metadata.types import ClusterSnapshot, LeaderHint
 from aiokafka_lead._wire.messages.metadata import MetadataResponse
 from aiokafka_lead.config import ClientConfig
 from aiokafka_lead.errors import KafkaError, RebootstrapError, RebootstrapRequiredError

@@ -15,10 +15,8 @@ from ...errors import ClusterIdMismatchError, KafkaConnectionError, raise_for_co
 from .answer import ClusterAnswer
 from .epochs import LeaderEpochs
 from .merge import MergedTopic, TopicMerger
-from .metrics import HintOutcome, MetadataCounters, MetadataMetrics, RebootstrapCause
+from .metrics import HintOutcome, MetadataCounters, RebootstrapCause
 from .types import (
-    NO_EPOCH,
-    NO_LEADER,
     NO_TOPIC_ID,
     Broker,
     ClusterSnapshot,
@@ -27,22 +25,7 @@ from .types import (
     TopicMetadata,
 )
 
-__all__ = [
-    "NO_EPOCH",
-    "NO_LEADER",
-    "NO_TOPIC_ID",
-    "Applied",
-    "Broker",
-    "ClusterSnapshot",
-    "HintOutcome",
-    "LeaderHint",
-    "MetadataCounters",
-    "MetadataMetrics",
-    "MetadataState",
-    "PartitionMetadata",
-    "RebootstrapCause",
-    "TopicMetadata",
-]
+__all__ = ["Applied", "MetadataState"]
 
 HINT_ERRORS = frozenset({6, 74})
 """NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the only errors whose answers carry a leader (KIP-951)."""

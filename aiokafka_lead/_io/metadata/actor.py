@@ -15,18 +15,13 @@ from typing import NamedTuple
 
 from ..._core.backoff import Backoff
 from ..._core.metadata.answer import MetadataReader
+from ..._core.metadata.metrics import MetadataMetrics, RebootstrapCause
 from ..._core.metadata.reachability import NodeState
 from ..._core.metadata.rebootstrap import RebootstrapPolicy
 from ..._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, RefreshSchedule, lost
-from ..._core.metadata.state import (
-    ClusterSnapshot,
-    LeaderHint,
-    MetadataMetrics,
-    MetadataState,
-    RebootstrapCause,
-    TopicMetadata,
-)
+from ..._core.metadata.state import MetadataState
 from ..._core.metadata.topics import TopicsInUse
+from ..._core.metadata.types import ClusterSnapshot, LeaderHint, TopicMetadata
 from ..._logs import client_log
 from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ...config import ClientConfig

@@ -11,7 +11,7 @@ import anyio
 
 from ..._core.metadata.answer import ClusterAnswer, MetadataReader
 from ..._core.metadata.reachability import NodeState
-from ..._core.metadata.state import Broker
+from ..._core.metadata.types import Broker
 from ..._wire.messages.metadata import MetadataRequest
 from ...errors import KafkaConnectionError, KafkaError, MalformedMessageError, RequestTimedOutError
 from ..connection.brokers import Brokers

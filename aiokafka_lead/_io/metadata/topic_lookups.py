@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from ..._core.metadata.state import ClusterSnapshot, TopicMetadata
 from ..._core.metadata.topics import TopicsInUse
+from ..._core.metadata.types import ClusterSnapshot, TopicMetadata
 from ...errors import KafkaError, RequestTimedOutError, error_for_code
 from ..loop import Waiter
 

@@ -17,7 +17,7 @@ import anyio.lowlevel
 
 from ..._core.backoff import Backoff
 from ..._core.metadata.refresh import LEADERLESS, lost, refused
-from ..._core.metadata.state import ClusterSnapshot
+from ..._core.metadata.types import ClusterSnapshot
 from ..._core.producer.accumulator import Accumulator
 from ..._core.producer.append import ProducerBatch, TopicBuffer
 from ..._core.producer.buffer_memory import MemoryClaim

@@ -189,6 +189,7 @@ class World:
     def hold(self, state: PartitionState, *parts: bytes, aborted: Sequence[AbortedTransaction] | None = None) -> None:
         """Put records into the buffer as if they had been fetched."""
         self.prefetch.add(
+            state,
             FetchedData(
                 state,
                 batches(*parts),
@@ -196,7 +197,7 @@ class World:
                 check_crcs=True,
                 max_decompressed_batch_bytes=self.max_decompressed_batch_bytes,
                 joined_records=self.joined_records,
-            )
+            ),
         )
 
     def read(self, limit: int | None = None, tp: TopicPartition | None = None) -> list[int]:

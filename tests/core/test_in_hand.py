@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiokafka_lead._core.consumer.chunk import Chunk
 from aiokafka_lead._core.consumer.in_hand import InHand
-from aiokafka_lead._core.consumer.partition_state import Position
+from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead.types import OffsetAndMetadata
 
 from .fetch_world import T0, T1, World, batch

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aiokafka_lead._core.consumer.chunk import Chunk
 from aiokafka_lead._core.consumer.fetched import FetchedData
-from aiokafka_lead._core.consumer.partition_state import Position
+from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead.errors import KafkaError, TopicAuthorizationFailedError
 from aiokafka_lead.types import TopicPartition
 
@@ -229,7 +229,7 @@ def test_a_paused_partition_does_not_keep_the_whole_answer_in_memory() -> None:
     state = world.state()
     own = batch(0, [b"a"]) + batch(1, [b"b", b"c"])
     answer = bytearray(own + b"other partitions' records" * 1000)
-    world.prefetch.add(FetchedData(state, memoryview(answer)[: len(own)], None, check_crcs=True))
+    world.prefetch.add(state, FetchedData(state, memoryview(answer)[: len(own)], None, check_crcs=True))
     assert world.read(2) == [0, 1]
     world.prefetch.pause(state)
     answer.clear()  # refused while anything looks into it

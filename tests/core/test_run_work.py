@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.consumer.partition_state import Position
+from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._core.consumer.positions import Positions
 from aiokafka_lead._core.run.options import Order, RunConfig
 from aiokafka_lead._core.run.work import Hand, PartitionWork, Work

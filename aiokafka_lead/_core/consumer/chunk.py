@@ -8,7 +8,7 @@ from typing import Any
 
 from ..._records import ConsumerRecord
 from ...types import TopicPartition
-from .partition_state import Position
+from .position import Position
 
 __all__ = ["Chunk"]
 

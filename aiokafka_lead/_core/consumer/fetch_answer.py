@@ -203,7 +203,7 @@ class AnswerReader:
             max_decompressed_batch_bytes=options.max_decompressed_batch_bytes,
             joined_records=options.joined_records,
         )
-        self._prefetch.add(fetched)
+        self._prefetch.add(state, fetched)
         state.received(span.next_offset, span.leader_epoch)
 
     def _unreadable(self, state: PartitionState, why: str) -> None:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..._records import DEFAULT_MAX_DECOMPRESSED_BYTES, BatchView, Columns, ConsumerRecord, read_batches
 from ...errors import BatchTooLargeError, CorruptBatchError, CorruptRecordError, KafkaError
 from ...errors.base import own_copy, without_frames
+from ...types import TopicPartition
 from .aborted import AbortedFilter, AbortedTransaction
 from .chunk import Chunk
 from .deserializers import Deserializers
-from .partition_state import Position
+from .position import Position
 from .record_batch import RecordBatch
-
-if TYPE_CHECKING:
-    from .partition_state import PartitionState
 
 __all__ = ["DEFAULT_JOINED_RECORDS", "FetchedData"]
 
@@ -33,6 +31,21 @@ JOINED_BYTES = 1024 * 1024
 """And up to so many bytes, as they are stored."""
 
 
+class ReadPartition(Protocol):
+    """What this data needs of its partition."""
+
+    @property
+    def tp(self) -> TopicPartition: ...
+
+    @property
+    def position(self) -> Position | None:
+        """The next record that the application gets."""
+        ...
+
+    def advance(self, offset: int, leader_epoch: int) -> None:
+        """Move the position over what holds nothing to hand out."""
+
+
 class FetchedData:
     """Batches of one partition from one answer, in offset order."""
 
@@ -46,15 +59,15 @@ class FetchedData:
         "_hidden",
         "_joined_records",
         "_max_decompressed_bytes",
+        "_partition",
         "_records",
         "_tail",
         "size_bytes",
-        "state",
     )
 
     def __init__(
         self,
-        state: PartitionState,
+        partition: ReadPartition,
         records: memoryview,
         aborted: Sequence[AbortedTransaction] | None,
         *,
@@ -62,7 +75,7 @@ class FetchedData:
         max_decompressed_batch_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
         joined_records: int = DEFAULT_JOINED_RECORDS,
     ) -> None:
-        self.state = state
+        self._partition = partition
         self.size_bytes = len(records)
         self._records = records
         self._check_crcs = check_crcs
@@ -107,7 +120,7 @@ class FetchedData:
             found, last = self._columns(views)
             if found:
                 columns = found[0] if len(found) == 1 else Columns.joined(found)
-                return RecordBatch(self.state.tp, columns, last, deserializers)
+                return RecordBatch(self._partition.tp, columns, last, deserializers)
             self._pass_over(last)
         return None
 
@@ -159,13 +172,13 @@ class FetchedData:
                 next_offset = failure.offset
             if records:
                 ready = 0 if deserializers.waits else len(records)
-                return Chunk(self.state.tp, records, start, next_offset, last.leader_epoch, ready)
+                return Chunk(self._partition.tp, records, start, next_offset, last.leader_epoch, ready)
             # Compaction left nothing at or behind the position.
             self._pass_over(last)
 
     def _decode(self, views: list[BatchView]) -> tuple[list[Record], BatchView]:
         """The records from the position on of as many of these batches as fit together, and the last of those."""
-        topic, partition = self.state.tp
+        topic, partition = self._partition.tp
         from_offset = self._position().offset
         records: list[Record] = []
         size = 0
@@ -246,10 +259,10 @@ class FetchedData:
             self._pass_over(hidden)
 
     def _pass_over(self, view: BatchView) -> None:
-        self.state.advance(view.next_offset, view.leader_epoch)
+        self._partition.advance(view.next_offset, view.leader_epoch)
 
     def _position(self) -> Position:
-        position = self.state.position
+        position = self._partition.position
         assert position is not None  # data is dropped whenever the position is
         return position
 
@@ -263,9 +276,9 @@ class FetchedData:
 
     def _ended_by(self, error: Unreadable) -> KafkaError:
         """The error for the application, which also ends this data: it comes again at each read."""
-        topic, partition = self.state.tp
+        topic, partition = self._partition.tp
         offset = self._position().offset
-        text = f"{self.state.tp} cannot be read at offset {offset}: {error.message}"
+        text = f"{self._partition.tp} cannot be read at offset {offset}: {error.message}"
         if isinstance(error, BatchTooLargeError):
             past = "past it" if error.next_offset < 0 else f"to offset {error.next_offset}"
             self._error = BatchTooLargeError(

@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ...types import OffsetAndMetadata, TopicPartition
 from .chunk import Chunk
-from .partition_state import PartitionState, Position
+from .partition_state import PartitionState
+from .position import Position
 
 __all__ = ["InHand"]
 

@@ -21,15 +21,16 @@ from random import random
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import KafkaError
-from ...types import OffsetAndMetadata, TopicPartition
+from ...types import TopicPartition
 from ..backoff import FREE_RETRIES, Backoff
+from .position import Position
 from .reset_policy import ResetPolicy
 
 if TYPE_CHECKING:
     from .chunk import Chunk
     from .fetched import FetchedData
 
-__all__ = ["BEYOND_ANY_LOG", "Backoffs", "FetchState", "PartitionState", "Position"]
+__all__ = ["BEYOND_ANY_LOG", "Backoffs", "FetchState", "PartitionState"]
 
 
 BEYOND_ANY_LOG = 2**63 - 1
@@ -43,17 +44,6 @@ class FetchState(Enum):
     RESETTING = "resetting"
     VALIDATING = "validating"
     FETCHING = "fetching"
-
-
-class Position(NamedTuple):
-    """The next offset to read, and the leader epoch of the record before it (-1: not known)."""
-
-    offset: int
-    leader_epoch: int = -1
-
-    def to_commit(self) -> OffsetAndMetadata:
-        """As it is committed."""
-        return OffsetAndMetadata(self.offset, leader_epoch=None if self.leader_epoch < 0 else self.leader_epoch)
 
 
 class Backoffs(NamedTuple):

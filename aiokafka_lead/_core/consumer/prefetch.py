@@ -16,7 +16,8 @@ from ...types import TopicPartition
 from .chunk import Chunk
 from .deserializers import Deserializers
 from .fetched import FetchedData
-from .partition_state import PartitionState, Position
+from .partition_state import PartitionState
+from .position import Position
 from .record_batch import RecordBatch
 
 __all__ = ["BatchAhead", "Prefetch"]
@@ -60,9 +61,8 @@ class Prefetch:
 
     # --- filling -----------------------------------------------------------------------------------------------------
 
-    def add(self, data: FetchedData) -> None:
+    def add(self, state: PartitionState, data: FetchedData) -> None:
         """Keep a partition's records, behind those that are held already."""
-        state = data.state
         state.fetched.append(data)
         state.buffered_bytes += data.size_bytes
         self.total_bytes += data.size_bytes

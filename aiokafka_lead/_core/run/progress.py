@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._records import ConsumerRecord
-from ..consumer.partition_state import Position
+from ..consumer.position import Position
 from .order import Lanes
 
 __all__ = ["Progress"]

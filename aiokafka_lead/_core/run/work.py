@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..._records.record import ConsumerRecord
 from ...types import TopicPartition
-from ..consumer.partition_state import PartitionState, Position
+from ..consumer.partition_state import PartitionState
+from ..consumer.position import Position
 from ..consumer.positions import Positions
 from .options import Order, RunConfig
 from .order import Lanes, lanes_for

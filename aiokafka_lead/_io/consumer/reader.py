@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 
 from ..._core.consumer.chunk import Chunk
-from ..._core.consumer.partition_state import Position
+from ..._core.consumer.position import Position
 from ..._core.consumer.prefetch import Prefetch
 from ..._core.consumer.record_batch import RecordBatch
 from ..._core.group.poll_interval import PollInterval

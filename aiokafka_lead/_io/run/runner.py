@@ -12,7 +12,8 @@ import anyio
 
 from ..._core.backoff import Backoff
 from ..._core.consumer.deserializers import Deserializers
-from ..._core.consumer.partition_state import PartitionState, Position
+from ..._core.consumer.partition_state import PartitionState
+from ..._core.consumer.position import Position
 from ..._core.consumer.subscription import SubscriptionKind
 from ..._core.run.handler import NoAwaitableError
 from ..._core.run.options import RunConfig

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from ..._records import ConsumerRecord
 from ...types import Header
 
-__all__ = ["DEAD_LETTER_HEADERS", "dead_letter_headers"]
+__all__ = ["DEAD_LETTER_HEADERS", "DeadLetterProducer", "dead_letter_headers"]
 
 PREFIX = "dead_letter."
 
@@ -19,6 +19,22 @@ DEAD_LETTER_HEADERS = tuple(
 qualified class name of the exception and its message (at most 2,000 characters). All are UTF-8 text."""
 
 MESSAGE_CHARACTERS = 2_000
+
+
+class DeadLetterProducer(Protocol):
+    """What is needed of a `Producer`."""
+
+    async def partitions_for(self, topic: str) -> set[int]: ...
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: list[Header] | None = None,
+    ) -> object: ...
 
 
 def dead_letter_headers(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from ..._arguments import topic_name
 from ..._options import Checked, build, integer, milliseconds, one_of, option, optional
 from ...errors import ConfigError, ConfigTypeError
-
-if TYPE_CHECKING:
-    from ...producer import Producer
+from .dead_letter import DeadLetterProducer
 
 __all__ = ["Order", "RunConfig", "RunOptions"]
 
@@ -39,8 +37,8 @@ class RunOptions(TypedDict, total=False):
     dead_letter_topic: str | None
     """Where records go whose retries are used up, or which cannot be deserialized: with their bytes as they were, and
     the cause in headers (see `DEAD_LETTER_HEADERS`). None ends `run` with an error instead (None)."""
-    dead_letter_producer: Producer[Any, Any] | None
-    """A started producer to send dead letters through, without serializers, as they are bytes; None makes one that
+    dead_letter_producer: DeadLetterProducer | None
+    """A started `Producer` to send dead letters through, without serializers, as they are bytes; None makes one that
     connects as the consumer does (None)."""
 
 

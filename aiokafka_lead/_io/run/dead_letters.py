@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
-from ..._core.run.dead_letter import dead_letter_headers
+from ..._core.run.dead_letter import DeadLetterProducer, dead_letter_headers
 from ..._records import ConsumerRecord
-from ...types import Header
 
-__all__ = ["DeadLetterProducer", "DeadLetters"]
-
-
-class DeadLetterProducer(Protocol):
-    """What is needed of a `Producer`."""
-
-    async def partitions_for(self, topic: str) -> set[int]: ...
-
-    async def send_and_wait(
-        self,
-        topic: str,
-        value: Any = None,
-        key: Any = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: list[Header] | None = None,
-    ) -> object: ...
+__all__ = ["DeadLetters"]
 
 
 class DeadLetters:

@@ -15,6 +15,7 @@ from ..._core.consumer.deserializers import Deserializers
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
 from ..._core.consumer.subscription import SubscriptionKind
+from ..._core.run.dead_letter import DeadLetterProducer
 from ..._core.run.handler import NoAwaitableError
 from ..._core.run.options import RunConfig
 from ..._core.run.retries import Retries
@@ -33,7 +34,7 @@ from ...types import TopicPartition
 from ..cancellation import outlives_cancellation, to_the_end
 from ..consumer.deserializing import of_application
 from ..loop import Signal, Waiter
-from .dead_letters import DeadLetterProducer, DeadLetters
+from .dead_letters import DeadLetters
 from .workers import Worker, Workers
 
 if TYPE_CHECKING:

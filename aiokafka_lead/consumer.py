@@ -18,11 +18,11 @@ from ._core.consumer.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, L
 from ._core.consumer.subscription import SubscriptionKind
 from ._core.run.dead_letter import DEAD_LETTER_HEADERS
 from ._core.run.options import RunConfig, RunOptions
+from ._io.client import Client
 from ._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
 from ._io.consumer.leases import Batches
 from ._options import INT32_MAX, boolean
 from ._records import ConsumerRecord
-from .client import Client
 from .config import ConsumerConfig
 from .errors import ConfigError, IllegalStateError
 from .types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -468,7 +468,7 @@ class Consumer(Generic[K, V]):
         if config.dead_letter_topic is None or config.dead_letter_producer is not None:
             await run(self._engine, config, handler, config.dead_letter_producer)
         else:
-            from . import Producer  # only now: who writes no dead letters pays nothing for it
+            from .producer import Producer  # only now: who writes no dead letters pays nothing for it
 
             servers, shared = self._config.shared()
             async with Producer(servers, **shared, max_request_size=INT32_MAX) as producer:

@@ -13,9 +13,9 @@ import anyio
 
 from .._arguments import TIMEOUT
 from .._core.backoff import Backoff
+from .._io.client import Client
 from .._wire import Request, Response
 from .._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from ..client import Client
 from ..errors import KafkaError, LeaderNotAvailableError, RequestTimedOutError, error_for_code, raise_for_code
 from ..types import TopicPartition
 

@@ -7,7 +7,7 @@ from typing import Self, Unpack
 
 from .._arguments import TIMEOUT
 from .._core.metadata.metrics import MetadataMetrics
-from ..client import Client
+from .._io.client import Client
 from ..config import AdminConfig, AdminOptions
 from ..types import OffsetAndTimestamp, TopicPartition
 from . import _checks, _cluster, _configs, _partitions, _topics

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from aiokafka_lead._core.metadata.types import ClusterSnapshot, LeaderHint
-from aiokafka_lead.client import Client
+from aiokafka_lead._io.client import Client
 from aiokafka_lead.config import ClientConfig
 from aiokafka_lead.testing import EmbeddedCluster
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ..._core.backoff import Backoff
 from ..._core.consumer.absence import Absences, absent
@@ -12,10 +11,8 @@ from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.subscription import Subscription
 from ..._core.metadata.types import ClusterSnapshot
 from ..._logs import client_log
+from ..client import Client
 from ..loop import Signal
-
-if TYPE_CHECKING:
-    from ...client import Client
 
 __all__ = ["AbsenceWatch"]
 

@@ -27,9 +27,9 @@ from ...config import ConsumerConfig
 from ...errors import ClientClosedError, CommitFailedError, IllegalStateError, RequestTimedOutError
 from ...types import OffsetAndMetadata, TopicPartition
 from ..cancellation import cancelled_by_scope, to_the_end
+from ..client import Client
 from ..loop import Waiter
 from .absence_watch import AbsenceWatch
-from .auto_commit import AutoCommit
 from .fetcher import Fetcher
 from .health import HealthWatch
 from .leases import Leases
@@ -40,10 +40,10 @@ from .readiness import Readiness
 from .subscriber import Subscriber
 
 if TYPE_CHECKING:
-    from ...client import Client
+    from ..group.auto_commit import AutoCommit
     from ..group.offsets import GroupOffsets
+    from ..group.parallel_work import ParallelWork
     from ..group.task import GroupTask
-    from ..run.runner import Runner
 
 __all__ = ["HOT_REQUESTS", "ConsumerEngine"]
 
@@ -97,7 +97,7 @@ class ConsumerEngine(Generic[K, V]):
         self.in_hand = InHand()
         self.progress = PollInterval(config.max_poll_interval_ms / 1000, time.monotonic())
         """When the application last came for records, or has finished some."""
-        self.runner: Runner | None = None
+        self.runner: ParallelWork | None = None
         """The run that is under way."""
         self.group_offsets: GroupOffsets | None = None
         """Committed offsets; None without a group."""
@@ -146,9 +146,22 @@ class ConsumerEngine(Generic[K, V]):
             poll=self.progress,
             witness=witness,
         )
-        self.health = HealthWatch(self)
         self.started = False
         self._read_committed = read_committed
+        self.health = HealthWatch(
+            client,
+            config,
+            self.positions,
+            self.prefetch,
+            self.reader,
+            self.counters,
+            self.progress,
+            self.absence_watch,
+            self.group,
+            started=lambda: self.started,
+            runner=lambda: self.runner,
+            end_of=self.end_of,
+        )
         self._stopped: Waiter[None] | None = None
         """Made by the first `stop`, done when that has ended."""
 
@@ -157,6 +170,7 @@ class ConsumerEngine(Generic[K, V]):
         # Only here: whoever has no group does not pay for their import.
         from ..group.asking import GroupCoordinator
         from ..group.assembly import group_task
+        from ..group.auto_commit import AutoCommit
         from ..group.coordinators import Coordinators
         from ..group.offsets import GroupOffsets
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Container
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
@@ -21,13 +21,11 @@ from ..._core.metadata.refresh import LEADERLESS, lost, refused
 from ..._core.metadata.types import ClusterSnapshot
 from ..._wire.messages.fetch import FetchRequest, FetchResponse
 from ...errors import FetchSessionTopicIdError, KafkaConnectionError, KafkaError
+from ..client import Client
 from ..connection.brokers import NodeState
 from ..connection.connection import Connection, Lane
 from ..loop import Signal
 from .position_keeper import PositionKeeper
-
-if TYPE_CHECKING:
-    from ...client import Client
 
 __all__ = ["Fetcher"]
 

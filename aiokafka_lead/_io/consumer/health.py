@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..._core.consumer.health import ConsumerHealth, ConsumerLag, Facts, Limits, judge
+from ..._core.consumer.metrics import ConsumerCounters
 from ..._core.consumer.partition_state import PartitionState
+from ..._core.consumer.positions import Positions
+from ..._core.consumer.prefetch import Prefetch
+from ..._core.group.poll_interval import PollInterval
 from ..._logs import client_log
+from ...config import ConsumerConfig
 from ...errors import KafkaError
 from ...types import TopicPartition
+from ..client import Client
+from .absence_watch import AbsenceWatch
 from .loop_watch import TICK_S, LoopWatch
+from .reader import Reader
 
 if TYPE_CHECKING:
-    from .engine import ConsumerEngine
+    from ..group.parallel_work import ParallelWork
+    from ..group.task import GroupTask
 
 __all__ = ["HealthWatch"]
 
@@ -25,9 +35,33 @@ WARN_AFTER_S = (1.0, 3.0)
 class HealthWatch:
     """Of one consumer."""
 
-    def __init__(self, engine: ConsumerEngine[Any, Any]) -> None:
-        self._engine = engine
-        config = engine.config
+    def __init__(
+        self,
+        client: Client,
+        config: ConsumerConfig,
+        positions: Positions,
+        prefetch: Prefetch,
+        reader: Reader[Any, Any],
+        counters: ConsumerCounters,
+        progress: PollInterval,
+        absence_watch: AbsenceWatch,
+        group: GroupTask | None,
+        *,
+        started: Callable[[], bool],
+        runner: Callable[[], ParallelWork | None],
+        end_of: Callable[[PartitionState], int | None],
+    ) -> None:
+        self._client = client
+        self._positions = positions
+        self._prefetch = prefetch
+        self._reader = reader
+        self._counters = counters
+        self._progress = progress
+        self._absence_watch = absence_watch
+        self._group = group
+        self._started = started
+        self._runner = runner
+        self._end_of = end_of
         self._started_at: float | None = None
         self._rebalance_s = (config.rebalance_timeout_ms or config.max_poll_interval_ms) / 1000
         self._limits = Limits(
@@ -49,12 +83,11 @@ class HealthWatch:
     def start(self) -> None:
         """The consumer runs."""
         self._started_at = time.monotonic()
-        self._engine.client.spawn(self._loop.run, name="kafka loop watch")
+        self._client.spawn(self._loop.run, name="kafka loop watch")
 
     def health(self) -> ConsumerHealth:
         """How things are now."""
-        engine, loop, now = self._engine, self._loop, time.monotonic()
-        group = engine.group
+        group, loop, now = self._group, self._loop, time.monotonic()
         grouped = group is not None and group.wanted
         kept_out = None if group is None else group.kept_out
         limits = self._limits
@@ -65,9 +98,9 @@ class HealthWatch:
         return judge(
             Facts(
                 unusable=self._unusable(),
-                hungry=engine.reader.waiting and any(not state.paused for state in list(engine.positions)),
+                hungry=self._reader.waiting and any(not state.paused for state in list(self._positions)),
                 since_start_s=0.0 if self._started_at is None else now - self._started_at,
-                since_fetch_s=_since(engine.counters.answered_at, now),
+                since_fetch_s=_since(self._counters.answered_at, now),
                 since_heartbeat_s=None if group is None else _since(group.last_heartbeat_at, now),
                 grouped=grouped,
                 joined=group is not None and group.joined,
@@ -77,53 +110,51 @@ class HealthWatch:
                 since_tick_s=now - loop.ticked_at if self._started_at is not None else 0.0,
                 blocked_s=loop.blocked_s,
                 since_blocked_s=_since(loop.blocked_until, now),
-                absent=engine.absence_watch.absent,
+                absent=self._absence_watch.absent,
             ),
             limits,
         )
 
     def lag(self) -> ConsumerLag:
         """How far behind the assigned partitions are."""
-        engine = self._engine
+        runner = self._runner()
         done: dict[TopicPartition, int] = {}
-        if engine.runner is not None:
-            done = {state.tp: position.offset for state, position in engine.runner.done()}
-        partitions = {state.tp: self._lag(state, done.get(state.tp)) for state in engine.positions}
+        if runner is not None:
+            done = {state.tp: position.offset for state, position in runner.done()}
+        partitions = {state.tp: self._lag(state, done.get(state.tp)) for state in self._positions}
         known = [lag for lag in partitions.values() if lag is not None]
         return ConsumerLag(partitions, sum(known) if len(known) == len(partitions) else None)
 
     def _lag(self, state: PartitionState, done: int | None) -> int | None:
-        end = self._engine.end_of(state)
+        end = self._end_of(state)
         if done is None:
             position = state.position
             done = None if position is None else position.offset
         return None if done is None or end is None else max(0, end - done)
 
     def _unusable(self) -> str | None:
-        engine = self._engine
         if self._started_at is None:
             return "the consumer has not been started"
-        if not engine.started:
+        if not self._started():
             return "the consumer has been stopped"
-        error: KafkaError | None = engine.client.fatal
+        error: KafkaError | None = self._client.fatal
         return None if error is None else f"the consumer has failed: {error}"
 
     def _handler_s(self, now: float) -> float | None:
-        engine = self._engine
-        if engine.group is None and engine.runner is None:
-            engine.progress.look(engine.prefetch.records_taken, now)
-        expires_at = engine.progress.expires_at()
-        return None if expires_at is None else now - (expires_at - engine.progress.interval_s)
+        progress = self._progress
+        if self._group is None and self._runner() is None:
+            progress.look(self._prefetch.records_taken, now)
+        expires_at = progress.expires_at()
+        return None if expires_at is None else now - (expires_at - progress.interval_s)
 
     def _remember(self) -> None:
-        engine = self._engine
-        self._fetched_at = engine.counters.answered_at
-        self._heartbeat_at = None if engine.group is None else engine.group.last_heartbeat_at
+        self._fetched_at = self._counters.answered_at
+        self._heartbeat_at = None if self._group is None else self._group.last_heartbeat_at
 
     def _starved(self, late_s: float, now: float) -> str:
         fetched_s, heartbeat_s = _since(self._fetched_at, now), _since(self._heartbeat_at, now)
         what = f"no fetch was answered for {late_s if fetched_s is None else fetched_s:.1f} s"
-        group = self._engine.group
+        group = self._group
         if group is not None and group.wanted:
             acknowledged = f"no heartbeat was acknowledged for {late_s if heartbeat_s is None else heartbeat_s:.1f} s"
             what += f" and {acknowledged} of the session's {group.session_s:g} s"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import anyio
 
@@ -20,9 +19,7 @@ from ..._core.metadata.refresh import LEADERLESS, lost, refused
 from ..._wire.messages.list_offsets import ListOffsetsRequest
 from ...errors import KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError
 from ...types import TopicPartition
-
-if TYPE_CHECKING:
-    from ...client import Client
+from ..client import Client
 
 __all__ = ["OffsetQueries", "list_offsets"]
 

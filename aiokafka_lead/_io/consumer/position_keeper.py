@@ -20,10 +20,10 @@ from ..._core.metadata.refresh import LEADERLESS, STALE, lost, refused
 from ..._logs import client_log
 from ..._wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from ...errors import KafkaError, NoOffsetForPartitionError
+from ..client import Client
 from .offset_queries import list_offsets
 
 if TYPE_CHECKING:
-    from ...client import Client
     from ..group.offsets import GroupOffsets
 
 __all__ = ["PositionKeeper"]

@@ -15,11 +15,11 @@ from ..._core.consumer.subscription import Subscription, SubscriptionKind
 from ..._core.metadata.types import NO_LEADER, ClusterSnapshot
 from ...errors import KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError
 from ...errors.base import own_copy
+from ..client import Client
 from ..loop import Waiter
 from .absence_watch import AbsenceWatch
 
 if TYPE_CHECKING:
-    from ...client import Client
     from ..group.task import GroupTask
     from ..metadata.actor import MetadataActor
 

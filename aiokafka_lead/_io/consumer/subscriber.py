@@ -12,10 +12,10 @@ from ..._core.consumer.subscription import Subscription, SubscriptionKind
 from ..._core.group.member import Wanted
 from ..._core.metadata.types import ClusterSnapshot
 from ...types import TopicPartition
-from .auto_commit import AutoCommit
+from ..client import Client
 
 if TYPE_CHECKING:
-    from ...client import Client
+    from ..group.auto_commit import AutoCommit
     from ..group.task import GroupTask
 
 __all__ = ["Subscriber"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ..._core.consumer.in_hand import InHand
 from ..._core.consumer.positions import Positions
@@ -15,13 +14,12 @@ from ..._core.group.member import GroupMember
 from ..._core.group.poll_interval import PollInterval
 from ..._logs import client_log
 from ...config import ConsumerConfig
+from ..client import Client
 from .asking import GroupCoordinator
-from .handover import Handover, ParallelWork
+from .auto_commit import AutoCommit
+from .handover import Handover
+from .parallel_work import ParallelWork
 from .task import GroupTask
-
-if TYPE_CHECKING:
-    from ...client import Client
-    from ..consumer.auto_commit import AutoCommit
 
 __all__ = ["group_task"]
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import time
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from ..._core.backoff import Backoff
 from ..._core.metadata.types import Broker
 from ..._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ...errors import KafkaError, RequestTimedOutError, error_for_code
 from ...errors.base import own_copy
+from ..client import Client
 from ..connection.brokers import NodeState
 from ..connection.connection import Connection, Lane
 from ..loop import Waiter, sleep_until
-
-if TYPE_CHECKING:
-    from ...client import Client
 
 __all__ = ["CoordinatorKind", "Coordinators"]
 

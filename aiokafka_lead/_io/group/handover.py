@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
 
 import anyio
 
@@ -19,27 +18,16 @@ from ...errors import RebalanceListenerError
 from ...types import TopicPartition
 from ..cancellation import face_cancellation, outlives_cancellation
 from ..loop import Signal
+from .auto_commit import AutoCommit
+from .parallel_work import ParallelWork
 
-if TYPE_CHECKING:
-    from ..consumer.auto_commit import AutoCommit
-
-__all__ = ["Handover", "ParallelWork"]
+__all__ = ["Handover"]
 
 
 Partitions = frozenset[TopicPartition]
 
 COMMIT_WITHIN_S = 5.0
 """How long committing may hold up a rebalance."""
-
-
-class ParallelWork(Protocol):
-    """Handlers that work on records at the same time (`Consumer.run`)."""
-
-    async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
-        """Let go of these partitions: wait for their handlers until the deadline, and commit what is done."""
-
-    def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """They have been given up, or lost."""
 
 
 class Handover:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import anyio
 
@@ -34,12 +34,10 @@ from ...errors import (
     UnknownMemberIdError,
 )
 from ...types import OffsetAndMetadata, TopicPartition
+from ..client import Client
 from ..connection.connection import Connection
 from ..loop import sleep_until
 from .coordinators import CoordinatorKind, Coordinators
-
-if TYPE_CHECKING:
-    from ...client import Client
 
 __all__ = ["GroupOffsets"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
@@ -18,13 +18,11 @@ from ..._logs import client_log
 from ...errors import CommitFailedError, IllegalStateError, KafkaError, RebalanceInProgressError, StaleMemberEpochError
 from ...errors.base import own_copy
 from ...types import TopicPartition
+from ..client import Client
 from ..connection.connection import Lane
 from ..loop import Signal, Waiter, in_task
 from .asking import GroupCoordinator
 from .handover import Handover
-
-if TYPE_CHECKING:
-    from ...client import Client
 
 __all__ = ["GroupTask"]
 

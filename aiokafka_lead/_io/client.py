@@ -10,16 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from ._io.cancellation import to_the_end
-from ._io.connection.brokers import Brokers
-from ._io.connection.connection import Connection, Lane
-from ._io.forks import tell_in_children
-from ._io.loop import Host, Signal, Waiter, import_anyio, in_task, loop_token, spawn_host
-from ._io.metadata.actor import MetadataActor
-from ._logs import client_log
-from ._wire import Request, Response
-from .config import ClientConfig
-from .errors import (
+from .._logs import client_log
+from .._wire import Request, Response
+from ..config import ClientConfig
+from ..errors import (
     BackgroundTaskError,
     ClientClosedError,
     IllegalStateError,
@@ -29,12 +23,18 @@ from .errors import (
     RequestTimedOutError,
     WrongEventLoopError,
 )
-from .errors.base import own_copy
+from ..errors.base import own_copy
+from .cancellation import to_the_end
+from .connection.brokers import Brokers
+from .connection.connection import Connection, Lane
+from .forks import tell_in_children
+from .loop import Host, Signal, Waiter, import_anyio, in_task, loop_token, spawn_host
+from .metadata.actor import MetadataActor
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-__all__ = ["Client", "Lane"]
+__all__ = ["Client"]
 
 
 R = TypeVar("R", bound=Response)

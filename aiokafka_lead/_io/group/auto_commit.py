@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Container
-from typing import TYPE_CHECKING
 
 import anyio
 
 from ..._core.consumer.chunk import Chunk
 from ..._core.consumer.in_hand import InHand
-from ..._core.consumer.partition_state import Position
+from ..._core.consumer.position import Position
 from ..._core.consumer.positions import Positions
 from ..._logs import client_log
 from ...errors import KafkaError
 from ...types import OffsetAndMetadata, TopicPartition
-
-if TYPE_CHECKING:
-    from ...client import Client
-    from ..group.offsets import GroupOffsets
+from ..client import Client
+from .offsets import GroupOffsets
 
 __all__ = ["AutoCommit"]
 

@@ -1,0 +1,40 @@
+"""No module of the package takes part in a circle of imports."""
+
+from __future__ import annotations
+
+import re
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import grimp
+import pytest
+
+import aiokafka_lead
+
+PACKAGE = Path(aiokafka_lead.__file__).parent
+CIMPORT = re.compile(r"^from +([\w.]+) +cimport +(?:\(([^)]*)\)|(.*))", re.MULTILINE)
+
+
+def imports() -> dict[str, set[str]]:
+    """What each module imports, be it in a function or for type checkers alone, and what its ``.pxd`` takes."""
+    graph = grimp.build_graph("aiokafka_lead", cache_dir=None)
+    found = {module: set(graph.find_modules_directly_imported_by(module)) for module in graph.modules}
+    for path in PACKAGE.rglob("*.pxd"):
+        module = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for source, several, one in CIMPORT.findall(path.read_text()):
+            names = {f"{source}.{name}" for name in re.findall(r"\w+", several or one)}
+            taken = (names | {source}) & found.keys()
+            found[module] |= taken - {source} or taken
+    return found
+
+
+def test_imports_make_no_circle() -> None:
+    try:
+        TopologicalSorter(imports()).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+def test_what_compiled_modules_take_is_counted() -> None:
+    taken = imports()["aiokafka_lead._core.producer.resolver"]
+    assert "aiokafka_lead._core.producer.counters" in taken  # which only the .pxd names

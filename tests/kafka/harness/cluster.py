@@ -239,10 +239,10 @@ class KafkaCluster:
             if error.args[0].code() != confluent_kafka.KafkaError._DESTROY_BROKER:
                 raise
             return False
-        for error in errors:
+        for refusal in errors:
             # Not when the new leader is the leader already: election then fails with ELECTION_NOT_NEEDED.
-            if error is not None and error.code() != confluent_kafka.KafkaError.ELECTION_NOT_NEEDED:
-                raise KafkaException(error)
+            if refusal is not None and refusal.code() != confluent_kafka.KafkaError.ELECTION_NOT_NEEDED:
+                raise KafkaException(refusal)
         return True
 
     # --- how it is done ---------------------------------------------------------------------------------------------

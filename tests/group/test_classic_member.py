@@ -329,6 +329,19 @@ def test_leaving_in_order_and_at_once() -> None:
     assert world.ask(JoinGroupRequest).member_id == ""
 
 
+def test_a_silent_coordinator_does_not_bring_back_a_member_that_leaves() -> None:
+    world = World()
+    world.stable(T[0])
+    beat = world.member.heartbeat(world.now)
+    assert beat is not None
+    world.member.leave("enough", orderly=True, now=world.now)
+    world.settle()
+    world.ask(LeaveGroupRequest)
+    world.member.heartbeat_answered(beat, None, RequestTimedOutError("no answer"), world.now)
+    assert world.member.step(world.now) == Wait(None)
+    assert world.member.out
+
+
 def test_a_static_member_leaves_without_a_word() -> None:
     world = World(group_instance_id="i")
     world.stable(T[0])

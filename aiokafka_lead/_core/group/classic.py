@@ -479,8 +479,7 @@ class ClassicMember:
         self._heartbeat_due = min(self._heartbeat_due, now + self._backoff.delay_s(1))
         if self._asked is not None and isinstance(error, RequestTimedOutError):
             # The coordinator is silent, so that the answer will not come either.
-            self._asked = None
-            self._ask_failed(error, now)
+            self.answered(self._asked.request, None, error, now)
 
 
 def _error_of(response: Any, what: str) -> KafkaError | None:

@@ -323,3 +323,26 @@ def test_a_broker_can_be_left_alone_for_a_while() -> None:
     assert world.planner.next_time(world.now) == pytest.approx(world.now + 0.5)
     world.now += 0.5
     assert len(world.plan()) == 1
+
+
+@pytest.mark.parametrize("epoch", [3, -1])
+def test_a_position_in_doubt_of_which_the_records_are_evicted_is_fetched_again(epoch: int) -> None:
+    """The question was about what is evicted, and its answer counts no more."""
+    world = World(T0, T1, version=11)
+    state = world.state(T0)
+    state.move(0, epoch)
+    world.hold(state, batch(0, [b"v"] * 3))
+    state.received(3, 3)
+    world.learn(snapshot([(1, 4), (1, 4), (1, 4)]))
+    world.plan()
+    assert state in world.planner.lookups
+    world.planner.lookups.clear()
+    state.looked_up = True
+    world.prefetch.evict({T1})
+    world.now += 1
+    plans = world.plan()
+    if epoch < 0:
+        assert [planned.asked[T0].fetch_offset for planned in plans] == [0]
+    else:
+        assert state in world.planner.lookups
+        assert (state.fetch_offset, state.fetch_epoch) == (0, epoch)

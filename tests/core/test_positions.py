@@ -167,6 +167,18 @@ def test_a_topic_made_anew_has_another_log() -> None:
     assert (state.state, state.reset_policy) == (FetchState.RESETTING, EARLIEST)
 
 
+def test_a_topic_made_anew_is_not_read_from_the_old_position_when_memory_is_short() -> None:
+    world = World(T0)
+    world.fetch(data(0, batch(0, [b"old"] * 3)))
+    assert world.read(2) == [0, 1]
+    world.learn(snapshot([(1, 0)], topic_id=UUID(int=8)))
+    world.prefetch.evict(())
+    state = world.state()
+    assert (state.position, state.fetch_offset, state.fetch_epoch) == (Position(2, 3), BEYOND_ANY_LOG, -1)
+    world.fetch(data(0, error=OffsetOutOfRangeError.code), topic_id=UUID(int=8))
+    assert (state.state, state.reset_policy) == (FetchState.RESETTING, EARLIEST)
+
+
 def test_a_topic_made_anew_is_said_without_a_reset_policy() -> None:
     world = World(T0, reset_policy=None)
     world.state().move(5, 3)

@@ -226,11 +226,14 @@ class PartitionState:
         self._touch(self)
 
     def rewind(self) -> None:
-        """Fetch again from the position, for what was fetched beyond it has been dropped."""
+        """Fetch again from the position, for what was fetched beyond it has been dropped, and any doubt about that.
+
+        Where the log has been replaced, the position means nothing: the fetch that finds this out stays.
+        """
         position = self._position
         if position is not None:
-            self.incarnation += 1
-            self.received(*position)
+            offset, leader_epoch = position if self.fetch_offset != BEYOND_ANY_LOG else (BEYOND_ANY_LOG, -1)
+            self._fetch_from(offset, leader_epoch)
 
     def log_replaced(self) -> None:
         """The topic was deleted and made anew: no offset or epoch of the old log means anything in the new one.
@@ -239,10 +242,14 @@ class PartitionState:
         of range, and ``auto_offset_reset`` decides.
         """
         if self.state in (FetchState.FETCHING, FetchState.VALIDATING):
-            self.state = FetchState.FETCHING
-            self.incarnation += 1
-            self.looked_up = False
-            self.received(BEYOND_ANY_LOG, -1)
+            self._fetch_from(BEYOND_ANY_LOG, -1)
+
+    def _fetch_from(self, offset: int, leader_epoch: int) -> None:
+        """Fetch from here instead; what was asked about the former place is void."""
+        self.state = FetchState.FETCHING
+        self.incarnation += 1
+        self.looked_up = False
+        self.received(offset, leader_epoch)
 
     def touch(self) -> None:
         """Have the fetcher look at this partition again."""

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from aiokafka_lead._core.backoff import FREE_RETRIES
-from aiokafka_lead._core.consumer.partition_state import FetchState
+from aiokafka_lead._core.consumer.fetch_state import FetchState
 from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST, LATEST
 from aiokafka_lead._core.metadata.types import Broker, LeaderHint

@@ -34,9 +34,10 @@ from .batch_scan import scan_batches
 from .fetch_plan import PlannedFetch
 from .fetch_request import FIRST_VERSION_WITH_DIVERGING_EPOCH
 from .fetch_session import PartitionFetch
+from .fetch_state import FetchState
 from .fetched import FetchedData
 from .metrics import ConsumerCounters
-from .partition_state import BEYOND_ANY_LOG, Backoffs, FetchState, PartitionState
+from .partition_state import BEYOND_ANY_LOG, Backoffs, PartitionState
 from .positions import Positions
 from .prefetch import Prefetch
 from .reset_policy import ResetPolicy

@@ -25,7 +25,8 @@ from ...types import TopicPartition
 from ..metadata.types import NO_LEADER, NO_TOPIC_ID, ClusterSnapshot
 from .fetch_request import FIRST_VERSION_WITH_DIVERGING_EPOCH
 from .fetch_session import FetchSession, PartitionFetch, SessionRequest
-from .partition_state import FetchState, PartitionState
+from .fetch_state import FetchState
+from .partition_state import PartitionState
 from .positions import Positions
 from .prefetch import Prefetch
 

@@ -1,28 +1,21 @@
 """What a consumer knows of one partition assigned to it: its position, and whether it may be fetched.
 
-A partition goes through four states. Every way to another position leads through `PartitionState.move` or
-`PartitionState.reset`, which change ``incarnation``: answers to requests of an earlier incarnation are void, so a seek
-never has to chase what is in flight.
-
-    state          has a position   leaves it by
-    -------------  ---------------  ------------------------------------------------------------
-    INITIALIZING   no               the committed offset (move), or there is none (reset)
-    RESETTING      no               the offset that ListOffsets found (move)
-    VALIDATING     yes              the leader confirmed the epoch (validated), or truncated (move, reset)
-    FETCHING       yes              seek (move), out of range (reset), a new leader (validate)
+A partition goes through the states of `fetch_state`. Every way to another position leads through
+`PartitionState.move` or `PartitionState.reset`, which change ``incarnation``: answers to requests of an earlier
+incarnation are void, so a seek never has to chase what is in flight.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from enum import Enum
 from random import random
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import KafkaError
 from ...types import TopicPartition
 from ..backoff import FREE_RETRIES, Backoff
+from .fetch_state import POSITIONED, TRANSITIONS, FetchEvent
 from .position import Position
 from .reset_policy import ResetPolicy
 
@@ -30,20 +23,11 @@ if TYPE_CHECKING:
     from .chunk import Chunk
     from .fetched import FetchedData
 
-__all__ = ["BEYOND_ANY_LOG", "Backoffs", "FetchState", "PartitionState"]
+__all__ = ["BEYOND_ANY_LOG", "Backoffs", "PartitionState"]
 
 
 BEYOND_ANY_LOG = 2**63 - 1
 """An offset that no record has."""
-
-
-class FetchState(Enum):
-    """Where a partition is on its way to being fetched."""
-
-    INITIALIZING = "initializing"
-    RESETTING = "resetting"
-    VALIDATING = "validating"
-    FETCHING = "fetching"
 
 
 class Backoffs(NamedTuple):
@@ -105,7 +89,7 @@ class PartitionState:
         self, tp: TopicPartition, touch: Callable[[PartitionState], None], on_settle: Callable[[], None]
     ) -> None:
         self.tp = tp
-        self.state = FetchState.INITIALIZING
+        self.state = TRANSITIONS.first
         self.incarnation = 0
         """Grows whenever the position is set from outside: what was asked for before is void then."""
         self.paused = False
@@ -134,7 +118,7 @@ class PartitionState:
         """Whether the prefetch buffer has this partition in its queue."""
 
         self.fetch_offset = -1
-        """Where the next fetch begins: behind what is buffered. Valid in VALIDATING and FETCHING."""
+        """Where the next fetch begins: behind what is buffered. Valid in the states of `POSITIONED`."""
         self.fetch_epoch = -1
         """The leader epoch of the batch before ``fetch_offset``."""
         self.home: int | None = None
@@ -187,7 +171,7 @@ class PartitionState:
 
     def move(self, offset: int, leader_epoch: int = -1) -> None:
         """Go on from this offset. The caller has dropped what was buffered."""
-        self.state = FetchState.FETCHING
+        self._take(FetchEvent.MOVE)
         self._position = Position(offset, leader_epoch)
         self.fetch_offset = offset
         self.fetch_epoch = leader_epoch
@@ -196,10 +180,13 @@ class PartitionState:
 
     def reset(self, policy: ResetPolicy) -> None:
         """Find the position anew. The caller has dropped what was buffered."""
-        self.state = FetchState.RESETTING
+        self._take(FetchEvent.RESET)
         self.reset_policy = policy
         self._position = None
         self._restart()
+
+    def _take(self, event: FetchEvent) -> None:
+        self.state = TRANSITIONS.after(self.state, event)
 
     def _restart(self) -> None:
         self.incarnation += 1
@@ -233,7 +220,7 @@ class PartitionState:
         position = self._position
         if position is not None:
             offset, leader_epoch = position if self.fetch_offset != BEYOND_ANY_LOG else (BEYOND_ANY_LOG, -1)
-            self._fetch_from(offset, leader_epoch)
+            self._fetch_from(FetchEvent.REWIND, offset, leader_epoch)
 
     def log_replaced(self) -> None:
         """The topic was deleted and made anew: no offset or epoch of the old log means anything in the new one.
@@ -241,12 +228,12 @@ class PartitionState:
         What is buffered is handed out still. The next fetch asks for what no log has, so that the broker finds it out
         of range, and ``auto_offset_reset`` decides.
         """
-        if self.state in (FetchState.FETCHING, FetchState.VALIDATING):
-            self._fetch_from(BEYOND_ANY_LOG, -1)
+        if self.state in POSITIONED:
+            self._fetch_from(FetchEvent.LOG_REPLACED, BEYOND_ANY_LOG, -1)
 
-    def _fetch_from(self, offset: int, leader_epoch: int) -> None:
+    def _fetch_from(self, event: FetchEvent, offset: int, leader_epoch: int) -> None:
         """Fetch from here instead; what was asked about the former place is void."""
-        self.state = FetchState.FETCHING
+        self._take(event)
         self.incarnation += 1
         self.looked_up = False
         self.received(offset, leader_epoch)
@@ -257,13 +244,13 @@ class PartitionState:
 
     def validate(self) -> None:
         """Ask the leader whether ``fetch_epoch`` still is part of its log before fetching on (KIP-320)."""
-        self.state = FetchState.VALIDATING
+        self._take(FetchEvent.DOUBT)
         self.looked_up = False
         self._touch(self)
 
     def validated(self, leader_epoch: int) -> None:
         """The leader of this epoch has confirmed the fetch position."""
-        self.state = FetchState.FETCHING
+        self._take(FetchEvent.CONFIRM)
         self.validated_epoch = leader_epoch
         self.looked_up = False
         self.clear_failure()
@@ -271,7 +258,7 @@ class PartitionState:
 
     def validate_later(self) -> None:
         """The answer counts only once everything before ``fetch_offset`` has been handed out: then ask again."""
-        self.state = FetchState.FETCHING
+        self._take(FetchEvent.POSTPONE)
         self.looked_up = False
         self._touch(self)
 

@@ -1,17 +1,7 @@
 """A member of a classic group (Java: ``AbstractCoordinator``, ``ConsumerCoordinator``).
 
-    phase     what it does                                         leaves it by
-    --------  ---------------------------------------------------  -----------------------------------------------
-    OUT       nothing                                              subscribe, join -> JOINING
-    JOINING   gives up what it must not keep, asks to join         answer -> SYNCING; again after errors that pass
-    SYNCING   the leader assigns; asks for its assignment          answer -> ADOPTING; errors -> JOINING
-    ADOPTING  gives up what was taken from it, takes what is new   done -> STABLE
-    STABLE    heartbeats                                           a reason to rebalance -> JOINING
-    LEAVING   gives up everything, tells the coordinator           done -> OUT, or JOINING if wanted meanwhile
-
-From each phase an error that is final leads to OUT. A generation that is over (KIP-429: the partitions may be others')
-leads to JOINING, and everything is lost. Whether partitions are kept while joining follows from the assignor of the
-generation that ends: those of a cooperative one are.
+It goes through the phases of `classic_phase`. Whether partitions are kept while joining follows from the assignor of
+the generation that ends: those of a cooperative one are.
 """
 
 from __future__ import annotations
@@ -35,14 +25,21 @@ from ...errors import (
     RebalanceInProgressError,
     RequestTimedOutError,
     UnknownMemberIdError,
-    error_for_code,
 )
 from ...types import TopicPartition
 from ..backoff import Backoff
 from ..metadata.types import ClusterSnapshot
 from .assignors import NO_GENERATION, GroupAssignor, MemberSubscription, decode_assignment
-from .classic_phase import AWAITS, Phase
-from .classic_requests import heartbeat_request, join_request, leave_request, rebalance_timeout_ms, sync_request
+from .classic_phase import AWAITS, TRANSITIONS, Event, Phase
+from .classic_requests import (
+    heartbeat_request,
+    join_request,
+    leave_request,
+    rebalance_timeout_ms,
+    refusal,
+    revoke_timeout_s,
+    sync_request,
+)
 from .leader import Leader
 from .member import Ask, Assign, Lose, Partitions, Revoke, Step, Wait, Wanted
 from .offsets import Membership
@@ -52,15 +49,8 @@ __all__ = ["ClassicMember"]
 NOTHING: Partitions = frozenset()
 NOTHING_NAMED: frozenset[str] = frozenset()
 
-LEARN_WITHIN_S = 2.0
-"""How long a leader waits for metadata of a topic that it has not heard of, once."""
-
 ANSWER_BEYOND_S = 5.0
 """How much longer than a rebalance may take its answers are waited for (as in Java)."""
-
-REVOKE_WITHIN = 0.8
-"""The part of the rebalance timeout that the work in hand may take: committing and joining need the rest."""
-
 
 OUTDATED = (IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError)
 """What a coordinator says to a member that is behind its group."""
@@ -81,10 +71,10 @@ class ClassicMember:
         self._assignors = {assignor.name: assignor for assignor in assignors}
         """By preference."""
         self._heartbeat_s = config.heartbeat_interval_ms / 1000
-        self._rebalance_s = rebalance_timeout_ms(config) / 1000
-        self._answer_s = max(config.request_timeout_ms / 1000, self._rebalance_s + ANSWER_BEYOND_S)
+        self._revoke_s = revoke_timeout_s(config)
+        self._answer_s = max(config.request_timeout_ms / 1000, rebalance_timeout_ms(config) / 1000 + ANSWER_BEYOND_S)
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
-        self._phase = Phase.OUT
+        self._phase = TRANSITIONS.first
         self._wanted: Wanted | None = None
         self._snapshot = ClusterSnapshot(0)
         self._member_id = ""
@@ -95,14 +85,9 @@ class ClassicMember:
         """The last assignment and its generation, kept when it is given up: assignors may build on it."""
         self._assignor: GroupAssignor | None = None
         """That of the last generation."""
-        self._leader: Leader | None = None
-        """Set while this member leads."""
+        self._leader = Leader(self._log)
         self._to_sync: Mapping[str, Sequence[TopicPartition]] | None = None
         """In SYNCING: what to tell the coordinator; None until the leader has decided."""
-        self._learn_by = 0.0
-        """Until when the leader waits for metadata."""
-        self._waited_for = NOTHING_NAMED
-        """Topics that the leader has waited for before."""
         self._target = NOTHING
         """In ADOPTING: what is to be owned."""
         self._joined_with = NOTHING_NAMED
@@ -167,7 +152,7 @@ class ClassicMember:
     @property
     def interest(self) -> frozenset[str]:
         """The topics of the group that this member leads."""
-        return NOTHING_NAMED if self._leader is None else self._leader.topics
+        return self._leader.topics
 
     @property
     def _cooperative(self) -> bool:
@@ -195,14 +180,14 @@ class ClassicMember:
     def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
         """A leader asks for a rebalance when partitions were added."""
         self._snapshot = snapshot
-        if self._leader is not None and self._phase in (Phase.ADOPTING, Phase.STABLE):
+        if self._phase in (Phase.ADOPTING, Phase.STABLE):
             self._rejoin = self._rejoin or self._leader.outdated(snapshot)
 
     def leave(self, reason: str, *, orderly: bool, now: float) -> None:
         """Get out. Static members tell nobody: their place is kept until their session ends (KIP-345)."""
         if self._phase is Phase.OUT:
             return
-        self._phase = Phase.LEAVING
+        self._take(Event.LEAVE)
         self._leaving, self._orderly, self._come_back = reason, orderly, False
         self._rejoin = None
         if not self._is_new:
@@ -214,7 +199,7 @@ class ClassicMember:
             return
         self.error = None
         if self._phase is Phase.OUT and self._wanted is not None:
-            self._phase = Phase.JOINING
+            self._take(Event.JOIN)
             self._rejoin = None
         elif self._phase is Phase.LEAVING:
             self._come_back = True
@@ -234,7 +219,7 @@ class ClassicMember:
         if self._asked is not None:
             return self._asked
         if self._phase is Phase.STABLE and self._rejoin is not None:
-            self._phase = Phase.JOINING
+            self._take(Event.REBALANCE)
         match self._phase:
             case Phase.JOINING:
                 return self._step_joining(now)
@@ -251,7 +236,7 @@ class ClassicMember:
         topics = self._wanted.topics
         kept = frozenset(tp for tp in self.owned if tp.topic in topics) if self._cooperative else NOTHING
         if kept != self.owned:
-            return self._revoke(self.owned - kept)
+            return Revoke(self.owned - kept, self._revoke_s)
         if now < self._retry_at:
             return Wait(self._retry_at)
         config = self._config
@@ -275,11 +260,9 @@ class ClassicMember:
         assert membership is not None  # as the answer to JoinGroup said, and so with what follows
         assert assignor is not None
         if self._to_sync is None:
-            assert self._leader is not None
-            lacking = self._leader.lacks(self._snapshot) - self._waited_for
-            if lacking and now < self._learn_by:
-                return Wait(self._learn_by)
-            self._waited_for |= lacking
+            until = self._leader.waits_until(self._snapshot, now)
+            if until is not None:
+                return Wait(until)
             try:
                 self._to_sync = self._leader.assign(assignor, self._snapshot)
             except KafkaError as error:
@@ -291,21 +274,18 @@ class ClassicMember:
     def _step_adopting(self) -> Step:
         taken = self.owned - self._target
         if taken:
-            return self._revoke(taken)
+            return Revoke(taken, self._revoke_s)
         return Assign(self._target, self._target - self.owned)
 
     def _step_leaving(self, now: float) -> Step:
         if self._orderly and self.owned:
-            return self._revoke(self.owned)
+            return Revoke(self.owned, self._revoke_s)
         if self._member_id and self._config.group_instance_id is None:
             request = leave_request(self._group_id, self._member_id, self._leaving)
             self._asked = Ask(request, self._config.request_timeout_ms / 1000, held=False)
             return self._asked
         self._left()
         return self.step(now)
-
-    def _revoke(self, partitions: Partitions) -> Revoke:
-        return Revoke(partitions, self._rebalance_s * REVOKE_WITHIN)
 
     def done(self, step: Revoke | Lose | Assign, now: float) -> None:
         """See `GroupMember.done`."""
@@ -314,7 +294,7 @@ class ClassicMember:
             self._assigned = (tuple(sorted(self.owned)), self._generation)
             self._adopted_for = None if self._generation == NO_GENERATION else self._joined_with
             if self._phase is Phase.ADOPTING:
-                self._phase = Phase.STABLE
+                self._take(Event.ADOPTED)
             return
         self.owned -= step.partitions
         if isinstance(step, Revoke) and self._phase is Phase.ADOPTING:
@@ -334,7 +314,7 @@ class ClassicMember:
             else:
                 self._left()
         elif isinstance(response, JoinGroupResponse):
-            error = _error_of(response, "join")
+            error = refusal(response, "join")
             if isinstance(error, MemberIdRequiredError):
                 self._member_id = response.member_id  # KIP-394: the same again, with this id
             elif error is not None:
@@ -342,7 +322,7 @@ class ClassicMember:
             else:
                 self._joined(response, now)
         elif isinstance(response, SyncGroupResponse):
-            error = _error_of(response, "synchronise with")
+            error = refusal(response, "synchronise with")
             if error is not None:
                 self._ask_failed(error, now)
             else:
@@ -359,16 +339,15 @@ class ClassicMember:
         self._member_id = response.member_id
         self._generation = response.generation_id
         self._heartbeat_due = now + self._heartbeat_s
-        self._phase = Phase.SYNCING
-        self._leader = None
+        self._take(Event.JOINED)
+        self._leader.end()
         self._to_sync = {}
         if response.leader == response.member_id:
-            self._leader = Leader(response.members, self._log)
+            self._leader.begin(response.members, now)
             if response.skip_assignment:
                 self._leader.keep(self._snapshot)
             else:
                 self._to_sync = None
-                self._learn_by = now + LEARN_WITHIN_S
 
     def _synced(self, response: SyncGroupResponse) -> None:
         assert self._wanted is not None
@@ -380,7 +359,7 @@ class ClassicMember:
         self._failures = 0
         # What is not wanted any more is not taken: the rebalance that was asked for then gives it to others.
         self._target = frozenset(tp for tp in assigned if tp.topic in self._wanted.topics)
-        self._phase = Phase.ADOPTING
+        self._take(Event.SYNCED)
 
     def _ask_failed(self, error: KafkaError, now: float) -> None:
         """A request to join or to synchronise was refused, or got lost."""
@@ -390,7 +369,7 @@ class ClassicMember:
             if joining or not isinstance(error, RebalanceInProgressError):
                 self._back_off(now)
         elif error.retriable:
-            self._phase = Phase.JOINING
+            self._take(Event.RETRY)
             self._back_off(now)
         else:
             self._fail(error)
@@ -406,35 +385,38 @@ class ClassicMember:
             return True  # the answer tells what is true; this may be about what was before
         if isinstance(error, UnknownMemberIdError):
             self._member_id = ""
-            self._lose(f"the coordinator does not know this member any more: {error.message}")
+            self._lose(Event.LOST, f"the coordinator does not know this member any more: {error.message}")
         elif isinstance(error, IllegalGenerationError):
             # The id stays valid (KAFKA-13419); without it the group would wait for this member's session to end.
-            self._lose(f"the generation is over: {error.message}")
+            self._lose(Event.LOST, f"the generation is over: {error.message}")
         elif self._phase is Phase.SYNCING:
-            self._phase = Phase.JOINING
+            self._take(Event.REBALANCE)
         else:
             self._rejoin = self._rejoin or "the group rebalances"
         return True
 
-    def _lose(self, reason: str) -> None:
+    def _take(self, event: Event) -> None:
+        self._phase = TRANSITIONS.after(self._phase, event)
+
+    def _lose(self, event: Event, reason: str) -> None:
+        """The membership is over, and everything that is owned is lost with it."""
+        self._take(event)
         self._generation = NO_GENERATION
         self._adopted_for = None
-        self._leader = None
+        self._leader.end()
         self._lost = reason
-        if self._phase is not Phase.LEAVING:
-            self._phase = Phase.JOINING
 
     def _left(self) -> None:
         self._member_id = ""
-        self._lose(self._leaving)
-        self._phase = Phase.JOINING if self._come_back else Phase.OUT
+        self._lose(Event.LEFT, self._leaving)
+        if self._come_back:
+            self._take(Event.JOIN)
 
     def _fail(self, error: KafkaError) -> None:
         self.error = error
         self._asked = None
         self._member_id = ""
-        self._lose(error.message)
-        self._phase = Phase.OUT
+        self._lose(Event.FAIL, error.message)
 
     def _back_off(self, now: float) -> None:
         self._failures += 1
@@ -465,7 +447,7 @@ class ClassicMember:
         """See `GroupMember.heartbeat_answered`; what is about an earlier generation means nothing."""
         self._heartbeat_out = False
         if response is not None:
-            error = _error_of(response, "stay in")
+            error = refusal(response, "stay in")
         membership = self.membership
         if error is None or membership is None or not isinstance(request, HeartbeatRequest):
             return
@@ -480,10 +462,3 @@ class ClassicMember:
         if self._asked is not None and isinstance(error, RequestTimedOutError):
             # The coordinator is silent, so that the answer will not come either.
             self.answered(self._asked.request, None, error, now)
-
-
-def _error_of(response: Any, what: str) -> KafkaError | None:
-    if not response.error_code:
-        return None
-    kind = error_for_code(response.error_code)
-    return kind(f"could not {what} the group: {kind.__doc__}")

@@ -1,22 +1,79 @@
-"""The phases of a classic member, and what it waits for in each."""
+"""The phases of a classic member, the events that lead from one to another, and what it waits for in each.
+
+A generation that is over (KIP-429: the partitions may be others') is LOST, and everything that is owned with it.
+"""
 
 from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["AWAITS", "Phase"]
+from ..transitions import Transitions
+
+__all__ = ["AWAITS", "TRANSITIONS", "Event", "Phase"]
 
 
 class Phase(Enum):
-    """Where a member is; see the table of `classic`."""
+    """What a member does."""
 
     OUT = "out"
+    """Nothing."""
     JOINING = "joining"
+    """Gives up what it must not keep, then asks to join."""
     SYNCING = "syncing"
+    """Assigns, if it leads, and asks for its assignment."""
     ADOPTING = "adopting"
+    """Gives up what was taken from it, then takes over what is new."""
     STABLE = "stable"
+    """Heartbeats, which it also sends in the other phases while it is a member."""
     LEAVING = "leaving"
+    """Gives up everything, then tells the coordinator."""
 
+
+class Event(Enum):
+    """What leads from phase to phase."""
+
+    JOIN = "join"
+    """The application wants to be in the group."""
+    JOINED = "joined"
+    """JoinGroup was answered with a generation."""
+    SYNCED = "synced"
+    """SyncGroup was answered with an assignment."""
+    ADOPTED = "adopted"
+    """The assignment has been carried out."""
+    REBALANCE = "rebalance"
+    """The group has to rebalance, or does so already."""
+    RETRY = "retry"
+    """JoinGroup or SyncGroup failed, and may succeed later."""
+    LOST = "lost"
+    """The coordinator does not know the member or its generation any more."""
+    LEAVE = "leave"
+    """The member is to get out."""
+    LEFT = "left"
+    """The coordinator knows, or need not."""
+    FAIL = "fail"
+    """An error that is for the application to know."""
+
+
+_FROM_EACH_BUT_OUT = {Event.LEAVE: Phase.LEAVING, Event.FAIL: Phase.OUT}
+_AGAIN = {Event.LOST: Phase.JOINING, **_FROM_EACH_BUT_OUT}
+
+TRANSITIONS = Transitions(
+    "a member of a classic group",
+    Phase.OUT,
+    {
+        Phase.OUT: {Event.JOIN: Phase.JOINING},
+        Phase.JOINING: {Event.JOINED: Phase.SYNCING, Event.RETRY: Phase.JOINING, **_AGAIN},
+        Phase.SYNCING: {
+            Event.SYNCED: Phase.ADOPTING,
+            Event.REBALANCE: Phase.JOINING,
+            Event.RETRY: Phase.JOINING,
+            **_AGAIN,
+        },
+        Phase.ADOPTING: {Event.ADOPTED: Phase.STABLE, **_AGAIN},
+        Phase.STABLE: {Event.REBALANCE: Phase.JOINING, **_AGAIN},
+        Phase.LEAVING: {Event.LEFT: Phase.OUT, Event.LOST: Phase.LEAVING, **_FROM_EACH_BUT_OUT},
+    },
+)
 
 AWAITS = {
     Phase.OUT: "to join again",

@@ -11,18 +11,36 @@ from ..._wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProto
 from ..._wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ..._wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ...config import ConsumerConfig
+from ...errors import KafkaError, error_for_code
 from ...types import TopicPartition
 from .assignors import PROTOCOL_TYPE, GroupAssignor, MemberSubscription, encode_assignment, encode_subscription
 from .offsets import Membership
 
-__all__ = ["fitted", "heartbeat_request", "join_request", "leave_request", "rebalance_timeout_ms", "sync_request"]
+__all__ = [
+    "fitted",
+    "heartbeat_request",
+    "join_request",
+    "leave_request",
+    "rebalance_timeout_ms",
+    "refusal",
+    "revoke_timeout_s",
+    "sync_request",
+]
 
 FIRST_LEAVE_WITH_MEMBERS = 3
+
+REVOKE_WITHIN = 0.8
+"""The part of the rebalance timeout that the work in hand may take: the commit and what comes then need the rest."""
 
 
 def rebalance_timeout_ms(config: ConsumerConfig) -> float:
     """How long a rebalance waits for this member."""
     return config.max_poll_interval_ms if config.rebalance_timeout_ms is None else config.rebalance_timeout_ms
+
+
+def revoke_timeout_s(config: ConsumerConfig) -> float:
+    """How long the work in hand may take when partitions are given up."""
+    return REVOKE_WITHIN * rebalance_timeout_ms(config) / 1000
 
 
 def join_request(
@@ -95,6 +113,14 @@ def heartbeat_request(group_id: str, membership: Membership) -> HeartbeatRequest
 def leave_request(group_id: str, member_id: str, reason: str) -> LeaveGroupRequest:
     """The member goes, and tells why (KIP-800)."""
     return LeaveGroupRequest(group_id=group_id, members=[MemberIdentity(member_id=member_id, reason=reason)])
+
+
+def refusal(response: Any, what: str) -> KafkaError | None:
+    """The error in an answer to a request that was ``what`` to do with the group, if there is one."""
+    if not response.error_code:
+        return None
+    kind = error_for_code(response.error_code)
+    return kind(f"could not {what} the group: {kind.__doc__}")
 
 
 def fitted(request: Request[Any], version: int) -> Request[Any]:

@@ -1,24 +1,13 @@
 """A member of a KIP-848 group (Java: ``ConsumerMembershipManager``, ``ConsumerHeartbeatRequestManager``).
 
 Heartbeats carry everything: they join, say what is owned, and their answers bring the member's epoch and what it is
-to own. The member comes closer to that step by step, and each step is acknowledged by the next heartbeat.
-
-    phase     what it does                                         leaves it by
-    --------  ---------------------------------------------------  -----------------------------------------------
-    OUT       nothing                                              subscribe, join -> JOINING
-    JOINING   heartbeats of epoch 0                                answer with an epoch -> JOINED
-    JOINED    heartbeats; gives up and takes over partitions       fenced -> FENCED; leave -> RELEASING, PARTING
-    FENCED    no heartbeats; everything it had is lost             done -> JOINING
-    RELEASING heartbeats; gives up everything                      done -> PARTING; fenced -> FENCED, then OUT
-    PARTING   one heartbeat of epoch -1 (-2: a static member)      sent -> OUT
-
-An error that is final leads to OUT.
+to own. The member comes closer to that step by step, and each step is acknowledged by the next heartbeat. It goes
+through the phases of `consumer_protocol_phase`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum
 from random import random
 from typing import Any
 from uuid import UUID, uuid4
@@ -40,10 +29,11 @@ from ...errors import (
     error_for_code,
 )
 from ...types import TopicPartition
-from ..backoff import Backoff
 from ..metadata.types import ClusterSnapshot
-from .classic_requests import rebalance_timeout_ms
+from .classic_requests import revoke_timeout_s
 from .consumer_protocol_fields import HeartbeatFields, Subscription
+from .consumer_protocol_phase import TRANSITIONS, Event, Phase
+from .consumer_protocol_schedule import HeartbeatSchedule
 from .consumer_protocol_target import Target
 from .member import Assign, Lose, Partitions, Revoke, Step, Wait, Wanted
 from .offsets import Membership
@@ -51,47 +41,13 @@ from .offsets import Membership
 __all__ = ["ConsumerProtocolMember"]
 
 
-NOTHING: Partitions = frozenset()
 NOTHING_NAMED: frozenset[str] = frozenset()
-
-REVOKE_WITHIN = 0.8
-"""The part of the rebalance timeout that the work in hand may take: the rest is for the commit and the heartbeat."""
-
-FIRST_INTERVAL_S = 3.0
-"""Between heartbeats until a broker says how often it wants them (its default is 5 s)."""
-
-SESSION_INTERVALS = 9
-"""Only brokers know how long a session is. As many heartbeat intervals, which they do tell, stand in for it as their
-defaults have (``group.consumer.session.timeout.ms`` 45 s to 5 s), or ``session_timeout_ms`` if that is longer: who
-judges a member by this calls no member dead that is not."""
-
-PROBES = 3
-PROBE_AFTER_S = 0.5
-"""Heartbeats that a new member sends early, as long as it has been assigned nothing, and the time between them.
-
-A coordinator that has assigned less than ``group.consumer.assignment.interval.ms`` (1 s) ago gives a new member an
-empty assignment first (KIP-1263), and its own with the next heartbeat, which is not due for 5 s."""
-
-ANSWER_WITHIN_S = 10.0
-"""A heartbeat without an answer is sent again after this, or after ``request_timeout_ms`` if that is less. A group's
-shortest session is much longer."""
 
 RELEASE_BEYOND_S = 15.0
 """How much longer than ``session_timeout_ms`` a static member waits for its predecessor to be forgotten."""
 
 FENCED = (FencedMemberEpochError, UnknownMemberIdError)
 """The coordinator knows the member no more, or not with this epoch: what it owned may be others'."""
-
-
-class Phase(Enum):
-    """Where a member is; see the table above."""
-
-    OUT = "out"
-    JOINING = "joining"
-    JOINED = "joined"
-    FENCED = "fenced"
-    RELEASING = "releasing"
-    PARTING = "parting"
 
 
 class ConsumerProtocolMember:
@@ -105,9 +61,9 @@ class ConsumerProtocolMember:
         self._config = config
         self._log = client_log("consumer", config.client_id)
         self._fields = HeartbeatFields(config)
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
-        self._revoke_s = REVOKE_WITHIN * rebalance_timeout_ms(config) / 1000
-        self._phase = Phase.OUT
+        self._schedule = HeartbeatSchedule(config, rng)
+        self._revoke_s = revoke_timeout_s(config)
+        self._phase = TRANSITIONS.first
         self._member_id = str(uuid4())
         """Chosen by the member and kept (KIP-1082)."""
         self._epoch = 0
@@ -128,17 +84,8 @@ class ConsumerProtocolMember:
         self._leaving = ""
         self._known = False
         """Whether the coordinator may know this member: then leaving has to be told."""
-        self._interval_s = FIRST_INTERVAL_S
-        self._probes = 0
-        """How many early heartbeats are left."""
-        self._joined_at_epoch = 0
-        self._due_at: float | None = None
-        """When to send the next heartbeat."""
-        self._hurried = False
-        """There is something to tell: do not wait for the interval to pass."""
         self._sent: Request[Any] | None = None
-        self._sent_at = 0.0
-        self._failures = 0
+        """The heartbeat that is out."""
         self._unreleased_since: float | None = None
         """When a static member's predecessor was found to be in its place."""
         self.error: KafkaError | None = None
@@ -161,7 +108,7 @@ class ConsumerProtocolMember:
     def awaits(self) -> str | None:
         """See `GroupMember.awaits`."""
         if self._phase is Phase.JOINED:
-            if not self._target.known or self._probes or self._subscribed != self._subscription.subscribed:
+            if not self._target.known or self._schedule.probing or self._subscribed != self._subscription.subscribed:
                 return "an assignment from the coordinator"
             if self._target.unnamed:
                 return "metadata of the topics that it was assigned"
@@ -189,8 +136,8 @@ class ConsumerProtocolMember:
 
     @property
     def session_s(self) -> float:
-        """No broker tells: see `SESSION_INTERVALS`."""
-        return max(SESSION_INTERVALS * self._interval_s, self._config.session_timeout_ms / 1000)
+        """No broker tells: this is deduced from the interval that it wants."""
+        return self._schedule.session_s
 
     @property
     def kept_out(self) -> str | None:
@@ -220,7 +167,7 @@ class ConsumerProtocolMember:
         if self._phase in (Phase.OUT, Phase.FENCED, Phase.RELEASING, Phase.PARTING):
             self.join(now)
         elif changed:
-            self._hurry(now)
+            self._schedule.hurry(now)
 
     def join(self, now: float) -> None:
         """Get in again, after `leave` or an error that may have passed."""
@@ -239,7 +186,7 @@ class ConsumerProtocolMember:
         self._leaving = reason
         self._unreleased_since = None
         if self._phase is Phase.JOINED and orderly:
-            self._phase = Phase.RELEASING
+            self._take(Event.RELEASE)
             self._give_up_step()
             self._part_when_released(now)
         elif self._phase in (Phase.JOINING, Phase.JOINED, Phase.RELEASING):
@@ -254,7 +201,7 @@ class ConsumerProtocolMember:
     def commit_refused(self, membership: Membership, error: KafkaError, now: float) -> None:
         """The next heartbeat tells what is the matter: a newer epoch, or that the member is fenced."""
         if self._phase in (Phase.JOINED, Phase.RELEASING) and membership == self.membership:
-            self._hurry(now)
+            self._schedule.hurry(now)
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
@@ -302,7 +249,7 @@ class ConsumerProtocolMember:
         if self._phase is Phase.RELEASING:
             self._part_when_released(now)
         elif self._phase is Phase.JOINED:
-            self._hurry(now)
+            self._schedule.hurry(now)
 
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
@@ -314,11 +261,11 @@ class ConsumerProtocolMember:
             return None
         if self._phase is Phase.JOINING and not self._has_subscription():
             return None
-        return self._due_at
+        return self._schedule.due_at
 
     def heartbeat_timeout_s(self) -> float:
         """How long to wait for a heartbeat's answer."""
-        return min(self._config.request_timeout_ms / 1000, max(ANSWER_WITHIN_S, 2 * self._interval_s))
+        return self._schedule.timeout_s
 
     def heartbeat(self, now: float) -> Request[Any] | None:
         """The heartbeat to send, which thereby counts as sent."""
@@ -334,8 +281,7 @@ class ConsumerProtocolMember:
         request = self._fields.heartbeat(self._member_id, self._epoch, subscribed, self._owned)
         self._sent = request
         self._sent_subscribed = subscribed
-        self._sent_at = now
-        self._hurried = False
+        self._schedule.sent(now)
         self._known = True
         return request
 
@@ -355,10 +301,7 @@ class ConsumerProtocolMember:
         self._failed(error or KafkaError("a heartbeat of the group was not answered"), now)
 
     def _accepted(self, response: ConsumerGroupHeartbeatResponse) -> None:
-        self._failures = 0
         self._unreleased_since = None
-        if response.heartbeat_interval_ms > 0:
-            self._interval_s = response.heartbeat_interval_ms / 1000
         if response.member_id:
             self._member_id = response.member_id
         self._subscribed = self._sent_subscribed
@@ -366,22 +309,17 @@ class ConsumerProtocolMember:
         if response.assignment is not None:
             self._target.aim(response.assignment, self._owned.values())
         if self._phase is Phase.JOINING:
-            self._phase = Phase.JOINED
-            self._joined_at_epoch = self._epoch
-            self._probes = PROBES + 1
-        has_news = not self._target.empty or self._epoch != self._joined_at_epoch
-        self._probes = 0 if has_news else max(0, self._probes - 1)
-        interval_s = min(self._interval_s, PROBE_AFTER_S) if self._probes else self._interval_s
-        self._due_at = self._sent_at + (0.0 if self._hurried else interval_s)
+            self._take(Event.ACCEPTED)
+            self._schedule.joined(self._epoch)
+        self._schedule.accepted(response.heartbeat_interval_ms, self._epoch, has_target=not self._target.empty)
 
     def _failed(self, error: KafkaError, now: float) -> None:
         self._fields.forget()
-        self._failures += 1
-        self._due_at = now + self._backoff.delay_s(self._failures)
+        self._schedule.failed(now)
         if isinstance(error, FENCED) or (isinstance(error, GroupIdNotFoundError) and self._epoch > 0):
             self._fenced(f"the coordinator has put this member out: {error}", now)
         elif self._subscription.pattern_refused(error):
-            self._due_at = now
+            self._schedule.due_at = now
         elif not error.retriable and not self._may_be_released(error, now):
             self._fatal(error)
 
@@ -407,28 +345,31 @@ class ConsumerProtocolMember:
         self.error = error
         self._come_back = False
         self._known = False
-        self._drop_out(f"the member has failed: {error}")
+        self._drop_out(Event.FAIL, f"the member has failed: {error}")
 
     # --- from phase to phase -----------------------------------------------------------------------------------------
 
+    def _take(self, event: Event) -> None:
+        self._phase = TRANSITIONS.after(self._phase, event)
+
     def _begin_to_join(self, now: float) -> None:
-        self._phase = Phase.JOINING
+        self._take(Event.JOIN)
         self._epoch = 0
         self._target.forget()
         self._fields.forget()
-        self._due_at = now if not self._failures else max(now, self._due_at or now)
+        self._schedule.begin(now)
 
     def _fenced(self, reason: str, now: float) -> None:
         """Nothing that was owned may be committed or read any more; then join again, unless it was on its way out."""
         self._come_back = self._come_back or self._phase is not Phase.RELEASING
         self._known = False
         if self._epoch > 0:
-            self._failures = 0  # no reason to wait with joining
+            self._schedule.forgive()
         else:
             # Brokers before 4.2 refuse a member's own return until its session ends (KAFKA-19233).
             self._member_id = str(uuid4())
         self._forget_membership()
-        self._phase = Phase.FENCED
+        self._take(Event.FENCED)
         if self._owned:
             self._lost = reason
         else:
@@ -436,7 +377,7 @@ class ConsumerProtocolMember:
 
     def _after_loss(self, now: float) -> None:
         if self._phase is Phase.FENCED:
-            self._phase = Phase.OUT
+            self._take(Event.DROPPED)
         if self._phase is Phase.OUT and self._come_back:
             self._come_back = False
             self._begin_to_join(now)
@@ -448,9 +389,9 @@ class ConsumerProtocolMember:
     def _part(self, now: float) -> None:
         """Tell the coordinator, if it knows of this member at all."""
         if self._known:
-            self._phase = Phase.PARTING
+            self._take(Event.PART)
             self._sent = None  # its answer may come before the last heartbeat is sent
-            self._due_at = now
+            self._schedule.due_at = now
             self._forget_membership()
         else:
             self._get_out(now)
@@ -458,14 +399,14 @@ class ConsumerProtocolMember:
     def _get_out(self, now: float) -> None:
         self._known = False
         come_back, self._come_back = self._come_back, False
-        self._drop_out(self._leaving)
+        self._drop_out(Event.LEFT, self._leaving)
         if come_back:
             self.join(now)
 
-    def _drop_out(self, reason: str) -> None:
-        self._phase = Phase.OUT
+    def _drop_out(self, event: Event, reason: str) -> None:
+        self._take(event)
         self._sent = None
-        self._failures = 0
+        self._schedule.forgive()
         self._forget_membership()
         if self._owned:
             self._lost = reason
@@ -480,11 +421,6 @@ class ConsumerProtocolMember:
         if isinstance(self._step, Assign):
             self._owned = dict(self._assigning)
         self._step = None
-
-    def _hurry(self, now: float) -> None:
-        """Send the next heartbeat now, or as soon as the one that is out has been answered."""
-        self._hurried = True
-        self._due_at = now
 
     # --- topics ------------------------------------------------------------------------------------------------------
 

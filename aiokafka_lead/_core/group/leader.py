@@ -13,34 +13,58 @@ from .assignors.claims import Claim, Claims
 
 __all__ = ["Leader"]
 
+LEARN_WITHIN_S = 2.0
+"""How long a leader waits for metadata of a topic that it has not heard of, once."""
+
 
 class Leader:
-    """What a generation's leader knows of its group."""
+    """What a member knows of its group in the generations that it leads; nothing in others."""
 
-    def __init__(self, members: Sequence[JoinGroupResponseMember], log: ClientLog) -> None:
-        self.members = [_subscription(member, log) for member in members]
-        self.topics = frozenset(topic for member in self.members for topic in member.topics)
+    def __init__(self, log: ClientLog) -> None:
+        self._log = log
+        self._members: list[MemberSubscription] = []
+        self.topics: frozenset[str] = frozenset()
         """Everything that anyone is subscribed to."""
         self._counts: Mapping[str, int] = {}
         """How many partitions each topic had when they were assigned."""
+        self._learn_by = 0.0
+        """Until when metadata is waited for."""
+        self._waited_for: frozenset[str] = frozenset()
+        """Topics that were waited for before, in this generation or an earlier one."""
 
-    def lacks(self, snapshot: ClusterSnapshot) -> frozenset[str]:
-        """Topics that the client has not heard of."""
-        return frozenset(topic for topic in self.topics if not snapshot.partition_count(topic))
+    def begin(self, members: Sequence[JoinGroupResponseMember], now: float) -> None:
+        """The member leads a new generation of these members."""
+        self._members = [_subscription(member, self._log) for member in members]
+        self.topics = frozenset(topic for member in self._members for topic in member.topics)
+        self._counts = {}
+        self._learn_by = now + LEARN_WITHIN_S
+
+    def end(self) -> None:
+        """The generation is over."""
+        self._members = []
+        self.topics = frozenset()
+
+    def waits_until(self, snapshot: ClusterSnapshot, now: float) -> float | None:
+        """When to ask again, for lack of metadata; None if there is nothing to wait for any more."""
+        lacking = frozenset(topic for topic in self.topics if not snapshot.partition_count(topic)) - self._waited_for
+        if lacking and now < self._learn_by:
+            return self._learn_by
+        self._waited_for |= lacking
+        return None
 
     def assign(self, assignor: GroupAssignor, snapshot: ClusterSnapshot) -> Assignment:
         """Every member's partitions. Raises `AssignorError`."""
         topics = TopicPartitions.from_snapshot(snapshot, self.topics)
         self._counts = topics.counts
         try:
-            assignment = assignor.assign(self.members, topics)
+            assignment = assignor.assign(self._members, topics)
         except KafkaError:
             raise
         except Exception as cause:
             raise AssignorError(f"the assignor {assignor.name!r} has failed: {cause!r}") from cause
         # Members that came from a cooperative generation to an eager one still own what they tell.
-        claims = Claims([Claim(member.member_id, member.owned, member.generation) for member in self.members], topics)
-        return claims.withhold({member.member_id: assignment.get(member.member_id, []) for member in self.members})
+        claims = Claims([Claim(member.member_id, member.owned, member.generation) for member in self._members], topics)
+        return claims.withhold({member.member_id: assignment.get(member.member_id, []) for member in self._members})
 
     def keep(self, snapshot: ClusterSnapshot) -> None:
         """The group goes on with the assignment that it has (KIP-814)."""

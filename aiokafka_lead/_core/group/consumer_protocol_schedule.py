@@ -1,0 +1,100 @@
+"""When a KIP-848 member sends its next heartbeat, and how long it waits for the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...config import ConsumerConfig
+from ..backoff import Backoff
+
+__all__ = ["PROBES", "PROBE_AFTER_S", "HeartbeatSchedule"]
+
+FIRST_INTERVAL_S = 3.0
+"""Between heartbeats until a broker says how often it wants them (its default is 5 s)."""
+
+SESSION_INTERVALS = 9
+"""Only brokers know how long a session is. This number of heartbeat intervals, which brokers do tell, stands in for it,
+as their defaults have it (``group.consumer.session.timeout.ms`` 45 s to 5 s), or ``session_timeout_ms`` if that is
+longer: then no member counts as dead that is not."""
+
+PROBES = 3
+PROBE_AFTER_S = 0.5
+"""Heartbeats that a new member sends early, as long as it has been assigned nothing, and the time between them.
+
+A coordinator that has assigned less than ``group.consumer.assignment.interval.ms`` (1 s) ago gives a new member an
+empty assignment first (KIP-1263), and its own with the next heartbeat, which is not due for 5 s."""
+
+ANSWER_WITHIN_S = 10.0
+"""A heartbeat without an answer is sent again after this, or after ``request_timeout_ms`` if that is less. A group's
+shortest session is much longer."""
+
+
+class HeartbeatSchedule:
+    """One member's heartbeats: at the interval that the broker wants, earlier with news, later after failures."""
+
+    def __init__(self, config: ConsumerConfig, rng: Callable[[], float]) -> None:
+        self._config = config
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self.due_at: float | None = None
+        """When to send the next heartbeat."""
+        self._hurried = False
+        """There is something to tell: do not wait for the interval to pass."""
+        self._sent_at = 0.0
+        self._failures = 0
+        self._interval_s = FIRST_INTERVAL_S
+        self._probes = 0
+        """How many early heartbeats are left."""
+        self._joined_at_epoch = 0
+
+    @property
+    def session_s(self) -> float:
+        """No broker tells: see `SESSION_INTERVALS`."""
+        return max(SESSION_INTERVALS * self._interval_s, self._config.session_timeout_ms / 1000)
+
+    @property
+    def timeout_s(self) -> float:
+        """How long to wait for a heartbeat's answer."""
+        return min(self._config.request_timeout_ms / 1000, max(ANSWER_WITHIN_S, 2 * self._interval_s))
+
+    @property
+    def probing(self) -> bool:
+        """Whether a new member may have an assignment that it has not heard of."""
+        return self._probes > 0
+
+    def begin(self, now: float) -> None:
+        """Join, but not before the wait after a failure is over."""
+        self.due_at = now if not self._failures else max(now, self.due_at or now)
+
+    def hurry(self, now: float) -> None:
+        """Send the next heartbeat now, or as soon as the one that is out has been answered."""
+        self._hurried = True
+        self.due_at = now
+
+    def sent(self, now: float) -> None:
+        """A heartbeat was sent, with everything that there is to tell."""
+        self._sent_at = now
+        self._hurried = False
+
+    def joined(self, epoch: int) -> None:
+        """The heartbeat that was sent is the first that the coordinator accepts."""
+        self._joined_at_epoch = epoch
+        self._probes = PROBES + 1
+
+    def accepted(self, interval_ms: int, epoch: int, *, has_target: bool) -> None:
+        """A heartbeat was answered without an error."""
+        self._failures = 0
+        if interval_ms > 0:
+            self._interval_s = interval_ms / 1000
+        has_news = has_target or epoch != self._joined_at_epoch
+        self._probes = 0 if has_news else max(0, self._probes - 1)
+        interval_s = min(self._interval_s, PROBE_AFTER_S) if self._probes else self._interval_s
+        self.due_at = self._sent_at + (0.0 if self._hurried else interval_s)
+
+    def failed(self, now: float) -> None:
+        """A heartbeat was refused, or not answered."""
+        self._failures += 1
+        self.due_at = now + self._backoff.delay_s(self._failures)
+
+    def forgive(self) -> None:
+        """The failures that there were are no reason to wait with joining."""
+        self._failures = 0

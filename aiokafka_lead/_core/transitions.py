@@ -1,0 +1,40 @@
+"""State machines as data: one table says which event may come in which state, and which state follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Generic, TypeVar
+
+__all__ = ["IllegalTransitionError", "Transitions"]
+
+S = TypeVar("S", bound=Enum)
+E = TypeVar("E", bound=Enum)
+
+
+class IllegalTransitionError(RuntimeError):
+    """An event came in a state in which it cannot come: a defect of this package, and nothing that could be retried."""
+
+
+class Transitions(Generic[S, E]):
+    """The table of one machine, shared by all machines of its kind: each keeps its own state."""
+
+    __slots__ = ("first", "machine", "table")
+
+    def __init__(self, machine: str, first: S, table: Mapping[S, Mapping[E, S]]) -> None:
+        self.machine = machine
+        """What it is a table of, for errors."""
+        self.first = first
+        """The state in which a machine begins."""
+        self.table = table
+        """By state and event: the state that follows."""
+
+    def after(self, state: S, event: E) -> S:
+        """The state that follows. Raises `IllegalTransitionError` if the event cannot come in this state."""
+        try:
+            return self.table[state][event]
+        except KeyError:
+            pass
+        raise IllegalTransitionError(
+            f"{self.machine} in the state {state.name} cannot take {event.name}: this is a defect of aiokafka_lead"
+        )

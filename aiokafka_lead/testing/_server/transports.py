@@ -138,13 +138,17 @@ class _SocketAdmission(_Admission):
             arrivals.start_soon(self._accept, listener.extra(anyio.abc.SocketAttribute.raw_socket), arrivals)
 
     async def _accept(self, listening: socket.socket, arrivals: anyio.abc.TaskGroup) -> None:
-        loop = asyncio.get_running_loop()
+        # Not by the loop's sock_accept: what that accepts while it is being cancelled is lost, and stays open.
         while True:
+            await anyio.wait_readable(listening)
             try:
-                accepted, _ = await loop.sock_accept(listening)
+                accepted, _ = listening.accept()
+            except (BlockingIOError, ConnectionError):  # the client is gone again
+                continue
             except OSError:  # too few file descriptors: clients wait until some are free
                 await anyio.sleep(_ACCEPT_PAUSE_S)
             else:
+                accepted.setblocking(False)
                 arrivals.start_soon(self._admit, accepted)
 
     async def _admit(self, accepted: socket.socket) -> None:

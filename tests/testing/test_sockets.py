@@ -58,6 +58,8 @@ async def test_what_is_accepted_while_a_broker_goes_is_closed(end: str, listener
         for rounds in ROUNDS:
             async with EmbeddedCluster(1, ssl_context=None if listener == "plain" else tls) as cluster:
                 host, _, port = cluster.address(1).rpartition(":")
+                for _ in ROUNDS:  # the broker waits for clients by now
+                    await anyio.lowlevel.checkpoint()
                 clients = [socket.create_connection((host, int(port))) for _ in range(3)]
                 if listener == "TLS, greeting client":
                     clients[0].sendall(client_hello())

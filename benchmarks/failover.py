@@ -19,9 +19,9 @@ import sys
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from aiokafka_lead import AdminClient, Consumer, Producer, TopicPartition
 from aiokafka_lead.admin import NewTopic
@@ -186,6 +186,20 @@ Send = Callable[[int, bytes], Awaitable[Awaitable[object]]]
 
 
 @asynccontextmanager
+async def reading(consumer: AsyncIterable[Any], note: Callable[[bytes], None]) -> AsyncIterator[None]:
+    """Meanwhile each record's value is noted."""
+
+    async def read() -> None:
+        async for record in consumer:
+            note(record.value or b"")
+
+    task = asyncio.create_task(read())
+    yield
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
 async def lead(bootstrap: str, topic: str, partitions: int, note: Callable[[bytes], None]) -> AsyncIterator[Send]:
     """This client, with default options but for the linger."""
     async with (
@@ -193,15 +207,8 @@ async def lead(bootstrap: str, topic: str, partitions: int, note: Callable[[byte
         Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer,
     ):
         consumer.assign([TopicPartition(topic, partition) for partition in range(partitions)])
-
-        async def read() -> None:
-            async for record in consumer:
-                note(record.value or b"")
-
-        reading = asyncio.create_task(read())
-        yield lambda partition, value: producer.send(topic, value, partition=partition)
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
+        async with reading(consumer, note):
+            yield lambda partition, value: producer.send(topic, value, partition=partition)
 
 
 @asynccontextmanager
@@ -213,15 +220,8 @@ async def aiokafka(bootstrap: str, topic: str, partitions: int, note: Callable[[
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", enable_idempotence=True) as producer, consumer:
         consumer.assign([Partition(topic, partition) for partition in range(partitions)])
-
-        async def read() -> None:
-            async for record in consumer:
-                note(record.value or b"")
-
-        reading = asyncio.create_task(read())
-        yield lambda partition, value: producer.send(topic, value, partition=partition)
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
+        async with reading(consumer, note):
+            yield lambda partition, value: producer.send(topic, value, partition=partition)
 
 
 CLIENTS = {"aiokafka_lead": lead, "aiokafka": aiokafka}

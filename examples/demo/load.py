@@ -36,7 +36,7 @@ class Waits:
     """The longest one of the events that were sent in each slice."""
 
     def add(self, sent: float, ms: float, phase: str) -> None:
-        """Note one event, sent so many seconds after the start."""
+        """Note one event; its time is in seconds since the start."""
         self.by_phase[phase].append(ms)
         number = int(sent / SLICE_S)
         self.by_slice[number] = max(self.by_slice[number], ms)

@@ -51,7 +51,7 @@ async def fill(cluster: EmbeddedCluster, count: int = COUNT) -> None:
 
 
 async def read(consumer: Consumer[Any, Any], way: str, count: int) -> list[ConsumerRecord[Any, Any]]:
-    """The next so many records, or a few more."""
+    """At least this number of records, the next ones."""
     found: list[ConsumerRecord[Any, Any]] = []
     with anyio.fail_after(20):
         if way == "async for":

@@ -50,7 +50,7 @@ class World:
         self.member.answered(request, response, error, self.now)
 
     def join(self, generation: int = 1, protocol: str = COOPERATIVE, leads: Mapping[str, bytes] | None = None) -> Any:
-        """JoinGroup is answered with success; ``leads``: the members that a leader is told of."""
+        """JoinGroup is answered with success; ``leads`` are the members that the answer names to a leader."""
         request = self.ask(JoinGroupRequest)
         members = [JoinGroupResponseMember(member_id=name, metadata=data) for name, data in (leads or {}).items()]
         response = JoinGroupResponse(

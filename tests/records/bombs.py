@@ -11,7 +11,7 @@ from aiokafka_lead._records.layout import ATTRIBUTES_AT, CODEC_IDS, HEADER_SIZE,
 
 
 def bomb(codec: str, size: int, offset: int = 0, last_offset_delta: int = 0) -> bytes:
-    """A batch with one record of so many zeros, whose size is not told before it is decompressed."""
+    """A batch with one record of this many zeros; only its decompression shows its size."""
     record = StoredRecord(1000, None, bytes(size), offset=offset)
     plain = build_batch([record], base_offset=offset, leader_epoch=3, last_offset_delta=last_offset_delta)
     if codec == "zstd":  # as Java streams it, and with the largest window that is accepted

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ._version import __version__ as __version__
+from ._options.version import __version__ as __version__
 from .types import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,

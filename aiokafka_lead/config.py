@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypedDict
 
-from ._options import (
+from ._options.checks import (
     INT32_MAX,
     Checked,
     boolean,
@@ -27,8 +27,8 @@ from ._options import (
     short_text,
     text,
 )
-from ._options import servers as server_list
-from ._serialization import AsyncDeserializer, Deserializer, Serializer, application_function
+from ._options.checks import servers as server_list
+from ._options.serialization import AsyncDeserializer, Deserializer, Serializer, application_function
 from .errors import ConfigError, ConfigTypeError
 
 __all__ = [

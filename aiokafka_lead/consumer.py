@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
-from ._arguments import TIMEOUT, topic_name, topic_partition
-from ._arguments import offset as checked_offset
 from ._core.consumer import arguments
 from ._core.consumer.health import ConsumerHealth, ConsumerLag
 from ._core.consumer.metrics import ConsumerMetrics, PartitionMetrics
@@ -21,7 +19,9 @@ from ._core.run.options import RunConfig, RunOptions
 from ._io.client import Client
 from ._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
 from ._io.consumer.leases import Batches
-from ._options import INT32_MAX, boolean
+from ._options.arguments import TIMEOUT, topic_name, topic_partition
+from ._options.arguments import offset as checked_offset
+from ._options.checks import INT32_MAX, boolean
 from ._records import ConsumerRecord
 from .config import ConsumerConfig
 from .errors import ConfigError, IllegalStateError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
     from ._io.group.offsets import GroupOffsets
-    from ._serialization import AsyncDeserializer, Deserializer
+    from ._options.serialization import AsyncDeserializer, Deserializer
     from .config import ConsumerBaseOptions, ConsumerOptions
 
     K = TypeVar("K", default=bytes | None)

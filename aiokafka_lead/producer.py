@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from ._accel import ACCELERATED
-from ._arguments import TIMEOUT, entries
 from ._core.producer.delivery import Delivery, DeliveryBatch
 from ._core.producer.metrics import ProducerMetrics
 from ._core.producer.record import ANY_PARTITION, check_headers, check_partition, check_timestamp, check_topic, to_bytes
@@ -19,6 +18,7 @@ from ._io.producer.fast_path import FastPath, all_bytes
 from ._io.producer.record_intake import PreparedRecord, RecordIntake
 from ._io.producer.send_methods import QuickSend, QuickSendNowait
 from ._io.producer.sender import HOT_REQUESTS, Sender
+from ._options.arguments import TIMEOUT, entries
 from .config import ProducerConfig
 from .errors import (
     BufferFull,
@@ -35,7 +35,7 @@ from .types import Header, RecordMetadata
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
-    from ._serialization import Serializer
+    from ._options.serialization import Serializer
     from .config import ProducerBaseOptions, ProducerOptions
 
     K = TypeVar("K", default=bytes)

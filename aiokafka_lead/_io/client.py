@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from .._logs import client_log
+from .._options.logs import client_log
 from .._wire import Request, Response
 from ..config import ClientConfig
 from ..errors import (

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import anyio
 
-from .._arguments import TIMEOUT
 from .._core.backoff import Backoff
 from .._io.client import Client
+from .._options.arguments import TIMEOUT
 from .._wire import Request, Response
 from .._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ..errors import KafkaError, LeaderNotAvailableError, RequestTimedOutError, error_for_code, raise_for_code

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._arguments import INT64_MAX, list_of, map_of, string, topic_name, topic_partition
-from .._options import INT16_MAX, Check, boolean, instance, integer, optional
+from .._options.arguments import INT64_MAX, list_of, map_of, string, topic_name, topic_partition
+from .._options.checks import INT16_MAX, Check, boolean, instance, integer, optional
 from ..errors import ConfigError
 from .types import (
     ConfigChange,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Self, Unpack
 
-from .._arguments import TIMEOUT
 from .._core.metadata.metrics import MetadataMetrics
 from .._io.client import Client
+from .._options.arguments import TIMEOUT
 from ..config import AdminConfig, AdminOptions
 from ..types import OffsetAndTimestamp, TopicPartition
 from . import _checks, _cluster, _configs, _partitions, _topics

@@ -12,8 +12,8 @@ from typing import Any, Self
 import anyio
 import anyio.abc
 
-from .._arguments import list_of, map_of, string
-from .._options import Check, boolean, instance, integer, milliseconds, optional, text
+from .._options.arguments import list_of, map_of, string
+from .._options.checks import Check, boolean, instance, integer, milliseconds, optional, text
 from .._wire import Request
 from ..errors import ConfigError
 from . import _checks

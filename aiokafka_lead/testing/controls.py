@@ -6,8 +6,8 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Unpack
 from uuid import UUID
 
-from .._arguments import topic_name
-from .._options import boolean, integer, milliseconds, optional, text
+from .._options.arguments import topic_name
+from .._options.checks import boolean, integer, milliseconds, optional, text
 from .._records import ConsumerRecord, read_batches
 from .._wire import Request
 from ..errors import ConfigError

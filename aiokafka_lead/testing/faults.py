@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from .._arguments import topic_name
-from .._options import INT16_MAX, Check, boolean, function, instance, integer, milliseconds, optional, text
+from .._options.arguments import topic_name
+from .._options.checks import INT16_MAX, Check, boolean, function, instance, integer, milliseconds, optional, text
 from .._wire import ApiKey, Request, Response
 from ..errors import BrokerError, ConfigError, ConfigTypeError
 from ._checks import check_all

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import anyio
 
-from .._options import integer, seconds
+from .._options.checks import integer, seconds
 from .._wire import Request
 from .._wire.api_key import NAMES
 from ..errors import ConfigError, ConfigTypeError

@@ -15,7 +15,7 @@ from aiokafka_lead._core.consumer.positions import Positions
 from aiokafka_lead._core.consumer.prefetch import Prefetch
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST, ResetPolicy
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
-from aiokafka_lead._logs import client_log
+from aiokafka_lead._options.logs import client_log
 from aiokafka_lead._records import DEFAULT_MAX_DECOMPRESSED_BYTES, StoredRecord, build_batch
 from aiokafka_lead._wire.messages.fetch import (
     AbortedTransaction,

@@ -21,7 +21,7 @@ from aiokafka_lead._core.producer.append import ProducerBatch
 from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead._core.producer.outcome import BatchOutcome
 from aiokafka_lead._core.producer.resolver import BatchResolver
-from aiokafka_lead._logs import client_log
+from aiokafka_lead._options.logs import client_log
 from aiokafka_lead._records import read_batches
 from aiokafka_lead.config import ProducerConfig
 from aiokafka_lead.errors import KafkaConnectionError, error_for_code

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lead._serialization import inspected
+from aiokafka_lead._options.serialization import inspected
 
 
 class Waits:

@@ -8,7 +8,7 @@ import pytest
 
 from aiokafka_lead import Consumer, ConsumerOptions, Producer
 from aiokafka_lead._core.sparingly import Sparingly
-from aiokafka_lead._logs import client_log
+from aiokafka_lead._options.logs import client_log
 from aiokafka_lead.errors import TopicAuthorizationFailedError
 from aiokafka_lead.testing import EmbeddedCluster
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..._arguments import TIME_MS, list_of, map_of, offset, topic_name, topic_partition
-from ..._options import encodable, integer, milliseconds
+from ..._options.arguments import TIME_MS, list_of, map_of, offset, topic_name, topic_partition
+from ..._options.checks import encodable, integer, milliseconds
 from ...errors import ConfigError, ConfigTypeError
 
 __all__ = ["MAX_RECORDS", "OFFSETS", "PARTITIONS", "TIMES", "TOPICS", "WAIT", "listener", "pattern"]

@@ -7,8 +7,8 @@ from functools import partial
 from types import CoroutineType
 from typing import Any
 
+from ..._options.serialization import Function, inspected
 from ..._records import ConsumerRecord
-from ..._serialization import Function, inspected
 from ...errors import RecordDeserializationError
 from ...types import Headers, SerializationContext
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..._logs import ClientLog
+from ..._options.logs import ClientLog
 from ..._wire.messages.fetch import FetchResponse, PartitionData
 from ...errors import (
     CorruptBatchError,

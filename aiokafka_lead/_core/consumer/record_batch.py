@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
+from ..._options.serialization import Function
 from ..._records import BatchView, Columns, ConsumerRecord
-from ..._serialization import Function
 from ...errors import IllegalStateError, RecordDeserializationError
 from ...errors.base import own_copy
 from ...types import Headers, SerializationContext, TimestampType, TopicPartition

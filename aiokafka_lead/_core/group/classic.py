@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import random
 from typing import Any
 
-from ..._logs import client_log
+from ..._options.logs import client_log
 from ..._wire import Request, Response
 from ..._wire.messages.heartbeat import HeartbeatRequest
 from ..._wire.messages.join_group import JoinGroupRequest, JoinGroupResponse

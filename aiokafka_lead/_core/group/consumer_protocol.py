@@ -12,7 +12,7 @@ from random import random
 from typing import Any
 from uuid import UUID, uuid4
 
-from ..._logs import client_log
+from ..._options.logs import client_log
 from ..._wire import Request, Response
 from ..._wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

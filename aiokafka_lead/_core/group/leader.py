@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..._logs import ClientLog
+from ..._options.logs import ClientLog
 from ..._wire.messages.join_group import JoinGroupResponseMember
 from ...errors import AssignorError, KafkaError, MalformedMessageError
 from ..metadata.types import ClusterSnapshot

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._arguments import TIME_MS, byte_string, record_headers, topic_name
-from ..._options import INT32_MAX
+from ..._options.arguments import TIME_MS, byte_string, record_headers, topic_name
+from ..._options.checks import INT32_MAX
 from ...errors import ConfigError, ConfigTypeError
 from ...types import Headers
 

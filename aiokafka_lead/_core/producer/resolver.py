@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..._logs import ClientLog
+from ..._options.logs import ClientLog
 from ...errors import (
     BrokerError,
     CorruptRecordError,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..._arguments import byte_string
-from ..._serialization import Function, inspected
+from ..._options.arguments import byte_string
+from ..._options.serialization import Function, inspected
 from ...errors import RecordSerializationError
 from ...types import Headers, SerializationContext
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from types import FunctionType
 from typing import Any
 
-from ..._callables import function_of
+from ..._options.callables import function_of
 from ..._records import ConsumerRecord
 from ...errors import ConfigTypeError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
-from ..._arguments import topic_name
-from ..._options import Checked, build, integer, milliseconds, one_of, option, optional
+from ..._options.arguments import topic_name
+from ..._options.checks import Checked, build, integer, milliseconds, one_of, option, optional
 from ...errors import ConfigError, ConfigTypeError
 from .dead_letter import DeadLetterProducer
 

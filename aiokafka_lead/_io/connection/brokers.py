@@ -10,7 +10,7 @@ from typing import Any
 
 from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
 from ..._core.metadata.types import Broker
-from ..._logs import client_log
+from ..._options.logs import client_log
 from ..._wire import Request
 from ...config import ClientConfig, ConsumerConfig
 from ...errors import KafkaConnectionError, KafkaError

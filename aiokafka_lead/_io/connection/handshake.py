@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..._version import __version__
+from ..._options.version import __version__
 from ..._wire import ApiVersions, Request, make_codecs
 from ..._wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...config import ClientConfig

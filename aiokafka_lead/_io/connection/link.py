@@ -11,7 +11,7 @@ import anyio
 
 from ..._core.connection.foreign import HANDSHAKE_MAX_BYTES
 from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
-from ..._logs import ClientLog
+from ..._options.logs import ClientLog
 from ..._wire import Request
 from ...errors import KafkaConnectionError, KafkaError
 from ...errors.base import own_copy

@@ -10,7 +10,7 @@ from ..._core.consumer.absence import Absences, absent
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.subscription import Subscription
 from ..._core.metadata.types import ClusterSnapshot
-from ..._logs import client_log
+from ..._options.logs import client_log
 from ..client import Client
 from ..loop import Signal
 

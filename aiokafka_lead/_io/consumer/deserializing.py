@@ -9,8 +9,8 @@ from typing import Any
 from ..._core.consumer.chunk import Chunk
 from ..._core.consumer.deserializers import SEEK_ON, Deserializers, bound, cannot_be_deserialized
 from ..._core.consumer.record_batch import RecordBatch
+from ..._options.serialization import Function
 from ..._records import ConsumerRecord
-from ..._serialization import Function
 from ...errors import RecordDeserializationError
 
 __all__ = ["fill_batch", "make_ready", "of_application"]

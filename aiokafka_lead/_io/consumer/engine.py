@@ -19,7 +19,7 @@ from ..._core.consumer.prefetch import Prefetch
 from ..._core.consumer.reset_policy import parse_reset_policy
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
 from ..._core.group.poll_interval import PollInterval
-from ..._logs import client_log
+from ..._options.logs import client_log
 from ..._wire.messages.fetch import FetchRequest
 from ..._wire.messages.list_offsets import ListOffsetsRequest
 from ..._wire.messages.metadata import MetadataRequest

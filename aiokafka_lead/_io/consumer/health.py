@@ -13,7 +13,7 @@ from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.positions import Positions
 from ..._core.consumer.prefetch import Prefetch
 from ..._core.group.poll_interval import PollInterval
-from ..._logs import client_log
+from ..._options.logs import client_log
 from ...config import ConsumerConfig
 from ...errors import KafkaError
 from ...types import TopicPartition

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import anyio
 
-from ..._logs import ClientLog
+from ..._options.logs import ClientLog
 
 __all__ = ["LoopWatch"]
 

@@ -18,7 +18,7 @@ from ..._core.consumer.positions import Positions
 from ..._core.consumer.prefetch import Prefetch
 from ..._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
 from ..._core.metadata.refresh import LEADERLESS, STALE, lost, refused
-from ..._logs import client_log
+from ..._options.logs import client_log
 from ..._wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from ...errors import KafkaError, NoOffsetForPartitionError
 from ..client import Client

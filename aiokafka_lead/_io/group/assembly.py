@@ -12,7 +12,7 @@ from ..._core.group.classic import ClassicMember
 from ..._core.group.consumer_protocol import ConsumerProtocolMember
 from ..._core.group.member import GroupMember
 from ..._core.group.poll_interval import PollInterval
-from ..._logs import client_log
+from ..._options.logs import client_log
 from ...config import ConsumerConfig
 from ..client import Client
 from .asking import GroupCoordinator

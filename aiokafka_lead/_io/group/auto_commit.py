@@ -11,7 +11,7 @@ from ..._core.consumer.chunk import Chunk
 from ..._core.consumer.in_hand import InHand
 from ..._core.consumer.position import Position
 from ..._core.consumer.positions import Positions
-from ..._logs import client_log
+from ..._options.logs import client_log
 from ...errors import KafkaError
 from ...types import OffsetAndMetadata, TopicPartition
 from ..client import Client

@@ -13,7 +13,7 @@ from ..._core.consumer.in_hand import InHand
 from ..._core.consumer.positions import Positions
 from ..._core.consumer.prefetch import Prefetch
 from ..._core.group.member import Assign, Lose, Revoke
-from ..._logs import ClientLog
+from ..._options.logs import ClientLog
 from ...errors import RebalanceListenerError
 from ...types import TopicPartition
 from ..cancellation import face_cancellation, outlives_cancellation

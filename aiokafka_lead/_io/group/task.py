@@ -14,7 +14,7 @@ from ..._core.group.member import Ask, Assign, GroupMember, Lose, Revoke, Step, 
 from ..._core.group.offsets import Membership
 from ..._core.group.poll_interval import PollInterval
 from ..._core.metadata.types import ClusterSnapshot
-from ..._logs import client_log
+from ..._options.logs import client_log
 from ...errors import CommitFailedError, IllegalStateError, KafkaError, RebalanceInProgressError, StaleMemberEpochError
 from ...errors.base import own_copy
 from ...types import TopicPartition

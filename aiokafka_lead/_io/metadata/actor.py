@@ -22,7 +22,7 @@ from ..._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, R
 from ..._core.metadata.state import MetadataState
 from ..._core.metadata.topics import TopicsInUse
 from ..._core.metadata.types import ClusterSnapshot, LeaderHint, TopicMetadata
-from ..._logs import client_log
+from ..._options.logs import client_log
 from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ...config import ClientConfig
 from ...errors import (

@@ -37,7 +37,7 @@ from ..._core.producer.produce import (
 )
 from ..._core.producer.resolver import BatchResolver
 from ..._core.sparingly import Sparingly
-from ..._logs import client_log
+from ..._options.logs import client_log
 from ..._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ..._wire.messages.produce import ProduceRequest, ProduceResponse
 from ...config import ProducerConfig

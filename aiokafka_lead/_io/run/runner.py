@@ -20,7 +20,7 @@ from ..._core.run.handler import NoAwaitableError
 from ..._core.run.options import RunConfig
 from ..._core.run.retries import Retries
 from ..._core.run.work import Hand, PartitionWork, Work
-from ..._logs import client_log
+from ..._options.logs import client_log
 from ..._records import ConsumerRecord
 from ...errors import (
     BackgroundTaskError,

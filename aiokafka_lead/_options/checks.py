@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from .errors import ConfigError, ConfigTypeError
+from ..errors import ConfigError, ConfigTypeError
 
 Check = Callable[[str, Any], Any]
 _C = TypeVar("_C", bound="Checked")

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, TypeVar
 
-from ._callables import function_of
-from .errors import ConfigTypeError
-from .types import SerializationContext
+from ..errors import ConfigTypeError
+from ..types import SerializationContext
+from .callables import function_of
 
 __all__ = ["AsyncDeserializer", "Deserializer", "Function", "Serializer", "application_function", "inspected"]
 

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ._options import Check, encodable, integer, milliseconds, optional
-from .errors import ConfigError, ConfigTypeError
-from .types import OffsetAndMetadata, TopicPartition
+from ..errors import ConfigError, ConfigTypeError
+from ..types import OffsetAndMetadata, TopicPartition
+from .checks import Check, encodable, integer, milliseconds, optional
 
 __all__ = [
     "INT64_MAX",

@@ -6,7 +6,6 @@ import math
 import random
 import time
 
-from ..._core.connection.sasl import Credentials, new_mechanism
 from ..._wire import ApiVersions
 from ..._wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ..._wire.messages.sasl_handshake import SaslHandshakeRequest
@@ -17,6 +16,7 @@ from ...errors import (
     raise_for_code,
 )
 from .connection import Connection
+from .login import Login
 
 __all__ = ["authenticate"]
 
@@ -27,31 +27,29 @@ _SASL_VERSION = 1
 """SaslHandshake 1 puts the mechanism's messages into SaslAuthenticate requests (KIP-152); 0 sent them bare."""
 
 
-async def authenticate(
-    connection: Connection, versions: ApiVersions, mechanism_name: str, credentials: Credentials
-) -> float:
+async def authenticate(connection: Connection, versions: ApiVersions, login: Login) -> float:
     """Returns when the broker's session ends for good, less a margin; infinity where it does not (KIP-368)."""
-    handshake = await connection.exchange(SaslHandshakeRequest(mechanism=mechanism_name), _SASL_VERSION)
+    handshake = await connection.exchange(SaslHandshakeRequest(mechanism=login.mechanism), _SASL_VERSION)
     if handshake.error_code == UnsupportedSaslMechanismError.code:
         offered = ", ".join(sorted(handshake.mechanisms)) or "none"
-        text = f"the broker does not offer sasl_mechanism {mechanism_name}; it offers {offered}"
+        text = f"the broker does not offer sasl_mechanism {login.mechanism}; it offers {offered}"
         raise UnsupportedSaslMechanismError(text, broker=connection.label)
     if handshake.error_code == IllegalSaslStateError.code:
         text = 'this listener does not use SASL: set security_protocol to "PLAINTEXT" or "SSL"'
         raise IllegalSaslStateError(text, broker=connection.label)
     raise_for_code(handshake.error_code, "the broker refused SaslHandshake", connection.label)
 
-    mechanism = new_mechanism(mechanism_name, credentials)
+    exchange = login.exchange(connection.endpoint[0])
     version = versions.version_for(SaslAuthenticateRequest)
-    message = mechanism.start()
+    message = await exchange.start()
     lifetime_ms = 0
     for _ in range(MAX_SASL_ROUNDS):
         response = await connection.exchange(SaslAuthenticateRequest(auth_bytes=message), version)
         reason = response.error_message or "the broker refused the credentials"
         raise_for_code(response.error_code, reason, connection.label)
         lifetime_ms = response.session_lifetime_ms
-        message = mechanism.respond(response.auth_bytes)
-        if mechanism.done:
+        message = await exchange.respond(response.auth_bytes)
+        if exchange.done:
             return _retire_at(lifetime_ms)
     raise SaslAuthenticationFailedError("the broker does not come to an end", broker=connection.label)
 

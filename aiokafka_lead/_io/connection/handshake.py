@@ -16,7 +16,7 @@ from ..loop import in_slices
 from .connection import Connection
 
 if TYPE_CHECKING:
-    from ..._core.connection.sasl import Credentials
+    from .login import Login
 
 __all__ = ["Security", "shake_hands"]
 
@@ -27,8 +27,7 @@ class Security(NamedTuple):
     """The options that say how to trust a broker and be trusted; one object serves all connections of a client."""
 
     ssl_context: SSLContext | None
-    mechanism: str | None
-    credentials: Credentials | None
+    login: Login | None
 
     @classmethod
     def from_config(cls, config: ClientConfig) -> Security:
@@ -37,11 +36,10 @@ class Security(NamedTuple):
         uses_sasl = config.security_protocol.startswith("SASL_")
         ssl_context = config.ssl_context if uses_tls else None
         if not uses_sasl:
-            return cls(ssl_context, None, None)
-        from ..._core.connection.sasl import Credentials  # not imported where nobody authenticates: it takes its time
+            return cls(ssl_context, None)
+        from .login import new_login  # not imported where nobody authenticates: it takes its time
 
-        credentials = Credentials(config.sasl_plain_username or "", config.sasl_plain_password or "")
-        return cls(ssl_context, config.sasl_mechanism, credentials)
+        return cls(ssl_context, new_login(config))
 
 
 async def shake_hands(connection: Connection, security: Security, hot: Iterable[type[Request[Any]]] = ()) -> None:
@@ -49,14 +47,14 @@ async def shake_hands(connection: Connection, security: Security, hot: Iterable[
     connection.stage = "ApiVersions"
     versions = await _negotiate(connection, security)
     retire_at = math.inf
-    if security.mechanism is not None and security.credentials is not None:
+    if security.login is not None:
         from .authentication import authenticate  # as above
 
-        connection.stage = f"SASL {security.mechanism}"
-        retire_at = await authenticate(connection, versions, security.mechanism, security.credentials)
+        connection.stage = f"SASL {security.login.mechanism}"
+        retire_at = await authenticate(connection, versions, security.login)
     offered = (request for request in hot if versions.supports(request))
     await in_slices(make_codecs((request, versions.version_for(request)) for request in offered))
-    connection.become_ready(versions, authenticated=security.mechanism is not None, retire_at=retire_at)
+    connection.become_ready(versions, authenticated=security.login is not None, retire_at=retire_at)
 
 
 async def _negotiate(connection: Connection, security: Security) -> ApiVersions:

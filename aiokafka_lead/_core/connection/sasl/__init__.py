@@ -1,7 +1,8 @@
 """SASL mechanisms without I/O (KIP-43, KIP-84): challenges in, responses out.
 
-A mechanism is one class in one module and one line in `MECHANISMS`. What has to be fetched first (OAUTHBEARER's token,
-GSSAPI's ticket) is fetched by the connection's set-up, which gives it to the mechanism within its `Credentials`.
+A mechanism is one class in one module; one that needs name and password is one line in `MECHANISMS`. What has to be
+fetched first, like OAUTHBEARER's token, is fetched by the login of `_io.connection.login`, which then makes the
+mechanism.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ from uuid import UUID
 
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
 from aiokafka_lead._core.producer.accumulator import Accumulator
+from aiokafka_lead._core.producer.answers import BatchAnswers
 from aiokafka_lead._core.producer.append import ProducerBatch
 from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead._core.producer.outcome import BatchOutcome
-from aiokafka_lead._core.producer.resolver import BatchResolver
 from aiokafka_lead._options.logs import client_log
 from aiokafka_lead._records import read_batches
 from aiokafka_lead.config import ProducerConfig
@@ -114,7 +114,7 @@ class ProducerSim:
         self.now = 1.0
         self.config = ProducerConfig.from_options("sim:9092", options)
         self.accumulator = Accumulator(self.config, _no_park, self._notify, self.rng.random)
-        self.resolver = BatchResolver(
+        self.answers = BatchAnswers(
             self.accumulator, self.config.retries, lambda node_id: "", client_log("producer", "simulated")
         )
         self.brokers = list(range(brokers))
@@ -214,7 +214,7 @@ class ProducerSim:
         self._notified = False
         accumulator = self.accumulator
         accumulator.start_turn(self.now)
-        self.resolver.expire(self.now)
+        self.answers.expire(self.now)
         for node_id in list(accumulator.schedule.ready):
             while (
                 node_id not in self.unreachable
@@ -277,10 +277,10 @@ class ProducerSim:
             self._take_snapshot(view)
         for (batch, _), (code, offset) in zip(request.batches, answers, strict=True):
             if code == NONE:
-                self.resolver.acknowledged(batch, request.node_id, offset, -1, self.now)
+                self.answers.acknowledged(batch, request.node_id, offset, -1, self.now)
                 continue
             error = error_for_code(code)("refused")
-            self.resolver.refused(batch, request.node_id, error, self.now, tells_leaders=self.hints)
+            self.answers.refused(batch, request.node_id, error, self.now, tells_leaders=self.hints)
             if error.refreshes_metadata:
                 self._request_metadata()
 
@@ -288,7 +288,7 @@ class ProducerSim:
         self._connections[connection.node_id] = SimConnection(connection.node_id)
         for request in connection.in_flight:
             for batch, _ in request.batches:
-                self.resolver.refused(batch, connection.node_id, KafkaConnectionError("connection lost"), self.now)
+                self.answers.refused(batch, connection.node_id, KafkaConnectionError("connection lost"), self.now)
         self._request_metadata()
 
     def _request_metadata(self) -> None:

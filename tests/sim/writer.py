@@ -9,10 +9,10 @@ from aiokafka_lead._core.metadata.reachability import NodeState
 from aiokafka_lead._core.metadata.refresh import LEADERLESS, lost, refused
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, LeaderHint
 from aiokafka_lead._core.producer.accumulator import Accumulator
+from aiokafka_lead._core.producer.answers import BatchAnswers
 from aiokafka_lead._core.producer.append import ProducerBatch
 from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead._core.producer.outcome import BatchOutcome
-from aiokafka_lead._core.producer.resolver import BatchResolver
 from aiokafka_lead._options.logs import client_log
 from aiokafka_lead.config import ProducerConfig
 from aiokafka_lead.errors import KafkaError, error_for_code
@@ -41,7 +41,7 @@ class Writer:
         self._cluster = cluster
         self._in_flight = config.max_in_flight_requests_per_connection
         self._accumulator = Accumulator(config, _no_park, self._notify, timeline.rng.random)
-        self._resolver = BatchResolver(
+        self._answers = BatchAnswers(
             self._accumulator, config.retries, lambda node_id: "", client_log("producer", "simulated")
         )
         self._hinted: list[tuple[str, int]] | None = None
@@ -89,7 +89,7 @@ class Writer:
         self.client.pump()
         accumulator, now = self._accumulator, self._timeline.now
         accumulator.start_turn(now)
-        self._resolver.expire(now)
+        self._answers.expire(now)
         for node_id in list(accumulator.schedule.ready):
             link = self.client.links.ready(node_id, "data")
             if link is None:
@@ -139,7 +139,7 @@ class Writer:
         if answers is None:
             assert error is not None
             for batch, _ in built:
-                self._resolver.refused(batch, node_id, error, now)
+                self._answers.refused(batch, node_id, error, now)
             self.client.request_update(lost(node_id))
             return
         if any(code == NOT_LEADER for code, _, _ in answers):
@@ -147,9 +147,9 @@ class Writer:
         for (batch, _), (code, offset, _) in zip(built, answers, strict=True):
             if code:
                 self.refusals.count(batch.queue.partition)
-                self._resolver.refused(batch, node_id, error_for_code(code)("refused"), now, tells_leaders=True)
+                self._answers.refused(batch, node_id, error_for_code(code)("refused"), now, tells_leaders=True)
             else:
-                self._resolver.acknowledged(batch, node_id, offset, -1, now)
+                self._answers.acknowledged(batch, node_id, offset, -1, now)
 
     def _take_hints(self, node_id: int, built: Built, answers: Answers) -> None:
         hints = []

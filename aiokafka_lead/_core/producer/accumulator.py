@@ -2,7 +2,7 @@
 
 The accumulator owns the topics' buffers and the memory they take. Like everything in this package it does no I/O and
 reads no clock: callers pass ``now`` in monotonic seconds. `ProducerBatch`es leave it through `drain`, and what the
-brokers answer comes back through the `BatchResolver`.
+brokers answer comes back through the `BatchAnswers`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from aiokafka_lead._core.producer.delivery cimport Delivery
 from aiokafka_lead._core.producer.produce cimport (
     produce_request, produce_version, read_answers, read_offsets, takes_long_to_build,
 )
-from aiokafka_lead._core.producer.resolver cimport BatchResolver
+from aiokafka_lead._core.producer.answers cimport BatchAnswers
 from aiokafka_lead._io.connection.connection cimport Connection
 
 cdef Py_ssize_t _REQUESTS_AT_A_TIME
@@ -18,7 +18,7 @@ cdef Py_ssize_t _BATCHES_AT_A_TIME
 cdef class Sender:
     cdef readonly Accumulator accumulator
     cdef object _held
-    cdef BatchResolver _resolver
+    cdef BatchAnswers _answers
     cdef object _config
     cdef int32_t _timeout_ms
     cdef object _brokers

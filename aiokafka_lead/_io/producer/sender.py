@@ -19,6 +19,7 @@ from ..._core.backoff import Backoff
 from ..._core.metadata.refresh import LEADERLESS, lost, refused
 from ..._core.metadata.types import ClusterSnapshot
 from ..._core.producer.accumulator import Accumulator
+from ..._core.producer.answers import BatchAnswers
 from ..._core.producer.append import ProducerBatch, TopicBuffer
 from ..._core.producer.buffer_memory import MemoryClaim
 from ..._core.producer.delivery import Delivery
@@ -35,7 +36,6 @@ from ..._core.producer.produce import (
     read_offsets,
     takes_long_to_build,
 )
-from ..._core.producer.resolver import BatchResolver
 from ..._core.sparingly import Sparingly
 from ..._options.logs import client_log
 from ..._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -80,7 +80,7 @@ class Sender:
         self.accumulator = Accumulator(config, self._park, self._notify)
         self._held = HeldRecords(self.accumulator, self._park)
         self._log = client_log("producer", config.client_id)
-        self._resolver = BatchResolver(self.accumulator, config.retries, self._explain, self._log)
+        self._answers = BatchAnswers(self.accumulator, config.retries, self._explain, self._log)
         self._config = config
         self._timeout_ms = min(round(config.request_timeout_ms), _INT32_MAX)
         """How long brokers may wait for their replicas."""
@@ -129,7 +129,7 @@ class Sender:
 
     def abort(self, make_error: Callable[[str], KafkaError]) -> None:
         """Give up every record that is pending; ``make_error`` takes a text that says what became of it."""
-        self._resolver.abort(make_error, time.monotonic())
+        self._answers.abort(make_error, time.monotonic())
         self._held.drop_all(make_error)
         blocked, self._blocked = self._blocked, set()
         for waiter in blocked:
@@ -265,7 +265,7 @@ class Sender:
         self._working = True
         try:
             accumulator.start_turn(now)
-            self._resolver.expire(now)
+            self._answers.expire(now)
             more = False
             for node_id in list(accumulator.schedule.ready):
                 more = self._serve(node_id, now) or more
@@ -310,7 +310,7 @@ class Sender:
         error = self._brokers.last_error(node_id)
         if error is not None and not error.retriable:
             # Wrong credentials, say: that does not pass by waiting.
-            self._resolver.fail_ready(node_id, error, now)
+            self._answers.fail_ready(node_id, error, now)
         if self._brokers.state(node_id) is NodeState.BACKOFF:
             self._metadata.request_update(lost(node_id))
 
@@ -336,7 +336,7 @@ class Sender:
                 self._metadata.use_topic(name)
         except KafkaError as error:
             for batch in batches:
-                self._resolver.not_sent(batch, node_id, error, now)
+                self._answers.not_sent(batch, node_id, error, now)
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
@@ -344,11 +344,11 @@ class Sender:
         now = time.monotonic()
         if error is not None:
             for batch in sent.batches:
-                self._resolver.refused(batch, sent.node_id, error, now)
+                self._answers.refused(batch, sent.node_id, error, now)
             self._metadata.request_update(lost(sent.node_id))
         elif response is None:  # acks=0
             for batch in sent.batches:
-                self._resolver.acknowledged(batch, sent.node_id, -1, -1, now)
+                self._answers.acknowledged(batch, sent.node_id, -1, -1, now)
         else:
             self._on_response(sent, response, now)
         if self.accumulator.pending:
@@ -357,7 +357,7 @@ class Sender:
     def _on_response(self, sent: SentBatches, response: ProduceResponse, now: float) -> None:
         offsets = read_offsets(sent, response)
         if offsets is not None:
-            self._resolver.all_acknowledged(sent.batches, sent.node_id, offsets, now)
+            self._answers.all_acknowledged(sent.batches, sent.node_id, offsets, now)
             return
         answers = read_answers(sent, response)
         stale = False
@@ -368,11 +368,11 @@ class Sender:
             self._take_hints(sent, response)
         for answer in answers:
             if answer.error is None:
-                self._resolver.acknowledged(
+                self._answers.acknowledged(
                     answer.batch, sent.node_id, answer.base_offset, answer.log_append_time_ms, now
                 )
             else:
-                self._resolver.refused(
+                self._answers.refused(
                     answer.batch,
                     sent.node_id,
                     answer.error,
@@ -414,7 +414,7 @@ class Sender:
                 continue
             failures += 1
             if not error.retriable:
-                self._resolver.abort(partial(_no_producer_id, error), time.monotonic())
+                self._answers.abort(partial(_no_producer_id, error), time.monotonic())
                 await self._identity_wanted.wait()
             await anyio.sleep(backoff.delay_s(failures))
 

@@ -8,7 +8,7 @@ from aiokafka_lead._core.producer.idempotence cimport Sequencing
 from aiokafka_lead._core.producer.schedule cimport Schedule
 
 
-cdef class BatchResolver:
+cdef class BatchAnswers:
     cdef Accumulator _accumulator
     cdef ProducerCounters _counters
     cdef Schedule _schedule

@@ -25,7 +25,7 @@ from .append import NO_SEQUENCE, PartitionQueue, ProducerBatch
 from .idempotence import sequence_after
 from .outcome import NO_OFFSET, BatchOutcome, Part
 
-__all__ = ["BatchResolver"]
+__all__ = ["BatchAnswers"]
 
 
 _NOT_LEADER = (NotLeaderOrFollowerError, FencedLeaderEpochError)
@@ -35,7 +35,7 @@ _NEVER_APPENDED = (*_OUT_OF_LINE, NotEnoughReplicasError, CorruptRecordError)
 appended and was deposed before the followers had it answers NOT_LEADER_OR_FOLLOWER."""
 
 
-class BatchResolver:
+class BatchAnswers:
     """Settles the batches that `Accumulator.drain` gave out, and those whose time is over."""
 
     def __init__(self, accumulator: Accumulator, retries: int, explain: Callable[[int], str], log: ClientLog) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafka_lead._core.backoff import Backoff
-from aiokafka_lead._core.metadata.refresh import HINTED, STALE, RefreshSchedule, lost, refused
+from aiokafka_lead._core.metadata.refresh import ELECTIONS_TAKE_S, HINTED, STALE, Reason, RefreshSchedule, lost, refused
 
 MAX_AGE_MS = 300_000.0
 
@@ -62,10 +64,25 @@ def test_rule_21_requests_during_a_refresh_cause_one_more() -> None:
 def test_rule_20_what_is_not_settled_is_asked_for_again_with_backoff() -> None:
     plan = schedule()
     now, waits = 0.0, []
-    for _ in range(9):
+    while now < 40.0:
         refreshed(plan, now, changed=False, settled=False)
         waits.append(round((plan.due_at() - now) * 1000))
         now = plan.due_at()
+    assert waits[:6] == [10, 20, 40, 80, 100, 100]
+    assert waits[-9:] == [1000] * 9
+    assert sum(waits) == pytest.approx(waits.count(1000) * 1000 + ELECTIONS_TAKE_S * 1000, abs=100)
+
+
+@pytest.mark.parametrize("reason", [STALE, HINTED, refused(3)])
+def test_rule_13_what_asking_cannot_help_is_asked_less_and_less(reason: Reason) -> None:
+    plan = schedule()
+    now, waits = 0.0, []
+    for _ in range(9):
+        plan.request(reason)
+        now = max(now, plan.due_at())
+        refreshed(plan, now, changed=False)
+        plan.request(reason)
+        waits.append(round((plan.due_at() - now) * 1000))
     assert waits == [10, 20, 40, 80, 160, 320, 640, 1000, 1000]
 
 
@@ -194,7 +211,7 @@ def test_rule_32_a_partition_without_leader_does_not_hold_back_a_lost_connection
         now = plan.due_at()
     plan.request(lost(3))
     refreshed(plan, now, changed=False, settled=False)
-    assert round((plan.due_at() - now) * 1000) == 1000
+    assert round((plan.due_at() - now) * 1000) == 100
     plan.request(lost(3))
     assert round((plan.due_at() - now) * 1000) == 10
 
@@ -223,19 +240,48 @@ def test_a_refresh_that_failed_is_still_wanted_for_its_reasons() -> None:
     assert round((plan.due_at() - 1.1) * 1000) == 10
 
 
-@given(st.lists(st.integers(0, 3), min_size=100, max_size=300))
-def test_rule_13_reasons_that_take_turns_are_bounded_too(reasons: list[int]) -> None:
-    """Each of four reasons has its row, all asked for again and again without any news: a few in the first second,
-    then four a second."""
+@given(st.lists(st.integers(0, 3), min_size=100, max_size=300), st.sampled_from([refused, lost]))
+def test_rule_13_reasons_that_take_turns_are_bounded_too(turns: list[int], reason: Callable[[int], Reason]) -> None:
+    """Four brokers are asked about again and again without any news: some refreshes in the first two seconds, then at
+    most five a second where they refuse, and ten where they are lost."""
     plan = schedule()
     now = 0.0
     times: list[float] = []
     while now < 10.0:
-        plan.request(lost(reasons[len(times) % len(reasons)]))
+        plan.request(reason(turns[len(times) % len(turns)]))
         for node_id in range(4):
-            plan.request(lost(node_id))
+            plan.request(reason(node_id))
         now = max(now, plan.due_at())
         times.append(now)
         refreshed(plan, now, changed=False)
     assert len([time for time in times if time < 2.0]) <= 40
-    assert len([time for time in times if time >= 8.0]) <= 10
+    assert len([time for time in times if time >= 8.0]) <= (22 if reason is lost else 10)
+
+
+def test_rule_32_a_lost_broker_that_leads_is_asked_about_every_retry_backoff_until_it_is_replaced() -> None:
+    plan = schedule()
+    refreshed(plan, 0.0)
+    plan.request(lost(3))
+    now, waits = 1.0, []
+    for _ in range(8):
+        plan.started(now)
+        plan.succeeded(now, changed=False, settled=True, out_of_reach=[3])
+        waits.append(round((plan.due_at() - now) * 1000))
+        now = plan.due_at()
+    assert waits == [10, 20, 40, 80, 100, 100, 100, 100]
+    refreshed(plan, now)
+    assert plan.due_at() == now + MAX_AGE_MS / 1000
+
+
+def test_rule_32_a_broker_that_is_lost_beside_another_is_asked_about_at_once() -> None:
+    plan = schedule()
+    refreshed(plan, 0.0)
+    plan.request(lost(3))
+    now = 1.0
+    for _ in range(8):
+        plan.started(now)
+        plan.succeeded(now, changed=False, settled=True, out_of_reach=[3])
+        now = plan.due_at()
+    now -= 0.09
+    plan.request(lost(4))
+    assert plan.due_at() <= now

@@ -17,19 +17,20 @@ BROKERS = 3
 PARTITIONS = 6
 MOVES = 30
 MOVES_TAKE_S = 2.0
-NOTICED_AFTER_S = 0.1
-"""How long the cluster takes the dead broker for alive."""
 EVERY_S = 0.01
 """Between two records."""
 LOOK_EVERY_S = 0.002
 WATCHED_S = 1.0
-"""How long records are sent after the broker died."""
+"""How long records are sent after the dead broker was replaced."""
 
 
 class Failover:
-    """One burst of moves, or none, and one death, under default options."""
+    """One burst of moves, or none, and one death, under default options.
 
-    def __init__(self, seed: int) -> None:
+    The cluster takes the dead broker for alive for ``noticed_after_s``."""
+
+    def __init__(self, seed: int, noticed_after_s: float) -> None:
+        self._noticed_after_s = noticed_after_s
         self.timeline = Timeline(seed)
         self.cluster = Cluster(self.timeline, BROKERS, PARTITIONS)
         servers = f"{BOOTSTRAP[0]}:{BOOTSTRAP[1]}"
@@ -60,8 +61,8 @@ class Failover:
         if not moves:
             pass_time(self.timeline, clients, MOVES_TAKE_S)
         self._measuring = True
-        self.cluster.kill(self.cluster.brokers[self.cluster.partitions[0].leader], NOTICED_AFTER_S)
-        pass_time(self.timeline, clients, WATCHED_S)
+        self.cluster.kill(self.cluster.brokers[self.cluster.partitions[0].leader], self._noticed_after_s)
+        pass_time(self.timeline, clients, self._noticed_after_s + WATCHED_S)
         self._writing = False
         settled = pass_time(
             self.timeline, clients, 20.0, until=lambda: self.writer.all_acknowledged() and self.reader.all_read()

@@ -39,16 +39,21 @@ def test_storms_are_no_breeze() -> None:
     assert sum(report.rewinds for report in reports) > 5
 
 
-def test_rule_32_a_broker_that_dies_after_a_burst_of_moves_is_noticed_as_soon_as_without() -> None:
-    """In the simulation's time. Refreshes for the hints once held back the one for the broken connection."""
-    without = [_failover(seed, moves=0) for seed in SEEDS]
-    after_moves = [_failover(seed, moves=MOVES) for seed in SEEDS]
+@pytest.mark.parametrize("noticed_after_s", [0.1, 2.0])
+def test_rule_32_a_broker_that_dies_after_a_burst_of_moves_is_noticed_as_soon_as_without(
+    noticed_after_s: float,
+) -> None:
+    """In the simulation's time, beyond what the cluster itself takes. Refreshes for the hints once held back the one
+    for the broken connection, and refreshes that could not help yet those after them."""
+    without = [_failover(seed, 0, noticed_after_s) for seed in SEEDS]
+    after_moves = [_failover(seed, MOVES, noticed_after_s) for seed in SEEDS]
     for usual, measured in zip(zip(*without, strict=True), zip(*after_moves, strict=True), strict=True):
-        assert mean(measured) <= 1.1 * mean(usual)
+        assert mean(measured) <= 1.1 * mean(usual) + 0.01
         assert max(measured) <= 1.5 * max(usual)
+        assert max(measured) <= 0.2
 
 
-def _failover(seed: int, moves: int) -> tuple[float, float]:
-    run = Failover(seed)
+def _failover(seed: int, moves: int, noticed_after_s: float) -> tuple[float, float]:
+    run = Failover(seed, noticed_after_s)
     run.play(moves)
-    return run.acknowledged_s, run.read_s
+    return run.acknowledged_s - noticed_after_s, run.read_s - noticed_after_s

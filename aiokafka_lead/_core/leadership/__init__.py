@@ -76,7 +76,8 @@ Patience
         spacing of its own: a broker that is lost after a burst of moves is asked about at once, however often hints
         have asked before; a refresh that confirms a hint is news; a broker that is lost and still leads in the view
         is asked about until it does not, whether records are due or in backoff, but no longer than for
-        ``request_timeout_ms`` after the last failure to reach it. Look-ups of a coordinator begin with 10 ms and do
-        not wait for a connection to a broker that is gone, and an advance of the leader epoch ends the waits of the
-        consumer's queries of offsets.
+        ``request_timeout_ms`` after the last failure to reach it. What an election ends, a lost broker that leads or a
+        partition without leader, is asked about every ``retry_backoff_ms`` for half a minute, for a cluster takes
+        seconds to elect. Look-ups of a coordinator begin with 10 ms and do not wait for a connection to a broker that
+        is gone, and an advance of the leader epoch ends the waits of the consumer's queries of offsets.
 """

@@ -8,13 +8,16 @@ share one refresh at a time: whatever is asked for while one is under way causes
 How long the next one waits depends on its `Reason`. Each answer without news doubles the wait of the reason that asked
 for it, as does each failure. News end the wait of the reasons that asked for them, for leaders move in bursts. A reason
 that did not ask before does not wait: a broker that has just gone is asked about at once, whatever the last refreshes
-were for (rule 32). Brokers that contradict each other bring news each time: that is why news that leave something open
-shorten a wait only so far.
+were for (rule 32). Where only the cluster can help, by electing leaders, the wait grows to ``retry_backoff_ms`` and no
+further for `ELECTIONS_TAKE_S`: a cluster needs seconds until it takes a broker for dead, and then each partition waits
+for the refresh that comes next. Brokers that contradict each other bring news each time: that is why news that leave
+something open shorten a wait only so far.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..backoff import Backoff
@@ -26,6 +29,10 @@ FIRST_SPACING_MS = 10.0
 
 CONTRADICTED = 3
 """Answers with news that leave something open count as this number without: the next one waits 80 ms at most."""
+
+
+ELECTIONS_TAKE_S = 30.0
+"""A cluster has elected new leaders in less, unless it cannot. Its brokers notice a dead one after 9 s by default."""
 
 
 class Reason(NamedTuple):
@@ -42,9 +49,11 @@ LEADERLESS = Reason("leaderless")
 STALE = Reason("stale")
 """Anything else that shows that the view is old, or that a newer one is needed."""
 
-
 _OPEN = Reason("open")
 """An answer left a partition without leader, or was older than what is known. Ended by an answer that does not."""
+
+_LOST = "lost"
+_ENDED_BY_ELECTIONS = frozenset({_LOST, LEADERLESS.kind, _OPEN.kind})
 
 
 def refused(node_id: int) -> Reason:
@@ -54,13 +63,13 @@ def refused(node_id: int) -> Reason:
 
 def lost(node_id: int) -> Reason:
     """The broker's connection was lost, or cannot be made, or the broker did not answer in time."""
-    return Reason("lost", node_id)
+    return Reason(_LOST, node_id)
 
 
 class _Row:
     """Refreshes for one reason, one after the other."""
 
-    __slots__ = ("answers", "asked", "not_before", "wanted")
+    __slots__ = ("answers", "asked", "began", "not_before", "wanted")
 
     def __init__(self) -> None:
         self.wanted = False
@@ -69,6 +78,8 @@ class _Row:
         """The refresh under way is for this reason."""
         self.answers = 0
         """Answers in a row without news."""
+        self.began = -math.inf
+        """When the first of them came."""
         self.not_before = -math.inf
 
 
@@ -78,9 +89,9 @@ class RefreshSchedule:
     def __init__(self, max_age_ms: float, retry_backoff: Backoff) -> None:
         self._max_age_s = max_age_ms / 1000
         self._retry_backoff = retry_backoff
-        self._spacing = Backoff(
-            min(FIRST_SPACING_MS, retry_backoff.first_ms), retry_backoff.longest_ms, retry_backoff.rng
-        )
+        first_ms = min(FIRST_SPACING_MS, retry_backoff.first_ms)
+        self._spacing = Backoff(first_ms, retry_backoff.longest_ms, retry_backoff.rng)
+        self._spacing_of_elections = Backoff(first_ms, retry_backoff.first_ms, retry_backoff.rng)
         self._rows: dict[Reason, _Row] = {}
         """The reasons of late; there are at most two for each broker, and four more."""
         self._under_way: float | None = None
@@ -122,14 +133,19 @@ class RefreshSchedule:
                 row.asked, row.wanted = row.wanted, False
         self._under_way = now
 
-    def succeeded(self, now: float, *, changed: bool, settled: bool, full: bool = True) -> None:
-        """The refresh was answered; ``changed`` and ``settled`` are those of `metadata.Applied`."""
+    def succeeded(
+        self, now: float, *, changed: bool, settled: bool, full: bool = True, out_of_reach: Iterable[int] = ()
+    ) -> None:
+        """The refresh was answered; ``changed`` and ``settled`` are those of `metadata.Applied`. Brokers that lead in
+        the new view and are ``out_of_reach`` are asked about again."""
         took = self._finish(now)
         self._failures = 0
         if not settled:
             open_row = self._row(_OPEN)
             open_row.wanted = True
             open_row.asked |= full  # this answer is the first of its row
+        for node_id in out_of_reach:
+            self.request(lost(node_id))
         if not full:
             return
         if settled:
@@ -137,7 +153,7 @@ class RefreshSchedule:
         self._expires = now + self._max_age_s
         for reason, row in list(self._rows.items()):
             if row.asked:
-                self._space(row, now, changed=changed, settled=settled)
+                self._space(reason, row, now, changed=changed, settled=settled)
             elif not row.wanted and self._is_over(row, now):
                 del self._rows[reason]
         # Never closer together than they take: large answers must not keep the event loop busy.
@@ -159,15 +175,19 @@ class RefreshSchedule:
             row = self._rows[reason] = _Row()
         return row
 
-    def _space(self, row: _Row, now: float, *, changed: bool, settled: bool) -> None:
+    def _space(self, reason: Reason, row: _Row, now: float, *, changed: bool, settled: bool) -> None:
         """An answer to this reason's refresh: when the next one for it may start."""
         if (changed and settled) or self._is_over(row, now):
             row.answers = 0
         elif changed:
             row.answers = min(row.answers, CONTRADICTED)
+        if not row.answers:
+            row.began = now
         row.answers += 1
         row.asked = False
-        row.not_before = now + self._spacing.delay_s(row.answers)
+        electing = reason.kind in _ENDED_BY_ELECTIONS and now - row.began < ELECTIONS_TAKE_S
+        spacing = self._spacing_of_elections if electing else self._spacing
+        row.not_before = now + spacing.delay_s(row.answers)
 
     def _is_over(self, row: _Row, now: float) -> bool:
         """Whether a row's last answer without news is so old that the next one begins a new row."""

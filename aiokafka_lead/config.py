@@ -7,18 +7,15 @@ Names are aiokafka's where it has the option, else the Java client's in snake ca
 from __future__ import annotations
 
 import dataclasses
-import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Literal, Self
 
 from ._options.checks import (
     INT32_MAX,
-    Checked,
     boolean,
     build,
     function,
-    instance,
     integer,
     milliseconds,
     one_of,
@@ -28,6 +25,7 @@ from ._options.checks import (
     text,
 )
 from ._options.checks import servers as server_list
+from ._options.security import SecurityConfig, SecurityOptions
 from ._options.serialization import AsyncDeserializer, Deserializer, Serializer, application_function
 from .errors import ConfigError, ConfigTypeError
 
@@ -48,15 +46,13 @@ __all__ = [
 ]
 
 BootstrapServers = str | Iterable[str]
-SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Acks = Literal[0, 1, -1, "all"]
 Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 """From the serialized key, all partitions and the available ones to the partition chosen, as in aiokafka."""
 
 
-class ClientOptions(TypedDict, total=False):
+class ClientOptions(SecurityOptions, total=False):
     """Options that every client takes."""
 
     client_id: str
@@ -95,16 +91,6 @@ class ClientOptions(TypedDict, total=False):
     """Which leader hints of Produce and Fetch answers are followed (``"trust"``, KIP-951)."""
     allow_auto_create_topics: bool
     """Let brokers create topics that are asked for and do not exist, where they are set up so (True)."""
-    security_protocol: SecurityProtocol
-    """How to talk to the brokers (``"PLAINTEXT"``)."""
-    ssl_context: ssl.SSLContext | None
-    """For SSL and SASL_SSL; ``ssl.create_default_context()`` where none is given."""
-    sasl_mechanism: SaslMechanism | None
-    """For SASL_PLAINTEXT and SASL_SSL (``"PLAIN"``)."""
-    sasl_plain_username: str | None
-    """The user name for PLAIN and SCRAM."""
-    sasl_plain_password: str | None
-    """The password for PLAIN and SCRAM."""
 
 
 class ProducerBaseOptions(ClientOptions, total=False):
@@ -268,10 +254,10 @@ def _bytes(low: int = 0) -> Callable[[str, Any], Any]:
 
 
 @dataclass(init=False, repr=False, eq=False)
-class ClientConfig(Checked):
+class ClientConfig(SecurityConfig):
     """The options of `ClientOptions`, checked; see there for each one's meaning."""
 
-    bootstrap_servers: tuple[tuple[str, int], ...] = dataclasses.field(metadata={"check": server_list})
+    bootstrap_servers: tuple[tuple[str, int], ...] = dataclasses.field(kw_only=True, metadata={"check": server_list})
     client_id: str = option("aiokafka-lead", short_text)
     request_timeout_ms: float = option(30_000, milliseconds(1, INT32_MAX))
     retry_backoff_ms: float = option(100, milliseconds())
@@ -290,11 +276,6 @@ class ClientConfig(Checked):
     cluster_id_mismatch: Literal["fail", "warn", "adopt"] = option("fail", one_of("fail", "warn", "adopt"))
     leader_hint_policy: Literal["trust", "known_nodes", "off"] = option("trust", one_of("trust", "known_nodes", "off"))
     allow_auto_create_topics: bool = option(True, boolean)
-    security_protocol: SecurityProtocol = option("PLAINTEXT", one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
-    ssl_context: ssl.SSLContext | None = option(None, optional(instance(ssl.SSLContext, "an ssl.SSLContext")))
-    sasl_mechanism: SaslMechanism | None = option(None, optional(one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")))
-    sasl_plain_username: str | None = option(None, optional(text))
-    sasl_plain_password: str | None = option(None, optional(text), secret=True)
 
     @classmethod
     def from_options(cls, bootstrap_servers: BootstrapServers, options: Mapping[str, Any]) -> Self:
@@ -308,8 +289,7 @@ class ClientConfig(Checked):
     @classmethod
     def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:
         """Fill in what follows from other options, before each one is checked on its own."""
-        if str(given.get("security_protocol", "")).startswith("SASL_") and given.get("sasl_mechanism") is None:
-            given["sasl_mechanism"] = "PLAIN"
+        given = cls._settle_security(given)
         for first, longest in (
             ("retry_backoff_ms", "retry_backoff_max_ms"),
             ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
@@ -331,17 +311,7 @@ class ClientConfig(Checked):
         self._first_at_most_longest("retry_backoff_ms", "retry_backoff_max_ms")
         self._first_at_most_longest("reconnect_backoff_ms", "reconnect_backoff_max_ms")
         self._first_at_most_longest("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms")
-        if self.security_protocol.startswith("SASL_"):
-            for name in ("sasl_plain_username", "sasl_plain_password"):
-                if getattr(self, name) is None:
-                    raise ConfigError(f"{name} is required for sasl_mechanism {self.sasl_mechanism}")
-        elif self.sasl_mechanism is not None or self.sasl_plain_password is not None:
-            raise ConfigError(f"security_protocol {self.security_protocol} does not use the sasl_* options given")
-        if self.security_protocol.endswith("SSL"):
-            if self.ssl_context is None:
-                object.__setattr__(self, "ssl_context", ssl.create_default_context())
-        elif self.ssl_context is not None:
-            raise ConfigError(f"security_protocol {self.security_protocol} does not use the ssl_context given")
+        self._check_security()
 
     def _first_at_most_longest(self, first: str, longest: str) -> None:
         if getattr(self, first) > getattr(self, longest):

@@ -179,7 +179,7 @@ class World:
         """A broker's answer arrives."""
         session = self.planner.answered(planned)
         if session is not None and not session.answered(answered.error_code, answered.session_id):
-            return FetchOutcome()
+            return FetchOutcome([])
         return self.answers.read(planned, answered, self.snapshot, self.now)
 
     def fetch(self, *partitions: PartitionData, **options: object) -> FetchOutcome:

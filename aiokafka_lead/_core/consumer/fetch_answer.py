@@ -13,12 +13,10 @@ from ..._wire.messages.fetch import FetchResponse, PartitionData
 from ...errors import (
     CorruptBatchError,
     CorruptRecordError,
-    FencedLeaderEpochError,
     FetchOffsetOutOfRangeError,
     InconsistentTopicIdError,
     KafkaStorageError,
     LogTruncationError,
-    NotLeaderOrFollowerError,
     OffsetNotAvailableError,
     OffsetOutOfRangeError,
     ReplicaNotAvailableError,
@@ -29,7 +27,8 @@ from ...errors import (
     error_for_code,
 )
 from ...types import TopicPartition
-from ..metadata.types import NO_TOPIC_ID, Broker, ClusterSnapshot, LeaderHint
+from ..leadership.hints import FIRST_FETCH_WITH_HINTS, HintReader
+from ..metadata.types import HINT_ERRORS, NO_TOPIC_ID, ClusterSnapshot, LeaderHint
 from .batch_scan import scan_batches
 from .fetch_plan import PlannedFetch
 from .fetch_request import FIRST_VERSION_WITH_DIVERGING_EPOCH
@@ -45,12 +44,7 @@ from .reset_policy import ResetPolicy
 __all__ = ["AnswerOptions", "AnswerReader", "FetchOutcome"]
 
 
-FIRST_VERSION_WITH_HINTS = 16
-
-MOVED = {NotLeaderOrFollowerError.code, FencedLeaderEpochError.code}
-"""The codes that come with a leader hint (KIP-951)."""
-
-STALE = MOVED | {
+STALE = HINT_ERRORS | {
     ReplicaNotAvailableError.code,
     KafkaStorageError.code,
     OffsetNotAvailableError.code,
@@ -86,8 +80,8 @@ class FetchOutcome:
 
     __slots__ = ("hints", "missing", "refresh")
 
-    def __init__(self) -> None:
-        self.hints: list[LeaderHint] = []
+    def __init__(self, hints: list[LeaderHint]) -> None:
+        self.hints = hints
         self.refresh = False
         """Metadata is stale."""
         self.missing = False
@@ -117,8 +111,8 @@ class AnswerReader:
         self, planned: PlannedFetch, response: FetchResponse, snapshot: ClusterSnapshot, now: float
     ) -> FetchOutcome:
         """Take in an answer without an error of its own."""
-        outcome = FetchOutcome()
-        endpoints = {n.node_id: Broker(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints}
+        hints = HintReader(planned.version >= FIRST_FETCH_WITH_HINTS, response.node_endpoints)
+        outcome = FetchOutcome(hints.hints)
         seen = 0
         for topic in response.responses:
             name = topic.topic or planned.names.get(topic.topic_id)
@@ -138,7 +132,7 @@ class AnswerReader:
                 if state is None or state.state is not FetchState.FETCHING or self._is_stale(state, asked, snapshot):
                     self._counters.stale_answers += 1
                 elif data.error_code:
-                    self._error(state, asked, data, planned, outcome, endpoints, now)
+                    self._error(state, asked, data, planned, outcome, hints, now)
                 else:
                     self._records(state, asked, data, planned, outcome, now)
         outcome.missing = planned.request.epoch in (0, -1) and seen < len(planned.asked)
@@ -283,7 +277,7 @@ class AnswerReader:
         data: PartitionData,
         planned: PlannedFetch,
         outcome: FetchOutcome,
-        endpoints: dict[int, Broker],
+        hints: HintReader,
         now: float,
     ) -> None:
         code = data.error_code
@@ -296,20 +290,7 @@ class AnswerReader:
             else:
                 self._out_of_range(state)
             return
-        leader = data.current_leader
-        named = leader.leader_id >= 0 or leader.leader_epoch >= 0
-        if named and code in MOVED and planned.version >= FIRST_VERSION_WITH_HINTS:
-            outcome.hints.append(
-                LeaderHint(
-                    state.tp.topic,
-                    asked.topic_id,
-                    state.tp.partition,
-                    leader.leader_id,
-                    leader.leader_epoch,
-                    endpoints.get(leader.leader_id),
-                    code,
-                )
-            )
+        hints.read(state.tp.topic, asked.topic_id, state.tp.partition, code, data.current_leader)
         if code == CorruptRecordError.code:
             self._unreadable(state, "the broker found its log corrupt")
             return

@@ -17,6 +17,7 @@ from .epochs import LeaderEpochs
 from .merge import MergedTopic, TopicMerger
 from .metrics import HintOutcome, MetadataCounters, RebootstrapCause
 from .types import (
+    HINT_ERRORS,
     NO_TOPIC_ID,
     Broker,
     ClusterSnapshot,
@@ -26,9 +27,6 @@ from .types import (
 )
 
 __all__ = ["Applied", "MetadataState"]
-
-HINT_ERRORS = frozenset({6, 74})
-"""NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the only errors whose answers carry a leader (KIP-951)."""
 
 HintPolicy = Literal["trust", "known_nodes", "off"]
 ClusterIdPolicy = Literal["fail", "warn", "adopt"]

@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 from uuid import UUID
 
+from ...errors import FencedLeaderEpochError, NotLeaderOrFollowerError
+
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
@@ -80,6 +82,11 @@ class LeaderHint(NamedTuple):
     leader_epoch: int
     endpoint: Broker | None
     error_code: int
+    """One of `HINT_ERRORS`, else the hint does not count."""
+
+
+HINT_ERRORS = frozenset({NotLeaderOrFollowerError.code, FencedLeaderEpochError.code})
+"""The only errors that come with a hint (KIP-951)."""
 
 
 class ClusterSnapshot:

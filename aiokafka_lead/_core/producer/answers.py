@@ -10,16 +10,14 @@ from ...errors import (
     CorruptRecordError,
     DeliveryTimeoutError,
     DuplicateSequenceNumberError,
-    FencedLeaderEpochError,
     KafkaError,
     MessageTooLargeError,
     NotEnoughReplicasError,
-    NotLeaderOrFollowerError,
     OutOfOrderSequenceNumberError,
     UnknownProducerIdError,
     UnknownServerError,
 )
-from ..metadata.types import NO_LEADER
+from ..metadata.types import HINT_ERRORS, NO_LEADER
 from .accumulator import Accumulator
 from .append import NO_SEQUENCE, PartitionQueue, ProducerBatch
 from .idempotence import sequence_after
@@ -28,7 +26,6 @@ from .outcome import NO_OFFSET, BatchOutcome, Part
 __all__ = ["BatchAnswers"]
 
 
-_NOT_LEADER = (NotLeaderOrFollowerError, FencedLeaderEpochError)
 _OUT_OF_LINE = (OutOfOrderSequenceNumberError, UnknownProducerIdError)
 _NEVER_APPENDED = (*_OUT_OF_LINE, NotEnoughReplicasError, CorruptRecordError)
 """Retriable errors after which this attempt is certainly not in the log. After any other it may be: a leader that
@@ -170,7 +167,7 @@ class BatchAnswers:
         elif error.refreshes_metadata and not queue.moved_at:
             queue.moved_at = now
             queue.refused_by = node_id
-        if isinstance(error, _NOT_LEADER):
+        if error.code in HINT_ERRORS:
             # Where the answer could not have named the leader, the known epoch has to be news for this batch: else it
             # is simply stale.
             confirmed = tells_leaders or batch.epoch_advanced

@@ -15,7 +15,8 @@ from ..._wire.messages.produce import (
     TopicProduceData,
 )
 from ...errors import InvalidRecordError, KafkaConnectionError, KafkaError, error_for_code
-from ..metadata.types import NO_TOPIC_ID, Broker, LeaderHint
+from ..leadership.hints import FIRST_PRODUCE_WITH_HINTS, HintReader
+from ..metadata.types import NO_TOPIC_ID, LeaderHint
 from .append import ProducerBatch
 from .produce_codec import FIRST_WITH_IDS, BatchesRequest, BatchesResponse
 
@@ -32,10 +33,7 @@ __all__ = [
 ]
 
 _FIRST_WITH_ZSTD = 7
-_FIRST_WITH_HINTS = 10
 _LAST_WITH_NAMES = FIRST_WITH_IDS - 1
-_HINTED = (6, 74)
-"""NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the errors that come with a hint (KIP-951)."""
 
 _ASIDE_BYTES = 8 * 1024
 """From here on a slow codec takes as long as the way to another thread and back: a third of a millisecond, or more."""
@@ -57,7 +55,7 @@ class SentBatches(NamedTuple):
     @property
     def tells_leaders(self) -> bool:
         """Whether the answer can name new leaders."""
-        return self.version >= _FIRST_WITH_HINTS
+        return self.version >= FIRST_PRODUCE_WITH_HINTS
 
 
 class PartitionAnswer(NamedTuple):
@@ -162,30 +160,15 @@ def read_offsets(sent: SentBatches, response: ProduceResponse) -> list[tuple[int
 
 def read_hints(sent: SentBatches, response: ProduceResponse) -> list[LeaderHint]:
     """What the answer says about new leaders."""
-    if not sent.tells_leaders:
-        return []
-    hints = []
-    names = {sent.topic_ids[name]: name for name in sent.topic_ids}
-    endpoints = {entry.node_id: entry for entry in response.node_endpoints}
+    reader = HintReader(sent.tells_leaders, response.node_endpoints)
+    by_id = sent.version > _LAST_WITH_NAMES
+    names = {topic_id: name for name, topic_id in sent.topic_ids.items()} if by_id else {}
     for topic in response.responses:
+        name = names.get(topic.topic_id, "") if by_id else topic.name
+        topic_id = sent.topic_ids.get(name, NO_TOPIC_ID)
         for answer in topic.partition_responses:
-            leader = answer.current_leader
-            if answer.error_code not in _HINTED or (leader.leader_id < 0 and leader.leader_epoch < 0):
-                continue
-            name = topic.name if sent.version <= _LAST_WITH_NAMES else names.get(topic.topic_id, "")
-            found = endpoints.get(leader.leader_id)
-            hints.append(
-                LeaderHint(
-                    topic=name,
-                    topic_id=sent.topic_ids.get(name, NO_TOPIC_ID),
-                    partition=answer.index,
-                    leader_id=leader.leader_id,
-                    leader_epoch=leader.leader_epoch,
-                    endpoint=None if found is None else Broker(found.node_id, found.host, found.port, found.rack),
-                    error_code=answer.error_code,
-                )
-            )
-    return hints
+            reader.read(name, topic_id, answer.index, answer.error_code, answer.current_leader)
+    return reader.hints
 
 
 def read_answers(sent: SentBatches, response: ProduceResponse) -> list[PartitionAnswer]:

@@ -1,0 +1,60 @@
+"""Reads leader hints from answers: Produce and Fetch carry them in the same way (KIP-951)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+from uuid import UUID
+
+from ..metadata.types import HINT_ERRORS, Broker, LeaderHint
+
+__all__ = ["FIRST_FETCH_WITH_HINTS", "FIRST_PRODUCE_WITH_HINTS", "HintReader"]
+
+FIRST_PRODUCE_WITH_HINTS = 10
+"""The version of Produce whose answers name leaders."""
+
+FIRST_FETCH_WITH_HINTS = 16
+"""The version of Fetch whose answers have ``NodeEndpoints``. Earlier ones may name a leader, but not where it is."""
+
+
+class _CurrentLeader(Protocol):
+    leader_id: int
+    leader_epoch: int
+
+
+class _NodeEndpoint(Protocol):
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class HintReader:
+    """Collects the hints of one answer: give `read` each partition that the broker refused."""
+
+    __slots__ = ("_addresses", "_endpoints", "hints", "tells_leaders")
+
+    def __init__(self, tells_leaders: bool, endpoints: Iterable[_NodeEndpoint]) -> None:
+        """``tells_leaders`` says whether the answer's version has hints; ``endpoints`` are its ``NodeEndpoints``."""
+        self.tells_leaders = tells_leaders
+        self.hints: list[LeaderHint] = []
+        """What was found, in the order of the calls."""
+        self._endpoints = endpoints
+        self._addresses: dict[int, Broker] | None = None
+        """The endpoints by node id; most answers have no hint, so that nobody asks for them."""
+
+    def read(self, topic: str, topic_id: UUID, partition: int, error_code: int, leader: _CurrentLeader) -> None:
+        """Add what the broker says about the leader of one partition, if that is a hint at all (rule 1).
+
+        ``topic_id`` is the incarnation that the request was sent for (rule 5), ``leader`` the partition's
+        ``CurrentLeader``: without leader and epoch (-1 each) it says nothing.
+        """
+        if not self.tells_leaders or error_code not in HINT_ERRORS:
+            return
+        leader_id, leader_epoch = leader.leader_id, leader.leader_epoch
+        if leader_id < 0 and leader_epoch < 0:
+            return
+        if self._addresses is None:
+            self._addresses = {n.node_id: Broker(n.node_id, n.host, n.port, n.rack) for n in self._endpoints}
+        endpoint = self._addresses.get(leader_id)
+        self.hints.append(LeaderHint(topic, topic_id, partition, leader_id, leader_epoch, endpoint, error_code))

@@ -25,15 +25,12 @@ from ._server.engine import BrokerOptions, Engine
 from ._server.timers import Timer, Timers
 from ._server.transports import Listener, listen
 from ._state.cluster import BrokerNode, ClusterState
+from ._state.features import DEFAULT_LEVELS, Features
 from ._state.members import GroupOptions
 from .controls import ClusterControls
 from .request_log import api_key_of
 
 __all__ = ["EmbeddedCluster"]
-
-FEATURES = {"metadata.version": 29, "transaction.version": 2, "group.version": 1}
-"""Finalized features that the brokers tell of (KIP-584): transaction.version 2 is KIP-890, group.version 1 KIP-848."""
-
 
 _OPTIONS: dict[str, Check] = {
     "host": text,
@@ -68,13 +65,15 @@ class EmbeddedCluster(ClusterControls):
     the number of brokers when there are fewer); ``topic_configs`` for all topics, over Kafka's defaults;
     ``sasl_users`` (user to password) demands SASL, with PLAIN and SCRAM; ``ssl_context`` makes the listeners TLS;
     ``max_versions`` caps APIs (name, number or request class to version, -1 takes the API away), to play older
-    brokers; ``features`` are the finalized ones; ``groups`` the options of consumer groups. ``failover_delay_ms`` is
+    brokers; ``features`` sets levels of finalized features, over Kafka 4's: ``{"transaction.version": 0}`` is a cluster
+    without KIP-890; ``groups`` are the options of consumer groups. ``failover_delay_ms`` is
     how long a killed broker is taken for alive: then its leaders move.
 
     ``bootstrap_port`` (0: a free one) opens one more address, `bootstrap_address`, which leads to any broker that runs,
     as a load balancer's or a DNS name's does: it stays when every broker's own address changes.
 
-    ``requests`` logs what arrives, the last ``request_log_size`` of it; ``faults`` makes things go wrong.
+    ``requests`` logs what arrives, the last ``request_log_size`` of it; ``faults`` makes things go wrong;
+    ``transactions`` says how transactions are, and decides how they go on.
 
     Records are kept in memory, and one log serves all replicas of a partition: what is acknowledged is replicated. For
     long runs bound it: ``topic_configs={"retention.bytes": "10000000", "segment.bytes": "1000000"}``.
@@ -122,7 +121,9 @@ class EmbeddedCluster(ClusterControls):
         self._wanted_ports = dict(zip(ids, ports or [0] * len(ids), strict=True))
         state = ClusterState(nodes, cluster_id, topic_configs or {})
         self._handlers = dict(all_handlers())
-        apis = Apis(self._handlers, FEATURES if features is None else features, sasl=sasl_users is not None)
+        apis = Apis(
+            self._handlers, Features(DEFAULT_LEVELS if features is None else features), sasl=sasl_users is not None
+        )
         apis.max_versions.update(max_versions or {})
         options = BrokerOptions(
             auto_create_topics=auto_create_topics,

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from uuid import UUID
 
 from .._options.arguments import topic_name
-from .._options.checks import boolean, integer, milliseconds, optional, text
+from .._options.checks import INT16_MAX, boolean, integer, milliseconds, optional, text
 from .._records import ConsumerRecord, read_batches
 from .._wire import Request
 from ..errors import ConfigError
@@ -18,6 +18,7 @@ from ._state.cluster import BrokerNode
 from ._state.topics import Partition, Topic
 from .faults import Faults
 from .request_log import RequestLog
+from .transaction_controls import TransactionControls
 
 __all__ = ["ClusterControls", "Done"]
 
@@ -35,6 +36,8 @@ class ClusterControls:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._state = engine.state
+        self.transactions = TransactionControls(engine, lambda function: function())
+        """What becomes of transactions."""
 
     # --- what arrives, and what goes wrong ---------------------------------------------------------------------------
 
@@ -54,6 +57,18 @@ class ClusterControls:
     @max_versions.setter
     def max_versions(self, caps: Mapping[str | int | type[Request[Any]], int]) -> None:
         self._engine.apis.max_versions = dict(caps)
+
+    @property
+    def features(self) -> dict[str, int]:
+        """The finalized features (KIP-584): level by name."""
+        return self._engine.apis.features.finalized
+
+    def set_feature(self, name: str, level: int) -> None:
+        """Raise or lower a finalized feature; 0 ends it. Clients hear of it where they ask with ApiVersions.
+
+        ``transaction.version``: 2 is KIP-890, below it transactions have no epochs of their own.
+        """
+        self._engine.apis.features.set_level(text("name", name), integer(0, INT16_MAX)("level", level))
 
     @property
     def protocol_errors(self) -> list[tuple[int, str, Exception]]:
@@ -153,7 +168,7 @@ class ClusterControls:
 
     def forget_producers(self, topic: str, partition: int = 0) -> None:
         """Forget the idempotent producers of a partition, as if they had expired."""
-        self._partition(topic, partition).log.producers.entries.clear()
+        self._partition(topic, partition).log.producers.forget()
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
         """Move a partition to other brokers, the preferred leader first. Done at once, unless held."""

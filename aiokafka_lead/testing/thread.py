@@ -49,6 +49,8 @@ class ClusterThread:
         self._cluster = cluster
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
+        self.transactions = cluster.transactions.called_by(self._call)
+        """As `EmbeddedCluster.transactions`."""
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -119,6 +121,13 @@ class ClusterThread:
     @max_versions.setter
     def max_versions(self, caps: Mapping[str | int | type[Request[Any]], int]) -> None:
         self._cluster.max_versions = dict(caps)
+
+    @property
+    def features(self) -> dict[str, int]:
+        return self._call(lambda: self._cluster.features)
+
+    def set_feature(self, name: str, level: int) -> None:
+        self._call(self._cluster.set_feature, name, level)
 
     @property
     def protocol_errors(self) -> list[tuple[int, str, Exception]]:

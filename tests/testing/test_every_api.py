@@ -26,7 +26,7 @@ from aiokafka_lead._wire.messages.offset_fetch import (
 from aiokafka_lead._wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.testing._handlers import all_handlers
-from aiokafka_lead.testing.cluster import FEATURES
+from aiokafka_lead.testing._state.features import DEFAULT_LEVELS
 
 from .raw import batch, connected
 
@@ -100,7 +100,7 @@ async def test_the_versions_told_are_those_served() -> None:
     # librdkafka wants to see Produce from version 0 on, as Kafka 4 tells it (KAFKA-18659).
     expected[ApiKey.PRODUCE] = 0, expected[ApiKey.PRODUCE][1]
     assert told == expected
-    assert {feature.name for feature in response.finalized_features} == set(FEATURES)
+    assert {feature.name for feature in response.finalized_features} == set(DEFAULT_LEVELS)
 
 
 async def test_api_versions_of_an_unknown_version_is_answered_as_version_0() -> None:

@@ -32,7 +32,15 @@ from aiokafka_lead._wire.messages.txn_offset_commit import (
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.testing._state.configs import TopicConfigs, TopicDefaults
 from aiokafka_lead.testing._state.topics import Partition, Topic
-from aiokafka_lead.testing._state.transactions import TransactionCoordinator, TxnState
+from aiokafka_lead.testing._state.transaction import (
+    END_V1,
+    END_V2_CURRENT,
+    END_V2_RETRY,
+    EPOCH_MAX,
+    EndAnswer,
+    TxnState,
+)
+from aiokafka_lead.testing._state.transactions import TransactionCoordinator
 
 from .clock import FakeClock
 from .raw import RawClient, batch, connected
@@ -44,9 +52,20 @@ class Coordinator(TransactionCoordinator):
 
     def __init__(self) -> None:
         self.clock = FakeClock()
+        self.version = 2
         self.decided: list[tuple[int, bool]] = []
         ids = itertools.count(100)
-        super().__init__(self.clock, lambda: 0, lambda: next(ids), lambda *decision: self.decided.append(decision))
+        super().__init__(
+            self.clock,
+            lambda: 0,
+            lambda: next(ids),
+            lambda: self.version,
+            lambda *decision: self.decided.append(decision),
+            lambda transactional_id: 0,
+        )
+
+    def init(self, producer_id: int = -1, epoch: int = -1, name: str = "tx") -> tuple[int, int]:
+        return self.init_producer_id(name, 1000, producer_id, epoch)
 
     def state(self, transactional_id: str = "tx") -> TxnState:
         return self.transactions[transactional_id].state
@@ -62,49 +81,76 @@ def partition() -> Partition:
     return Partition(Topic("t", uuid4(), TopicConfigs({}, TopicDefaults({}))), 0, [1])
 
 
-def verify(
-    coordinator: Coordinator, name: str | None, number: int, epoch: int, partition: Partition, *, add: bool = False
-) -> None:
-    coordinator.verify_write(name, number, epoch, partition, add=add, not_part_of_it=errors.InvalidTxnStateError)
+def write_to(partition: Partition, producer: tuple[int, int], sequence: int = 0) -> None:
+    """As a leader does once the coordinator has been asked."""
+    append(partition.log, b"v", producer_id=producer[0], epoch=producer[1], sequence=sequence, transactional=True)
 
 
 def test_who_asks_again_fences_who_asked_before(coordinator: Coordinator) -> None:
-    assert coordinator.init_producer_id("tx", 1000, -1, -1) == (100, 0)
-    assert coordinator.init_producer_id("tx", 1000, -1, -1) == (100, 1)
-    assert coordinator.init_producer_id("other", 1000, -1, -1) == (101, 0)
+    assert coordinator.init() == (100, 0)
+    assert coordinator.init() == (100, 1)
+    assert coordinator.init(name="other") == (101, 0)
     with pytest.raises(errors.ProducerFencedError):
-        coordinator.add_partitions("tx", 100, 0, [])
+        coordinator.add("tx", 100, 0)
     with pytest.raises(errors.InvalidProducerIdMappingError):
-        coordinator.add_partitions("tx", 101, 0, [])
+        coordinator.add("tx", 101, 0)
     with pytest.raises(errors.InvalidProducerIdMappingError):
-        coordinator.add_partitions("unknown", 101, 0, [])
+        coordinator.add("unknown", 101, 0)
     # A producer that goes on after an error says who it is (KIP-360).
     for _ in range(2):
-        assert coordinator.init_producer_id("tx", 1000, 100, 1) == (100, 2)
+        assert coordinator.init(100, 1) == (100, 2)
     with pytest.raises(errors.ProducerFencedError):
-        coordinator.init_producer_id("tx", 1000, 100, 0)
+        coordinator.init(100, 0)
+    with pytest.raises(errors.ProducerFencedError):
+        coordinator.init(7, 2)
     for timeout_ms in (0, 900_001):
         with pytest.raises(errors.InvalidTransactionTimeoutError):
-            coordinator.init_producer_id("tx", timeout_ms, -1, -1)
+            coordinator.check_timeout(timeout_ms)
 
 
-def test_the_other_s_transaction_is_aborted(coordinator: Coordinator, partition: Partition) -> None:
-    producer_id, epoch = coordinator.init_producer_id("tx", 1000, -1, -1)
-    coordinator.add_partitions("tx", producer_id, epoch, [partition])
-    append(partition.log, b"v", producer_id=producer_id, epoch=epoch, sequence=0, transactional=True)
+def test_another_coordinator_does_not_know_the_answer_before(coordinator: Coordinator) -> None:
+    """The last epoch is not in the log: the same request again is taken for that of a fenced producer."""
+    coordinator.init()
+    assert coordinator.init(100, 0) == (100, 1)
+    coordinator.coordinator_moved(lambda transactional_id: True)
+    with pytest.raises(errors.ProducerFencedError):
+        coordinator.init(100, 0)
+
+
+@pytest.mark.parametrize(("version", "resumed"), [(1, None), (2, 1)])
+def test_the_other_s_transaction_is_aborted(
+    coordinator: Coordinator, partition: Partition, version: int, resumed: int | None
+) -> None:
+    coordinator.version = version
+    producer = coordinator.init()
+    coordinator.add("tx", *producer, [partition])
+    write_to(partition, producer)
     assert coordinator.state() is TxnState.ONGOING
-    assert coordinator.init_producer_id("tx", 1000, -1, -1) == (producer_id, epoch + 2)
+    coordinator.marker_delay_ms = 1000
+    for _ in range(2):
+        with pytest.raises(errors.ConcurrentTransactionsError):
+            coordinator.init()
+    assert coordinator.state() is TxnState.PREPARE_ABORT
+    assert partition.log.last_stable_offset == 0
+    coordinator.clock.advance(1)
+    assert coordinator.state() is TxnState.COMPLETE_ABORT
     assert partition.log.last_stable_offset == 2
     assert len(partition.log.aborted) == 1
     # Its late records are refused: the marker has brought a newer epoch.
     with pytest.raises(errors.InvalidProducerEpochError):
-        partition.log.producers.check(producer_id, epoch, 1, 1, transactional=True)
+        partition.log.producers.check(*producer, 1, 1, transactional=True)
+    # With KIP-890 the producer that was fenced may have its epoch back as long as nobody else took it.
+    if resumed is None:
+        with pytest.raises(errors.ProducerFencedError):
+            coordinator.init(*producer)
+    else:
+        assert coordinator.init(*producer) == (producer[0], resumed)
+    assert coordinator.init() == (producer[0], 2)
 
 
 def test_what_takes_too_long_is_aborted(coordinator: Coordinator, partition: Partition) -> None:
-    producer_id, epoch = coordinator.init_producer_id("tx", 1000, -1, -1)
-    coordinator.add_partitions("tx", producer_id, epoch, [partition])
-    coordinator.add_group("tx", producer_id, epoch, "g")
+    producer_id, epoch = coordinator.init()
+    coordinator.add("tx", producer_id, epoch, [partition], ["g"])
     coordinator.clock.advance(0.9)
     assert coordinator.state() is TxnState.ONGOING
     coordinator.clock.advance(0.2)
@@ -112,13 +158,34 @@ def test_what_takes_too_long_is_aborted(coordinator: Coordinator, partition: Par
     assert coordinator.decided == [(producer_id, False)]
     with pytest.raises(errors.ProducerFencedError):
         coordinator.end("tx", producer_id, epoch, committed=True, bump=False)
+    # An abort of the second version is taken for the same once more, and tells the new epoch.
+    with pytest.raises(errors.InvalidTxnStateError):
+        coordinator.end("tx", producer_id, epoch, committed=True, bump=True)
+    assert coordinator.end("tx", producer_id, epoch, committed=False, bump=True) == (producer_id, epoch + 1)
+    # The next transaction has a timeout of its own.
+    coordinator.add("tx", producer_id, epoch + 1, [partition])
+    coordinator.clock.advance(0.9)
+    assert coordinator.state() is TxnState.ONGOING
+
+
+def test_below_the_second_version_a_timeout_cannot_be_told_from_a_rival(coordinator: Coordinator) -> None:
+    coordinator.version = 1
+    producer = coordinator.init()
+    coordinator.add("tx", *producer, groups=["g"])
+    assert coordinator.time_out("tx")
+    assert not coordinator.time_out("tx")
+    for bump in (False, True):
+        with pytest.raises((errors.ProducerFencedError, errors.InvalidTxnStateError)):
+            coordinator.end("tx", *producer, committed=True, bump=bump)
+    with pytest.raises(errors.ProducerFencedError):
+        coordinator.init(*producer)
 
 
 def test_an_end_may_be_asked_twice(coordinator: Coordinator, partition: Partition) -> None:
-    producer_id, epoch = coordinator.init_producer_id("tx", 1000, -1, -1)
+    producer_id, epoch = coordinator.init()
     with pytest.raises(errors.InvalidTxnStateError):
         coordinator.end("tx", producer_id, epoch, committed=True, bump=False)
-    coordinator.add_partitions("tx", producer_id, epoch, [partition])
+    coordinator.add("tx", producer_id, epoch, [partition])
     for _ in range(2):
         assert coordinator.end("tx", producer_id, epoch, committed=True, bump=False) == (producer_id, epoch)
     with pytest.raises(errors.InvalidTxnStateError):
@@ -128,37 +195,133 @@ def test_an_end_may_be_asked_twice(coordinator: Coordinator, partition: Partitio
 
 def test_each_transaction_has_its_epoch(coordinator: Coordinator, partition: Partition) -> None:
     """KIP-890: the second version of transactions."""
-    producer_id, epoch = coordinator.init_producer_id("tx", 1000, -1, -1)
-    verify(coordinator, "tx", producer_id, epoch, partition, add=True)
-    assert coordinator.state() is TxnState.ONGOING
+    producer_id, epoch = coordinator.init()
+    coordinator.add("tx", producer_id, epoch, [partition])
     for _ in range(2):
         assert coordinator.end("tx", producer_id, epoch, committed=True, bump=True) == (producer_id, epoch + 1)
-    with pytest.raises(errors.InvalidProducerEpochError):
-        verify(coordinator, "tx", producer_id, epoch, partition, add=True)
+    with pytest.raises(errors.ProducerFencedError):
+        coordinator.add("tx", producer_id, epoch, [partition])
     assert coordinator.end("tx", producer_id, epoch + 1, committed=False, bump=True) == (producer_id, epoch + 2)
     with pytest.raises(errors.InvalidTxnStateError):
         coordinator.end("tx", producer_id, epoch + 2, committed=True, bump=True)
 
 
+def in_state(coordinator: Coordinator, state: TxnState) -> tuple[int, int]:
+    """Bring a transactional id into a state; returns the producer's id and epoch there."""
+    producer = coordinator.init()
+    if state is TxnState.EMPTY:
+        return producer
+    coordinator.add("tx", *producer, groups=["g"])
+    if state is TxnState.ONGOING:
+        return producer
+    coordinator.marker_delay_ms = None if state.name.startswith("PREPARE") else 0
+    committed = state in (TxnState.PREPARE_COMMIT, TxnState.COMPLETE_COMMIT)
+    return coordinator.end("tx", *producer, committed=committed, bump=True)
+
+
+EXPECTED = {
+    EndAnswer.CONCURRENT: errors.ConcurrentTransactionsError,
+    EndAnswer.INVALID: errors.InvalidTxnStateError,
+    EndAnswer.FENCED: errors.ProducerFencedError,
+}
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize("state", TxnState)
+@pytest.mark.parametrize("table", [END_V1, END_V2_CURRENT, END_V2_RETRY], ids=["v1", "v2", "v2 retry"])
+def test_every_end_in_every_state(
+    coordinator: Coordinator, table: dict[tuple[TxnState, bool], EndAnswer], state: TxnState, committed: bool
+) -> None:
+    producer_id, epoch = in_state(coordinator, state)
+    assert coordinator.state() is state
+    asked = epoch - 1 if table is END_V2_RETRY else epoch
+
+    def end() -> tuple[int, int]:
+        return coordinator.end("tx", producer_id, asked, committed=committed, bump=table is not END_V1)
+
+    match answer := table[state, committed]:
+        case EndAnswer.PREPARE:
+            assert end() == (producer_id, epoch + (table is not END_V1))
+            done = TxnState.COMPLETE_COMMIT if committed else TxnState.COMPLETE_ABORT
+            assert coordinator.state() is done
+        case EndAnswer.DONE:
+            assert end() == (producer_id, epoch)
+            assert coordinator.state() is state
+        case _:
+            with pytest.raises(EXPECTED[answer]):
+                end()
+            assert coordinator.state() is state
+
+
 def test_a_producer_without_epochs_left_gets_another_id(coordinator: Coordinator) -> None:
-    coordinator.init_producer_id("tx", 1000, -1, -1)
-    coordinator.transactions["tx"].epoch = 2**15 - 2
-    assert coordinator.init_producer_id("tx", 1000, -1, -1) == (101, 0)
+    coordinator.init()
+    coordinator.transactions["tx"].epoch = EPOCH_MAX
+    assert coordinator.init() == (101, 0)
 
 
-def test_records_need_a_transaction(coordinator: Coordinator, partition: Partition) -> None:
-    producer_id, epoch = coordinator.init_producer_id("tx", 1000, -1, -1)
-    for transactional_id, number, expected in (
-        ("tx", producer_id, errors.InvalidTxnStateError),
-        ("tx", 7, errors.InvalidProducerIdMappingError),
-        ("other", producer_id, errors.InvalidProducerIdMappingError),
-    ):
-        with pytest.raises(expected):
-            verify(coordinator, transactional_id, number, epoch, partition)
+def test_the_last_epoch_s_end_brings_another_id_and_may_be_asked_twice(coordinator: Coordinator) -> None:
+    coordinator.init()
+    coordinator.transactions["tx"].epoch = EPOCH_MAX
+    coordinator.add("tx", 100, EPOCH_MAX, groups=["g"])
+    coordinator.marker_delay_ms = None
+    assert coordinator.end("tx", 100, EPOCH_MAX, committed=True, bump=True) == (101, 0)
+    with pytest.raises(errors.ConcurrentTransactionsError):
+        coordinator.end("tx", 100, EPOCH_MAX, committed=True, bump=True)
+    coordinator.write_markers()
+    assert coordinator.decided == [(100, True)]
+    for _ in range(2):
+        assert coordinator.end("tx", 100, EPOCH_MAX, committed=True, bump=True) == (101, 0)
     with pytest.raises(errors.InvalidTxnStateError):
-        coordinator.verify_offsets("tx", producer_id, epoch, "g", add=False)
-    coordinator.add_partitions("tx", producer_id, epoch, [partition])
-    verify(coordinator, None, producer_id, epoch, partition)
+        coordinator.end("tx", 100, EPOCH_MAX, committed=False, bump=True)
+    coordinator.add("tx", 101, 0, groups=["g"])
+    with pytest.raises(errors.InvalidProducerIdMappingError):
+        coordinator.end("tx", 100, EPOCH_MAX, committed=True, bump=True)
+
+
+def test_a_resumed_producer_without_epochs_left_may_ask_twice(coordinator: Coordinator) -> None:
+    coordinator.init()
+    coordinator.transactions["tx"].epoch = EPOCH_MAX
+    for _ in range(2):
+        assert coordinator.init(100, EPOCH_MAX) == (101, 0)
+    with pytest.raises(errors.ProducerFencedError):
+        coordinator.init(100, EPOCH_MAX)
+
+
+def test_nothing_is_added_while_the_markers_are_on_their_way(coordinator: Coordinator, partition: Partition) -> None:
+    coordinator.marker_delay_ms = None
+    producer = coordinator.init()
+    coordinator.add("tx", *producer, [partition])
+    write_to(partition, producer)
+    producer = coordinator.end("tx", *producer, committed=True, bump=True)
+    with pytest.raises(errors.ConcurrentTransactionsError):
+        coordinator.add("tx", *producer, [partition])
+    assert partition.log.last_stable_offset == 0
+    coordinator.write_markers()
+    assert partition.log.last_stable_offset == 2
+    coordinator.add("tx", *producer, [partition])
+
+
+def test_the_first_sequence_of_an_epoch_is_0(partition: Partition) -> None:
+    """KIP-890, also where nothing is known of the producer."""
+    producers = partition.log.producers
+    producers.begin_verification(5, 0, 1, from_zero=False)
+    assert producers.check(5, 0, 1, 1, transactional=True) is None
+    producers.begin_verification(6, 0, 1, from_zero=True)
+    with pytest.raises(errors.OutOfOrderSequenceNumberError):
+        producers.check(6, 0, 1, 1, transactional=True)
+
+
+def test_a_later_batch_waits_for_the_one_that_was_refused(partition: Partition) -> None:
+    """Whatever the first answer was: the batch behind must not be taken before the first has come again."""
+    producers = partition.log.producers
+    for sequence in (3, 4):
+        producers.begin_verification(5, 0, sequence, from_zero=False)
+    with pytest.raises(errors.OutOfOrderSequenceNumberError):
+        producers.check(5, 0, 4, 1, transactional=True)
+    assert producers.check(5, 0, 3, 1, transactional=True) is None
+    write_to(partition, (5, 0), 3)
+    assert not producers.begin_verification(5, 0, 4, from_zero=False)
+    assert producers.check(5, 0, 4, 1, transactional=True) is None
 
 
 # --- over the wire ---------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ _MODULES = (
     "producer_ids",
     "sasl",
     "topics",
+    "transaction_admin",
     "transactions",
 )
 

@@ -16,7 +16,7 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
         _SOFTWARE.fullmatch(text) for text in (request.client_software_name, request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=InvalidRequestError.code)
-    return context.engine.apis.answer()
+    return context.engine.apis.answer(context.api_version)
 
 
 HANDLERS = {ApiVersionsRequest: api_versions}

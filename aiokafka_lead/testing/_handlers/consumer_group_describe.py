@@ -16,8 +16,9 @@ from ...errors import BrokerError, GroupIdNotFoundError
 from .._server.context import RequestContext
 from .._state.consumer_group import ConsumerGroup
 from .._state.consumer_members import ConsumerMember, Slot
+from .._state.coordinators import GROUP
 from .consumer_group_heartbeat import by_topic
-from .coordinators import GROUP, check_coordinator
+from .coordinators import check_coordinator
 
 _CLASSIC, _CONSUMER = 0, 1
 """Types of members."""

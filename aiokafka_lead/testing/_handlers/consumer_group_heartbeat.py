@@ -20,8 +20,9 @@ from ...errors import (
 )
 from .._server.context import RequestContext
 from .._state.consumer_members import LEAVES, LEAVES_FOR_A_WHILE, Beat, BeatResult, Slot
+from .._state.coordinators import GROUP
 from .._state.server_assignors import SERVER_ASSIGNORS
-from .coordinators import GROUP, check_coordinator
+from .coordinators import check_coordinator
 
 _OWN_ID_FROM = 1
 """From this version on members choose their ids themselves."""

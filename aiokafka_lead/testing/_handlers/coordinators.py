@@ -13,10 +13,9 @@ from ...errors import (
 )
 from .._server.context import RequestContext
 from .._state.cluster import BrokerNode
+from .._state.coordinators import GROUP, TRANSACTION
 from .._state.topics import NO_LEADER
 
-GROUP = 0
-TRANSACTION = 1
 _BATCHED_FROM = 4
 
 

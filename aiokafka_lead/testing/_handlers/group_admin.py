@@ -13,9 +13,10 @@ from ..._wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGr
 from ...errors import BrokerError, GroupIdNotFoundError
 from .._server.context import RequestContext
 from .._state.classic_members import PROTOCOL_TYPE
+from .._state.coordinators import GROUP
 from .._state.group_coordinator import GroupCoordinator
 from .._state.members import GroupState
-from .coordinators import GROUP, check_coordinator
+from .coordinators import check_coordinator
 
 _NOT_FOUND_FROM = 6
 _DEAD = "Dead"

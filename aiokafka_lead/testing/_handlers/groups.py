@@ -8,8 +8,9 @@ from ..._wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse,
 from ..._wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ...errors import BrokerError, InconsistentGroupProtocolError
 from .._server.context import Pending, RequestContext
+from .._state.coordinators import GROUP
 from .._state.members import JoinRequest, JoinResult, SyncResult
-from .coordinators import GROUP, check_coordinator
+from .coordinators import check_coordinator
 
 _REBALANCE_TIMEOUT_FROM = 1
 _KNOWN_ID_FROM = 4

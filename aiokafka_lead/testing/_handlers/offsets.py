@@ -50,15 +50,15 @@ from ...errors import (
 )
 from .._server.context import RequestContext
 from .._state.classic_members import read_subscription
+from .._state.coordinators import GROUP
 from .._state.offsets import NOT_COMMITTED, Committed, Key
-from .coordinators import GROUP, check_coordinator
+from .coordinators import check_coordinator
+from .transactional_writes import ask_for_group
 
 _TOPIC_IDS_FROM = 10
 _BATCHED_FROM = 8
 _GROUP_NOT_FOUND_FROM = 9
 """Older clients know ILLEGAL_GENERATION instead."""
-_TXN_IMPLICIT_FROM = 5
-"""From this version of TxnOffsetCommit the group becomes part of the transaction by it (KIP-890)."""
 
 
 def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
@@ -97,19 +97,14 @@ def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitRequest) 
     groups = context.engine.groups
     try:
         check_coordinator(context, GROUP, request.group_id)
+        # Before the group is looked at: the offsets may be part of the transaction even if they are refused.
+        ask_for_group(context, request.transactional_id, request.producer_id, request.producer_epoch, request.group_id)
         groups.check_commit(
             request.group_id,
             request.member_id,
             request.group_instance_id,
             request.generation_id,
             transactional=True,
-        )
-        context.engine.transactions.verify_offsets(
-            request.transactional_id,
-            request.producer_id,
-            request.producer_epoch,
-            request.group_id,
-            add=context.api_version >= _TXN_IMPLICIT_FROM,
         )
     except GroupIdNotFoundError:
         failure = IllegalGenerationError.code
@@ -126,7 +121,7 @@ def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitRequest) 
                 TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
             )
     if committed:
-        groups.offsets.commit_in_transaction(request.producer_id, request.group_id, committed)
+        groups.offsets.commit_in_transaction(request.producer_id, request.producer_epoch, request.group_id, committed)
     return response
 
 

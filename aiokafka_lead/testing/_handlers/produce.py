@@ -14,6 +14,7 @@ from ..._wire.messages.produce import (
 )
 from ...errors import (
     BrokerError,
+    ConcurrentTransactionsError,
     CorruptRecordError,
     FencedLeaderEpochError,
     InvalidRecordError,
@@ -23,20 +24,23 @@ from ...errors import (
     MessageTooLargeError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
-    TransactionAbortableError,
+    TransactionalIdAuthorizationFailedError,
     UnknownTopicOrPartitionError,
     UnsupportedCompressionTypeError,
     raise_for_code,
 )
-from .._server.context import CloseConnection, RequestContext
+from .._server.context import CloseConnection, Pending, RequestContext
 from .._state import batch as batches
-from .._state.topics import Partition, Topic
+from .._state.topics import Partition
 from .leaders import Endpoints, check_leader, named_leader
+from .transactional_writes import PRODUCE_ADDS_FROM, Refused, ask_for_partitions, written_partition
 
 _HINTS_FROM = 10
-_TOPIC_IDS_FROM = 13
-_IMPLICIT_PARTITIONS_FROM = 12
-"""From this version a transaction takes in the partitions that are written to (KIP-890)."""
+
+_RETRY_S = 0.02
+_RETRY_MAX_S = 0.1
+"""How long, and how often, a broker waits for the end of the transaction before: its clients wait longer (KAFKA-18654,
+add.partitions.to.txn.retry.backoff.ms and .max.ms)."""
 
 _LOG_START_UNTOLD = (
     CorruptRecordError,
@@ -48,13 +52,45 @@ _LOG_START_UNTOLD = (
     batches.NotOneBatchError,
 )
 
-_ABORTABLE_FROM = 11
-"""From this version clients know that an error only means to abort (KIP-890)."""
-
 _STALE_LEADER = (NotLeaderOrFollowerError.code, FencedLeaderEpochError.code)
 
 
-def produce(context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
+def produce(context: RequestContext, request: ProduceRequest) -> ProduceResponse | Pending | None:
+    if request.transactional_id is None:
+        return _produce(context, request, {})
+    refused = ask_for_partitions(context, request)
+    if context.api_version < PRODUCE_ADDS_FROM or not _meets_concurrent(refused):
+        return _produce(context, request, refused)
+    return _wait_for_markers(context, request)
+
+
+def _meets_concurrent(refused: Refused) -> bool:
+    return any(isinstance(error, ConcurrentTransactionsError) for error in refused.values())
+
+
+def _wait_for_markers(context: RequestContext, request: ProduceRequest) -> Pending:
+    """The transaction before is about to end: ask again for a while."""
+    timers = context.engine.timers
+    pending = Pending()
+    until = timers.now() + _RETRY_MAX_S
+
+    def again() -> None:
+        if pending.done:
+            return
+        refused = ask_for_partitions(context, request)
+        if _meets_concurrent(refused) and timers.now() < until:
+            timers.call_later(_RETRY_S, again)
+            return
+        try:
+            pending.complete(_produce(context, request, refused))
+        except CloseConnection:
+            context.connection.close()
+
+    timers.call_later(_RETRY_S, again)
+    return pending
+
+
+def _produce(context: RequestContext, request: ProduceRequest, refused: Refused) -> ProduceResponse | None:
     response = ProduceResponse()
     endpoints = Endpoints()
     failed = False
@@ -64,15 +100,14 @@ def produce(context: RequestContext, request: ProduceRequest) -> ProduceResponse
         for data in wanted.partition_data:
             partition: Partition | None = None
             try:
-                topic = _topic(context, wanted.name, wanted.topic_id)
-                if not 0 <= data.index < len(topic.partitions):
-                    raise UnknownTopicOrPartitionError(f"there is no partition {topic.name}-{data.index}")
-                partition = topic.partitions[data.index]
+                partition = written_partition(context, wanted.name, wanted.topic_id, data.index)
+                if partition in refused:
+                    raise refused[partition]
                 result = _append(context, request, partition, data)
-            except _RefusedRecordsError as refused:
+            except _RefusedRecordsError as error:
                 failed = True
-                result = _failure(data.index, refused.error, partition)
-                result.record_errors = [BatchIndexAndErrorMessage(batch_index=index) for index in refused.indexes]
+                result = _failure(data.index, error.error, partition)
+                result.record_errors = [BatchIndexAndErrorMessage(batch_index=index) for index in error.indexes]
             except BrokerError as error:
                 failed = True
                 result = _failure(data.index, error, partition)
@@ -115,13 +150,6 @@ def _failure(index: int, error: BrokerError, partition: Partition | None) -> Par
     )
 
 
-def _topic(context: RequestContext, name: str, topic_id: object) -> Topic:
-    state = context.engine.state
-    if context.api_version >= _TOPIC_IDS_FROM:
-        return state.topic_by_id(topic_id)  # type: ignore[arg-type]
-    return state.topic(name)
-
-
 def _append(
     context: RequestContext, request: ProduceRequest, partition: Partition, data: PartitionProduceData
 ) -> PartitionProduceResponse:
@@ -152,6 +180,11 @@ def _append(
     if configs.compacted and (unkeyed := batches.without_key(data.records)):
         raise _RefusedRecordsError(InvalidRecordError("Compacted topic cannot accept message without key."), unkeyed)
     log = partition.log
+    if header.is_transactional:
+        if request.transactional_id is None:
+            raise TransactionalIdAuthorizationFailedError("transactional records need a transactional id")
+        if header.producer_id < 0:
+            raise InvalidTxnStateError("a transactional batch needs a producer id")
     if header.producer_id >= 0:
         duplicate = log.producers.check(
             header.producer_id,
@@ -167,18 +200,6 @@ def _append(
                 log_append_time_ms=duplicate.timestamp_ms if configs.log_append_time else -1,
                 log_start_offset=log.start_offset,
             )
-    if header.is_transactional:
-        if header.producer_id < 0:
-            raise InvalidTxnStateError("a transactional batch needs a producer id")
-        knows_abortable = context.api_version >= _ABORTABLE_FROM
-        engine.transactions.verify_write(
-            request.transactional_id,
-            header.producer_id,
-            header.producer_epoch,
-            partition,
-            add=context.api_version >= _IMPLICIT_PARTITIONS_FROM,
-            not_part_of_it=TransactionAbortableError if knows_abortable else InvalidTxnStateError,
-        )
     append_time_ms = now_ms if configs.log_append_time else None
     stored = log.append(data.records, header, partition.leader_epoch, append_time_ms)
     if configs.retention_bytes >= 0:

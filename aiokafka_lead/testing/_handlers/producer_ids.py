@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ...errors import BrokerError, InvalidProducerEpochError, InvalidRequestError, ProducerFencedError
 from .._server.context import RequestContext
-from .coordinators import TRANSACTION, check_coordinator
+from .._state.coordinators import TRANSACTION
+from .coordinators import check_coordinator
 
 _FENCED_FROM = 4
 """Older clients know INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED."""
@@ -18,6 +19,7 @@ def init_producer_id(context: RequestContext, request: InitProducerIdRequest) ->
             return InitProducerIdResponse(producer_id=engine.state.next_producer_id(), producer_epoch=0)
         if not request.transactional_id:
             raise InvalidRequestError("a transactional id must not be empty")
+        engine.transactions.check_timeout(request.transaction_timeout_ms)
         check_coordinator(context, TRANSACTION, request.transactional_id)
         producer_id, epoch = engine.transactions.init_producer_id(
             request.transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, and what can be asked about transactions and producers."""
+"""AddPartitionsToTxn, AddOffsetsToTxn and EndTxn: what belongs to a transaction, and its end."""
 
 from __future__ import annotations
 
@@ -11,38 +11,19 @@ from ..._wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
 )
-from ..._wire.messages.describe_producers import (
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    PartitionResponse,
-    ProducerState,
-    TopicResponse,
-)
-from ..._wire.messages.describe_transactions import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    TopicData,
-    TransactionState,
-)
 from ..._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ..._wire.messages.list_transactions import (
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
-from ..._wire.messages.list_transactions import TransactionState as ListedTransaction
 from ...errors import (
     BrokerError,
     InvalidProducerEpochError,
-    NotLeaderOrFollowerError,
     OperationNotAttemptedError,
     ProducerFencedError,
-    TransactionalIdNotFoundError,
+    TransactionAbortableError,
     raise_for_code,
 )
 from .._server.context import RequestContext
+from .._state.coordinators import TRANSACTION
 from .._state.topics import Partition
-from .._state.transactions import TxnState
-from .coordinators import TRANSACTION, check_coordinator
+from .coordinators import check_coordinator
 
 _BATCHED_FROM = 4
 _FENCED_FROM = 2
@@ -64,6 +45,7 @@ def add_partitions_to_txn(context: RequestContext, request: AddPartitionsToTxnRe
             request.v3_and_below_producer_id,
             request.v3_and_below_producer_epoch,
             request.v3_and_below_topics,
+            verify_only=False,
         )
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
     return AddPartitionsToTxnResponse(
@@ -71,7 +53,12 @@ def add_partitions_to_txn(context: RequestContext, request: AddPartitionsToTxnRe
             AddPartitionsToTxnResult(
                 transactional_id=txn.transactional_id,
                 topic_results=_add_partitions(
-                    context, txn.transactional_id, txn.producer_id, txn.producer_epoch, txn.topics
+                    context,
+                    txn.transactional_id,
+                    txn.producer_id,
+                    txn.producer_epoch,
+                    txn.topics,
+                    verify_only=txn.verify_only,
                 ),
             )
             for txn in request.transactions
@@ -80,7 +67,13 @@ def add_partitions_to_txn(context: RequestContext, request: AddPartitionsToTxnRe
 
 
 def _add_partitions(
-    context: RequestContext, transactional_id: str, producer_id: int, epoch: int, topics: list[AddPartitionsToTxnTopic]
+    context: RequestContext,
+    transactional_id: str,
+    producer_id: int,
+    epoch: int,
+    topics: list[AddPartitionsToTxnTopic],
+    *,
+    verify_only: bool,
 ) -> list[AddPartitionsToTxnTopicResult]:
     """All or none: where one is unknown, the others are answered with OPERATION_NOT_ATTEMPTED."""
     engine = context.engine
@@ -98,8 +91,12 @@ def _add_partitions(
         check_coordinator(context, TRANSACTION, transactional_id)
         if any(codes.values()):
             codes = {key: code or OperationNotAttemptedError.code for key, code in codes.items()}
+        elif verify_only:
+            present = engine.transactions.verified(transactional_id, producer_id, epoch).partitions
+            absent = [partition for partition in partitions if partition not in present]
+            codes |= {(part.topic.name, part.index): TransactionAbortableError.code for part in absent}
         else:
-            engine.transactions.add_partitions(transactional_id, producer_id, epoch, partitions)
+            engine.transactions.add(transactional_id, producer_id, epoch, partitions)
     except BrokerError as error:
         codes = dict.fromkeys(codes, _code(context, error))
     return [
@@ -117,8 +114,8 @@ def _add_partitions(
 def add_offsets_to_txn(context: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
     try:
         check_coordinator(context, TRANSACTION, request.transactional_id)
-        context.engine.transactions.add_group(
-            request.transactional_id, request.producer_id, request.producer_epoch, request.group_id
+        context.engine.transactions.add(
+            request.transactional_id, request.producer_id, request.producer_epoch, groups=[request.group_id]
         )
     except BrokerError as error:
         return AddOffsetsToTxnResponse(error_code=_code(context, error))
@@ -136,98 +133,12 @@ def end_txn(context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
             bump=context.api_version >= _BUMP_FROM,
         )
     except BrokerError as error:
-        return EndTxnResponse(error_code=_code(context, error))
+        return EndTxnResponse(error_code=_code(context, error), producer_id=-1, producer_epoch=-1)
     return EndTxnResponse(producer_id=producer_id, producer_epoch=epoch)
-
-
-def describe_transactions(
-    context: RequestContext, request: DescribeTransactionsRequest
-) -> DescribeTransactionsResponse:
-    return DescribeTransactionsResponse(
-        transaction_states=[_describe(context, transactional_id) for transactional_id in request.transactional_ids]
-    )
-
-
-def _describe(context: RequestContext, transactional_id: str) -> TransactionState:
-    state = TransactionState(transactional_id=transactional_id)
-    try:
-        check_coordinator(context, TRANSACTION, transactional_id)
-        txn = context.engine.transactions.transactions.get(transactional_id)
-        if txn is None:
-            raise TransactionalIdNotFoundError(f"there is no transactional id {transactional_id}")
-    except BrokerError as error:
-        state.error_code = error.code
-        return state
-    topics: dict[str, TopicData] = {}
-    for partition in txn.partitions:
-        topic = topics.setdefault(partition.topic.name, TopicData(topic=partition.topic.name))
-        topic.partitions.append(partition.index)
-    state.transaction_state = txn.state.value
-    state.transaction_timeout_ms = txn.timeout_ms
-    state.transaction_start_time_ms = txn.started_ms
-    state.producer_id, state.producer_epoch = txn.producer_id, txn.epoch
-    state.topics = list(topics.values())
-    return state
-
-
-def list_transactions(context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    """The transactional ids that this broker coordinates."""
-    engine = context.engine
-    known = {state.value for state in TxnState}
-    return ListTransactionsResponse(
-        unknown_state_filters=[state for state in request.state_filters if state not in known],
-        transaction_states=[
-            ListedTransaction(
-                transactional_id=txn.transactional_id,
-                producer_id=txn.producer_id,
-                transaction_state=txn.state.value,
-            )
-            for txn in engine.transactions.transactions.values()
-            if engine.state.coordinators.of(TRANSACTION, txn.transactional_id) == context.node.node_id
-            and (not request.state_filters or txn.state.value in request.state_filters)
-            and (not request.producer_id_filters or txn.producer_id in request.producer_id_filters)
-            and (
-                request.duration_filter < 0
-                or (txn.started_ms >= 0 and engine.now_ms() - txn.started_ms > request.duration_filter)
-            )
-        ],
-    )
-
-
-def describe_producers(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    response = DescribeProducersResponse()
-    for topic in request.topics:
-        answer = TopicResponse(name=topic.name)
-        response.topics.append(answer)
-        for index in topic.partition_indexes:
-            result = PartitionResponse(partition_index=index)
-            answer.partitions.append(result)
-            try:
-                partition = context.engine.state.partition(topic.name, index)
-                if context.node.node_id not in partition.replicas:
-                    raise NotLeaderOrFollowerError(f"no replica of {topic.name}-{index} here")
-            except BrokerError as error:
-                result.error_code, result.error_message = error.code, error.message
-                continue
-            result.active_producers = [
-                ProducerState(
-                    producer_id=producer_id,
-                    producer_epoch=entry.epoch,
-                    last_sequence=entry.last_sequence,
-                    last_timestamp=entry.last_timestamp_ms,
-                    coordinator_epoch=entry.coordinator_epoch,
-                    current_txn_start_offset=-1 if entry.txn_first_offset is None else entry.txn_first_offset,
-                )
-                for producer_id, entry in partition.log.producers.entries.items()
-            ]
-    return response
 
 
 HANDLERS = {
     AddPartitionsToTxnRequest: add_partitions_to_txn,
     AddOffsetsToTxnRequest: add_offsets_to_txn,
     EndTxnRequest: end_txn,
-    DescribeTransactionsRequest: describe_transactions,
-    ListTransactionsRequest: list_transactions,
-    DescribeProducersRequest: describe_producers,
 }

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from ..._wire import ApiKey, Request, RequestFrame, Response, request_class
 from ..._wire.messages.api_versions import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey
 from ...errors import UnsupportedVersionError
+from .._state.features import Features
 from ..faults import set_errors
 from ..request_log import api_key_of
 
 _PRODUCE_MIN_ADVERTISED = 0
 """Kafka 4 tells Produce from version 0, though it serves it from 3: librdkafka wants to see it (KAFKA-18659)."""
+
+_ZERO_LEVELS_FROM = 4
+"""Older ApiVersions do not tell features that can be lowered to 0: older clients refuse them (KAFKA-17011)."""
 
 
 class Apis:
@@ -24,12 +28,12 @@ class Apis:
     def __init__(
         self,
         api_keys: Collection[int],
-        finalized_features: Mapping[str, int],
+        features: Features,
         *,
         sasl: bool,
     ) -> None:
         self._served = frozenset(api_keys) if sasl else frozenset(api_keys) - {ApiKey.SASL_AUTHENTICATE}
-        self._finalized_features = finalized_features
+        self.features = features
         self.max_versions: dict[str | int | type[Request[Any]], int] = {}
 
     def range(self, api_key: int) -> tuple[int, int]:
@@ -56,20 +60,20 @@ class Apis:
                 low = _PRODUCE_MIN_ADVERTISED if api_key == ApiKey.PRODUCE else low
                 yield ApiVersion(api_key=api_key, min_version=low, max_version=high)
 
-    def answer(self) -> ApiVersionsResponse:
-        """What ApiVersions tells."""
-        features = self._finalized_features
+    def answer(self, version: int) -> ApiVersionsResponse:
+        """What ApiVersions tells in a version of it."""
+        features = self.features
         return ApiVersionsResponse(
             api_keys=list(self.versions()),
             supported_features=[
-                SupportedFeatureKey(name=name, min_version=min(1, level), max_version=level)
-                for name, level in features.items()
+                SupportedFeatureKey(name=name, min_version=low, max_version=high)
+                for name, (low, high) in features.supported.items()
+                if low > 0 or version >= _ZERO_LEVELS_FROM
             ],
-            finalized_features_epoch=1 if features else -1,
+            finalized_features_epoch=features.epoch,
             finalized_features=[
                 FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-                for name, level in features.items()
-                if level > 0
+                for name, level in features.finalized.items()
             ],
         )
 

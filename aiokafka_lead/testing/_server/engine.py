@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from .._state.coordinators import slot_of
+from .._state.coordinators import TRANSACTION, slot_of
 from .._state.group_coordinator import GroupCoordinator
 from .._state.members import GroupOptions
 from .._state.transactions import TransactionCoordinator
@@ -66,7 +66,12 @@ class Engine:
         self.groups = GroupCoordinator(timers, options.groups, state)
         state.deletion_listeners.append(self.groups.offsets.delete_topic)
         self.transactions = TransactionCoordinator(
-            timers, self.now_ms, state.next_producer_id, self.groups.offsets.transaction_ended
+            timers,
+            self.now_ms,
+            state.next_producer_id,
+            lambda: apis.features.level("transaction.version"),
+            self.groups.offsets.transaction_ended,
+            lambda transactional_id: state.coordinators.epoch(TRANSACTION, transactional_id),
         )
         self.requests = RequestLog(request_log_size)
         self.faults = Faults(self._name_of)
@@ -94,7 +99,11 @@ class Engine:
     def move_coordinator(self, kind: int, key: str, to: int | None) -> int:
         """Give a group or a transactional id, and those that share its slot, to another broker. Returns it."""
         broker = self.state.coordinators.move(kind, key, to)
-        self.groups.slot_moved(slot_of(key))
+        slot = slot_of(key)
+        if kind == TRANSACTION:
+            self.transactions.coordinator_moved(lambda transactional_id: slot_of(transactional_id) == slot)
+        else:
+            self.groups.slot_moved(slot)
         self.run_deferred()
         return broker
 

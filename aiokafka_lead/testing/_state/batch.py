@@ -119,6 +119,14 @@ def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> Ba
     return header
 
 
+def transactional_header(records: memoryview | None) -> BatchHeader | None:
+    """The header of a batch that is part of a transaction, before it is validated; None for any other."""
+    if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != _MAGIC:
+        return None
+    header = BatchHeader._make(HEADER.unpack_from(records))
+    return header if header.is_transactional and header.producer_id >= 0 else None
+
+
 def store(
     records: memoryview, header: BatchHeader, base_offset: int, leader_epoch: int, append_time_ms: int | None
 ) -> StoredBatch:

@@ -12,6 +12,10 @@ from .topics import NO_LEADER
 
 SLOTS = 50
 
+GROUP = 0
+TRANSACTION = 1
+"""What is coordinated, by its number in FindCoordinator."""
+
 
 class Coordinators:
     """Slots and their brokers. ``registered`` tells the brokers that are alive, in order."""
@@ -19,6 +23,8 @@ class Coordinators:
     def __init__(self, registered: Callable[[], list[int]]) -> None:
         self._registered = registered
         self._brokers: dict[tuple[int, int], int] = {}
+        # How often each slot has changed its broker.
+        self._epochs: dict[tuple[int, int], int] = {}
 
     def of(self, kind: int, key: str) -> int:
         """The broker for a key, or NO_LEADER when none is alive."""
@@ -26,7 +32,18 @@ class Coordinators:
         alive = self._registered()
         broker = self._brokers.get(slot, NO_LEADER)
         if broker not in alive:
-            broker = self._brokers[slot] = alive[slot[1] % len(alive)] if alive else NO_LEADER
+            broker = self._give(slot, alive[slot[1] % len(alive)] if alive else NO_LEADER)
+        return broker
+
+    def epoch(self, kind: int, key: str) -> int:
+        """How often a key's coordinator has changed."""
+        self.of(kind, key)
+        return self._epochs[kind, slot_of(key)]
+
+    def _give(self, slot: tuple[int, int], broker: int) -> int:
+        if self._brokers.get(slot) != broker:
+            self._brokers[slot] = broker
+            self._epochs[slot] = self._epochs.get(slot, -1) + 1
         return broker
 
     def move(self, kind: int, key: str, to: int | None) -> int:
@@ -35,8 +52,7 @@ class Coordinators:
         if to is None:
             present = self.of(kind, key)
             to = alive[(alive.index(present) + 1) % len(alive)] if present in alive else NO_LEADER
-        self._brokers[kind, slot_of(key)] = to
-        return to
+        return self._give((kind, slot_of(key)), to)
 
 
 def slot_of(key: str) -> int:

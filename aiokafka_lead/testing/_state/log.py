@@ -87,10 +87,20 @@ class PartitionLog:
         return batch
 
     def end_transaction(
-        self, producer_id: int, epoch: int, *, committed: bool, coordinator_epoch: int, leader_epoch: int, now_ms: int
+        self,
+        producer_id: int,
+        epoch: int,
+        *,
+        committed: bool,
+        coordinator_epoch: int,
+        leader_epoch: int,
+        now_ms: int,
+        own_epoch: bool = False,
     ) -> StoredBatch:
-        """Append the marker that ends a producer's transaction."""
-        first_offset = self.producers.marker_appended(producer_id, epoch, coordinator_epoch, now_ms)
+        """Append the marker that ends a producer's transaction; ``own_epoch``: see `ProducerStates.marker_appended`."""
+        first_offset = self.producers.marker_appended(
+            producer_id, epoch, coordinator_epoch, now_ms, own_epoch=own_epoch
+        )
         batch = marker(
             self.end_offset,
             leader_epoch,

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from ...errors import InvalidProducerEpochError, InvalidTxnStateError, OutOfOrderSequenceNumberError
+from ...errors import (
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    OutOfOrderSequenceNumberError,
+    TransactionCoordinatorFencedError,
+)
 
 NO_EPOCH = -1
 """The epoch of a producer of which nothing is known."""
@@ -25,6 +30,28 @@ class AppendedBatch(NamedTuple):
     base_offset: int
     last_offset: int
     timestamp_ms: int
+
+
+class Verification:
+    """A producer's write into a transaction, from the question to the coordinator to the append (KIP-890).
+
+    It outlives answers after which the producer tries again: until then nothing behind the write is let in (Java:
+    ``VerificationStateEntry``).
+    """
+
+    __slots__ = ("epoch", "from_zero", "lowest_sequence")
+
+    def __init__(self, epoch: int, sequence: int, *, from_zero: bool) -> None:
+        self.epoch = epoch
+        self.lowest_sequence = sequence
+        # The second version of transactions: every epoch's sequence numbers start at 0.
+        self.from_zero = from_zero
+
+    def again(self, epoch: int, sequence: int) -> None:
+        if epoch == self.epoch:
+            self.lowest_sequence = min(self.lowest_sequence, sequence)
+        elif epoch > self.epoch:
+            self.epoch, self.lowest_sequence = epoch, sequence
 
 
 class ProducerEntry:
@@ -57,6 +84,19 @@ class ProducerStates:
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
+        self._verifications: dict[int, Verification] = {}
+
+    def begin_verification(self, producer_id: int, epoch: int, sequence: int, *, from_zero: bool) -> bool:
+        """Whether the coordinator has to be asked about a transactional write: not where its transaction is open."""
+        entry = self.entries.get(producer_id)
+        if entry is not None and entry.txn_first_offset is not None and entry.epoch == epoch:
+            return False
+        known = self._verifications.get(producer_id)
+        if known is None:
+            self._verifications[producer_id] = Verification(epoch, sequence, from_zero=from_zero)
+        else:
+            known.again(epoch, sequence)
+        return True
 
     def check(
         self, producer_id: int, epoch: int, first_sequence: int, record_count: int, *, transactional: bool
@@ -68,6 +108,9 @@ class ProducerStates:
         have expired (Java: ``ProducerAppendInfo.checkSequence``).
         """
         entry = self.entries.get(producer_id)
+        verification = self._verifications.get(producer_id)
+        if verification is not None:
+            self._check_verified(producer_id, first_sequence, verification, is_new=entry is None or not entry.batches)
         if entry is None:
             return None
         if epoch == entry.epoch:
@@ -90,6 +133,16 @@ class ProducerStates:
             raise InvalidTxnStateError(f"producer {producer_id} has a transaction open here")
         return None
 
+    @staticmethod
+    def _check_verified(producer_id: int, sequence: int, verification: Verification, *, is_new: bool) -> None:
+        """What a transaction's first write to a partition must keep to."""
+        if is_new and verification.from_zero and sequence != 0:
+            raise OutOfOrderSequenceNumberError(f"producer {producer_id} starts at sequence {sequence}, not at 0")
+        if sequence > verification.lowest_sequence:
+            raise OutOfOrderSequenceNumberError(
+                f"producer {producer_id} sent sequence {sequence}, and {verification.lowest_sequence} before it"
+            )
+
     def appended(
         self,
         producer_id: int,
@@ -102,6 +155,8 @@ class ProducerStates:
         transactional: bool,
     ) -> None:
         """Remember a batch that `check` let through."""
+        if transactional:
+            self._verifications.pop(producer_id, None)
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry()
@@ -112,19 +167,36 @@ class ProducerStates:
         if transactional and entry.txn_first_offset is None:
             entry.txn_first_offset = base_offset
 
-    def marker_appended(self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int) -> int | None:
-        """End the producer's transaction here; returns its first offset, or None when it had written nothing."""
+    def marker_appended(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int, *, own_epoch: bool = False
+    ) -> int | None:
+        """End the producer's transaction here; returns its first offset, or None when it had written nothing.
+
+        ``own_epoch``: the marker ends a transaction of the second version, so that its epoch must be a newer one,
+        unless it comes again (KIP-1228).
+        """
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry()
-        elif epoch < entry.epoch:
-            raise InvalidProducerEpochError(f"marker of producer {producer_id} has epoch {epoch} < {entry.epoch}")
+        elif epoch < entry.epoch or (own_epoch and epoch == entry.epoch and entry.txn_first_offset is not None):
+            raise InvalidProducerEpochError(f"marker of producer {producer_id} has epoch {epoch}, here: {entry.epoch}")
+        elif coordinator_epoch < entry.coordinator_epoch:
+            raise TransactionCoordinatorFencedError(
+                f"marker of producer {producer_id} comes from coordinator epoch {coordinator_epoch}, "
+                f"here is {entry.coordinator_epoch}"
+            )
+        self._verifications.pop(producer_id, None)
         first_offset = entry.txn_first_offset
         entry.set_epoch(epoch)
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp_ms = timestamp_ms
         entry.txn_first_offset = None
         return first_offset
+
+    def forget(self) -> None:
+        """Forget all producers, as if they had expired."""
+        self.entries.clear()
+        self._verifications.clear()
 
     def first_open_offset(self) -> int | None:
         """Where the oldest open transaction starts: the last stable offset, unless None."""

@@ -1,161 +1,141 @@
-"""Transactions (KIP-98, KIP-360, KIP-890): who may write, what is open, how it ends.
+"""The coordinator of transactions (KIP-98, KIP-360, KIP-890): who may write, what is open, how it ends.
 
-Markers are written at once, so that a transaction is never seen between its decision and its end; the broker's answer
-for that moment, CONCURRENT_TRANSACTIONS, can be had by a fault.
+Which version of transactions a request is of, its sender decides by the request's version, as at a broker. For what
+the coordinator does on its own (a timeout, a producer that another one fences) the finalized level of
+``transaction.version`` counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from enum import Enum
 
 from ...errors import (
     BrokerError,
-    InvalidProducerEpochError,
+    ConcurrentTransactionsError,
     InvalidProducerIdMappingError,
+    InvalidRequestError,
     InvalidTransactionTimeoutError,
     InvalidTxnStateError,
     ProducerFencedError,
 )
-from .clock import Clock, TimerHandle
+from .clock import Clock
 from .topics import Partition
-
-_EPOCH_MAX = 2**15 - 2
-"""A producer whose epoch would pass this gets another id (Java: ``isEpochExhausted``)."""
+from .transaction import EPOCH_MAX, NO_EPOCH, NO_PRODUCER_ID, EndAnswer, Transaction, TxnState
 
 _TIMEOUT_MAX_MS = 900_000
 """transaction.max.timeout.ms"""
 
-
-class TxnState(Enum):
-    """A transactional id's state, with the names that DescribeTransactions tells."""
-
-    EMPTY = "Empty"
-    ONGOING = "Ongoing"
-    COMPLETE_COMMIT = "CompleteCommit"
-    COMPLETE_ABORT = "CompleteAbort"
-
-
-class Transaction:
-    """What the coordinator knows of one transactional id."""
-
-    __slots__ = (
-        "epoch",
-        "groups",
-        "partitions",
-        "producer_id",
-        "started_ms",
-        "state",
-        "timeout_ms",
-        "timer",
-        "transactional_id",
-    )
-
-    def __init__(self, transactional_id: str, producer_id: int, timeout_ms: int) -> None:
-        self.transactional_id = transactional_id
-        self.producer_id = producer_id
-        self.epoch = 0
-        self.timeout_ms = timeout_ms
-        self.state = TxnState.EMPTY
-        # Written to since the transaction began, in order.
-        self.partitions: dict[Partition, None] = {}
-        # Consumer groups whose offsets are part of it.
-        self.groups: set[str] = set()
-        # Of the last transaction: wall clock, -1 before the first.
-        self.started_ms = -1
-        self.timer: TimerHandle | None = None
+_BUMPS_FROM = 2
+"""The level of transaction.version from which every transaction has an epoch of its own."""
 
 
 class TransactionCoordinator:
-    """All transactional ids of the cluster."""
+    """All transactional ids of the cluster.
+
+    ``marker_delay_ms`` is the time from a decision to the markers; None holds them until `write_markers`.
+    """
 
     def __init__(
         self,
         clock: Clock,
         now_ms: Callable[[], int],
         next_producer_id: Callable[[], int],
+        version: Callable[[], int],
         offsets_decided: Callable[[int, bool], None],
+        coordinator_epoch: Callable[[str], int],
     ) -> None:
         self._clock = clock
         self._now_ms = now_ms
         self._next_producer_id = next_producer_id
+        # The finalized level of transaction.version.
+        self._version = version
         # Told (producer id, committed) when a transaction ends: offsets that were part of it count from then on.
         self._offsets_decided = offsets_decided
+        # How often a transactional id's coordinator has changed.
+        self._coordinator_epoch = coordinator_epoch
+        self.marker_delay_ms: float | None = 0
         self.transactions: dict[str, Transaction] = {}
-        self._by_producer_id: dict[int, Transaction] = {}
+
+    # --- InitProducerId ----------------------------------------------------------------------------------------------
 
     def init_producer_id(self, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int) -> tuple[int, int]:
-        """A producer id and epoch; whoever had the transactional id before is fenced, and its transaction aborted.
+        """A producer id and epoch; whoever had the transactional id before is fenced.
 
-        ``producer_id`` and ``epoch`` are those of a producer that goes on after an error (KIP-360), else -1.
+        ``producer_id`` and ``epoch`` are those of a producer that goes on after an error (KIP-360), else -1. A
+        transaction that is open is aborted, and the answer is CONCURRENT_TRANSACTIONS until its markers are written.
         """
-        if not 0 < timeout_ms <= _TIMEOUT_MAX_MS:
-            raise InvalidTransactionTimeoutError(f"transaction timeout {timeout_ms} ms is not in 1..{_TIMEOUT_MAX_MS}")
         txn = self.transactions.get(transactional_id)
         if txn is None:
-            txn = Transaction(transactional_id, self._next_producer_id(), timeout_ms)
-            self.transactions[transactional_id] = self._by_producer_id[txn.producer_id] = txn
-            return txn.producer_id, txn.epoch
-        if producer_id >= 0 and (producer_id != txn.producer_id or epoch not in (txn.epoch, txn.epoch - 1)):
-            raise ProducerFencedError(f"{transactional_id} belongs to producer {txn.producer_id} epoch {txn.epoch}")
-        txn.timeout_ms = timeout_ms
-        if 0 <= epoch < txn.epoch:
-            # The same request again: its first answer was lost.
-            return txn.producer_id, txn.epoch
+            txn = self.transactions[transactional_id] = Transaction(
+                transactional_id, self._next_producer_id(), timeout_ms
+            )
+        elif 0 <= producer_id != txn.producer_id and (producer_id != txn.previous_producer_id or epoch < EPOCH_MAX):
+            raise ProducerFencedError(f"{transactional_id} belongs to producer {txn.producer_id}")
+        if txn.is_ending:
+            raise ConcurrentTransactionsError(f"the transaction of {transactional_id} is about to end")
         if txn.state is TxnState.ONGOING:
-            self._bump(txn)
-            self._finish(txn, committed=False)
-        self._bump(txn)
+            self._abort(txn)
+            raise ConcurrentTransactionsError(f"the transaction of {transactional_id} is aborted first")
+        self._next_epoch(txn, resumed=producer_id >= 0, epoch=epoch)
+        txn.timeout_ms = timeout_ms
+        txn.started_ms = -1
         txn.state = TxnState.EMPTY
         return txn.producer_id, txn.epoch
 
-    def add_partitions(
-        self, transactional_id: str, producer_id: int, epoch: int, partitions: Iterable[Partition]
-    ) -> None:
-        txn = self._checked(transactional_id, producer_id, epoch)
-        self._begin(txn)
-        txn.partitions.update(dict.fromkeys(partitions))
+    def check_timeout(self, timeout_ms: int) -> None:
+        if not 0 < timeout_ms <= _TIMEOUT_MAX_MS:
+            raise InvalidTransactionTimeoutError(f"transaction timeout {timeout_ms} ms is not in 1..{_TIMEOUT_MAX_MS}")
 
-    def add_group(self, transactional_id: str, producer_id: int, epoch: int, group_id: str) -> None:
-        txn = self._checked(transactional_id, producer_id, epoch)
-        self._begin(txn)
-        txn.groups.add(group_id)
+    def _next_epoch(self, txn: Transaction, *, resumed: bool, epoch: int) -> None:
+        """Another epoch, or another id; the same again for a producer that has not heard its answer."""
+        if txn.is_exhausted and (not resumed or epoch == txn.epoch):
+            txn.previous_producer_id = txn.producer_id
+            txn.last_epoch = txn.epoch if resumed else NO_EPOCH
+            txn.producer_id, txn.epoch = self._next_producer_id(), 0
+            return
+        if resumed and txn.epoch != NO_EPOCH and epoch not in (txn.epoch, txn.last_epoch):
+            raise ProducerFencedError(f"{txn.transactional_id} is at epoch {txn.epoch}, not {epoch}")
+        txn.previous_producer_id = txn.producer_id
+        if not resumed or epoch == txn.epoch or txn.epoch == NO_EPOCH:
+            txn.last_epoch = txn.epoch if resumed else NO_EPOCH
+            txn.epoch += 1
 
-    def verify_write(
+    # --- what is part of a transaction -------------------------------------------------------------------------------
+
+    def add(
         self,
-        transactional_id: str | None,
+        transactional_id: str,
         producer_id: int,
         epoch: int,
-        partition: Partition,
-        *,
-        add: bool,
-        not_part_of_it: type[BrokerError],
+        partitions: Iterable[Partition] = (),
+        groups: Iterable[str] = (),
     ) -> None:
-        """Let a producer write to a partition within its transaction; ``add``: the write makes it part of it.
-
-        ``not_part_of_it`` is the error that the client knows for a partition that was not added before.
-        """
-        txn = self._by_producer_id.get(producer_id)
-        if txn is None or transactional_id not in (None, txn.transactional_id):
-            raise InvalidProducerIdMappingError(f"producer {producer_id} does not belong to {transactional_id}")
-        if epoch != txn.epoch:
-            raise InvalidProducerEpochError(f"producer {producer_id} is at epoch {txn.epoch}, not {epoch}")
-        if add:
-            self._begin(txn)
-            txn.partitions[partition] = None
-        elif txn.state is not TxnState.ONGOING or partition not in txn.partitions:
-            raise not_part_of_it(
-                f"{partition.topic.name}-{partition.index} is not part of a transaction of {transactional_id}"
-            )
-
-    def verify_offsets(self, transactional_id: str, producer_id: int, epoch: int, group_id: str, *, add: bool) -> None:
-        """The same for offsets of a group."""
+        """Make partitions, and the offsets of consumer groups, part of the producer's transaction; it may begin so."""
         txn = self._checked(transactional_id, producer_id, epoch)
-        if add:
-            self._begin(txn)
-            txn.groups.add(group_id)
-        elif txn.state is not TxnState.ONGOING or group_id not in txn.groups:
-            raise InvalidTxnStateError(f"group {group_id} is not part of a transaction of {transactional_id}")
+        if txn.state is not TxnState.ONGOING:
+            txn.enter(TxnState.ONGOING)
+            txn.started_ms = self._now_ms()
+            txn.timer = self._clock.call_at(self._clock.now() + txn.timeout_ms / 1000, lambda: self._abort(txn))
+        txn.partitions.update(dict.fromkeys(partitions))
+        txn.groups.update(dict.fromkeys(groups))
+
+    def verified(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
+        """The producer's transaction, for a look at what is part of it."""
+        return self._checked(transactional_id, producer_id, epoch)
+
+    def _checked(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
+        if not transactional_id:
+            raise InvalidRequestError("a transactional id must not be empty")
+        txn = self.transactions.get(transactional_id)
+        if txn is None or txn.producer_id != producer_id:
+            raise InvalidProducerIdMappingError(f"{transactional_id} does not belong to producer {producer_id}")
+        if txn.epoch != epoch:
+            raise ProducerFencedError(f"{transactional_id} is at epoch {txn.epoch}, not {epoch}")
+        if txn.is_ending:
+            raise ConcurrentTransactionsError(f"the transaction of {transactional_id} is about to end")
+        return txn
+
+    # --- the end -----------------------------------------------------------------------------------------------------
 
     def end(
         self, transactional_id: str, producer_id: int, epoch: int, *, committed: bool, bump: bool
@@ -165,73 +145,79 @@ class TransactionCoordinator:
         ``bump``: each transaction has an epoch of its own (KIP-890, EndTxn 5), so that nothing late can slip into
         the next one.
         """
-        done = TxnState.COMPLETE_COMMIT if committed else TxnState.COMPLETE_ABORT
+        if not transactional_id:
+            raise InvalidRequestError("a transactional id must not be empty")
         txn = self.transactions.get(transactional_id)
-        if bump and txn is not None and txn.producer_id == producer_id and epoch == txn.epoch - 1 and txn.state is done:
-            # The same request again: its first answer was lost.
-            return txn.producer_id, txn.epoch
-        txn = self._checked(transactional_id, producer_id, epoch)
-        if txn.state is TxnState.ONGOING:
-            if bump:
-                self._bump(txn)
-            self._finish(txn, committed=committed)
-        elif bump and not committed:
-            # An abort of nothing still starts a new epoch.
-            self._bump(txn)
-            txn.state = TxnState.COMPLETE_ABORT
-        elif txn.state is not done:
-            raise InvalidTxnStateError(f"{transactional_id} is {txn.state.value}: nothing to end")
-        return txn.producer_id, txn.epoch
-
-    def _checked(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
-        txn = self.transactions.get(transactional_id)
-        if txn is None or txn.producer_id != producer_id:
+        answer = None if txn is None else txn.answer_to_end(producer_id, epoch, committed=committed, bump=bump)
+        if txn is None or answer is None:
             raise InvalidProducerIdMappingError(f"{transactional_id} does not belong to producer {producer_id}")
-        if txn.epoch != epoch:
-            raise ProducerFencedError(f"{transactional_id} is at epoch {txn.epoch}, not {epoch}")
-        return txn
+        match answer:
+            case EndAnswer.PREPARE:
+                return self._decide(txn, committed=committed, bump=bump)
+            case EndAnswer.DONE:
+                return txn.producer_id, txn.epoch
+            case EndAnswer.CONCURRENT:
+                raise ConcurrentTransactionsError(f"the transaction of {transactional_id} is about to end")
+            case EndAnswer.INVALID:
+                raise InvalidTxnStateError(f"{transactional_id} is {txn.state.value}")
+            case EndAnswer.FENCED:
+                raise ProducerFencedError(f"{transactional_id} is at epoch {txn.epoch}, not {epoch}")
 
-    def _begin(self, txn: Transaction) -> None:
-        if txn.state is TxnState.ONGOING:
+    def time_out(self, transactional_id: str) -> bool:
+        """Abort a transaction that takes too long, and fence its producer; False where none is open."""
+        txn = self.transactions.get(transactional_id)
+        if txn is None or txn.state is not TxnState.ONGOING:
+            return False
+        self._abort(txn)
+        return True
+
+    def coordinator_moved(self, concerns: Callable[[str], bool]) -> None:
+        """Transactional ids have another coordinator: it reads them from the log, where the last epoch is not."""
+        for txn in self.transactions.values():
+            if concerns(txn.transactional_id):
+                txn.last_epoch = NO_EPOCH
+
+    def _abort(self, txn: Transaction) -> None:
+        """Abort what the producer did not ask to end. Java: ``prepareFenceProducerEpoch``."""
+        if self._version() >= _BUMPS_FROM:
+            self._decide(txn, committed=False, bump=True)
             return
-        txn.state = TxnState.ONGOING
-        txn.started_ms = self._now_ms()
-        txn.timer = self._clock.call_at(self._clock.now() + txn.timeout_ms / 1000, lambda: self._timed_out(txn))
+        txn.epoch, txn.last_epoch = txn.epoch + 1, NO_EPOCH
+        self._decide(txn, committed=False, bump=False)
 
-    def _timed_out(self, txn: Transaction) -> None:
-        """The coordinator aborts what takes too long, and fences who has begun it."""
-        if txn.state is TxnState.ONGOING:
-            self._bump(txn)
-            self._finish(txn, committed=False)
+    def _decide(self, txn: Transaction, *, committed: bool, bump: bool) -> tuple[int, int]:
+        next_producer_id = self._next_producer_id() if bump and txn.is_exhausted else NO_PRODUCER_ID
+        answer = txn.decide(committed=committed, bump=bump, next_producer_id=next_producer_id, now_ms=self._now_ms())
+        if self.marker_delay_ms == 0:
+            self._complete(txn)
+        elif self.marker_delay_ms is not None:
+            when = self._clock.now() + self.marker_delay_ms / 1000
+            txn.timer = self._clock.call_at(when, lambda: self._complete(txn))
+        return answer
 
-    def _finish(self, txn: Transaction, *, committed: bool) -> None:
+    def write_markers(self) -> None:
+        """Write the markers of all transactions that are decided."""
+        for txn in self.transactions.values():
+            if txn.is_ending:
+                self._complete(txn)
+
+    def _complete(self, txn: Transaction) -> None:
+        committed = txn.state is TxnState.PREPARE_COMMIT
         for partition in txn.partitions:
+            if partition.topic.deleted:
+                continue
             try:
                 partition.log.end_transaction(
                     txn.producer_id,
                     txn.epoch,
                     committed=committed,
-                    coordinator_epoch=0,
+                    coordinator_epoch=self._coordinator_epoch(txn.transactional_id),
                     leader_epoch=partition.leader_epoch,
                     now_ms=self._now_ms(),
                 )
             except BrokerError:
-                # A newer epoch wrote here meanwhile: its transaction is another one.
+                # A newer epoch, or a newer coordinator, wrote here meanwhile: its transaction is another one.
                 continue
             partition.notify()
         self._offsets_decided(txn.producer_id, committed)
-        txn.partitions.clear()
-        txn.groups.clear()
-        if txn.timer is not None:
-            txn.timer.cancel()
-            txn.timer = None
-        txn.state = TxnState.COMPLETE_COMMIT if committed else TxnState.COMPLETE_ABORT
-
-    def _bump(self, txn: Transaction) -> None:
-        """The next epoch, or another producer id when there is none."""
-        if txn.epoch < _EPOCH_MAX:
-            txn.epoch += 1
-            return
-        del self._by_producer_id[txn.producer_id]
-        txn.producer_id, txn.epoch = self._next_producer_id(), 0
-        self._by_producer_id[txn.producer_id] = txn
+        txn.complete()

@@ -1,0 +1,137 @@
+"""Writes that are part of a transaction: what the partition's leader asks the coordinator before it appends (KIP-890).
+
+Up to Produce 11 and TxnOffsetCommit 4 it asks whether the partition was added; from the next version on the question
+adds it. Java: ``ReplicaManager.handleProduceAppend``, ``AddPartitionsToTxnManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from ..._wire.messages.produce import ProduceRequest
+from ...errors import (
+    BrokerError,
+    ConcurrentTransactionsError,
+    CoordinatorNotAvailableError,
+    InvalidProducerEpochError,
+    InvalidProducerIdMappingError,
+    InvalidTxnStateError,
+    NotEnoughReplicasError,
+    ProducerFencedError,
+    TransactionAbortableError,
+    UnknownTopicOrPartitionError,
+    raise_for_code,
+)
+from .._server.context import RequestContext
+from .._state.batch import transactional_header
+from .._state.coordinators import TRANSACTION
+from .._state.topics import Partition
+from .leaders import check_leader
+
+PRODUCE_ADDS_FROM = 12
+_PRODUCE_ABORTABLE_FROM = 11
+_COMMIT_ADDS_FROM = 5
+_COMMIT_ABORTABLE_FROM = 4
+"""From these versions of Produce and TxnOffsetCommit clients know TRANSACTION_ABORTABLE."""
+
+_TOPIC_IDS_FROM = 13
+
+Refused = dict[Partition, BrokerError]
+
+
+def written_partition(context: RequestContext, name: str, topic_id: UUID, index: int) -> Partition:
+    """The partition that a Produce names: by the topic's id in newer versions."""
+    state = context.engine.state
+    topic = state.topic_by_id(topic_id) if context.api_version >= _TOPIC_IDS_FROM else state.topic(name)
+    if not 0 <= index < len(topic.partitions):
+        raise UnknownTopicOrPartitionError(f"there is no partition {topic.name}-{index}")
+    return topic.partitions[index]
+
+
+def ask_for_partitions(context: RequestContext, request: ProduceRequest) -> Refused:
+    """The partitions of a Produce that the coordinator does not let the producer write to, each with its error."""
+    assert request.transactional_id is not None
+    asked: list[Partition] = []
+    producers: set[tuple[int, int]] = set()
+    adds = context.api_version >= PRODUCE_ADDS_FROM
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            header = transactional_header(data.records)
+            if header is None:
+                continue
+            producer = header.producer_id, header.producer_epoch
+            producers.add(producer)
+            try:
+                partition = written_partition(context, topic.name, topic.topic_id, data.index)
+                raise_for_code(context.fault_code(partition.topic.name, partition.index))
+                check_leader(context, partition, -1)
+            except BrokerError:
+                # The append will say so.
+                continue
+            if partition.log.producers.begin_verification(*producer, header.base_sequence, from_zero=adds):
+                asked.append(partition)
+    if not asked:
+        return {}
+    if len(producers) > 1:
+        error = InvalidProducerIdMappingError("Transactional records contained more than one producer ID")
+        return dict.fromkeys(asked, error)
+    return _ask_for_partitions(context, request.transactional_id, *producers.pop(), asked, adds=adds)
+
+
+def _ask_for_partitions(
+    context: RequestContext,
+    transactional_id: str,
+    producer_id: int,
+    epoch: int,
+    partitions: Iterable[Partition],
+    *,
+    adds: bool,
+) -> Refused:
+    transactions = context.engine.transactions
+    try:
+        _check_coordinator_lives(context, transactional_id)
+        if adds:
+            transactions.add(transactional_id, producer_id, epoch, partitions)
+            return {}
+        present = transactions.verified(transactional_id, producer_id, epoch).partitions
+    except (CoordinatorNotAvailableError, ConcurrentTransactionsError) as error:
+        if adds and isinstance(error, ConcurrentTransactionsError):
+            return dict.fromkeys(partitions, error)
+        # Older clients try again after this one.
+        message = f"Unable to verify the partition has been added to the transaction. Underlying error: {error}"
+        return dict.fromkeys(partitions, NotEnoughReplicasError(message))
+    except ProducerFencedError as error:
+        return dict.fromkeys(partitions, InvalidProducerEpochError(error.message))
+    except BrokerError as error:
+        return dict.fromkeys(partitions, error)
+    abortable = context.api_version >= _PRODUCE_ABORTABLE_FROM
+    kind = TransactionAbortableError if abortable else InvalidTxnStateError
+    return {
+        partition: kind(f"{partition.topic.name}-{partition.index} is not part of {transactional_id}'s transaction")
+        for partition in partitions
+        if partition not in present
+    }
+
+
+def ask_for_group(context: RequestContext, transactional_id: str, producer_id: int, epoch: int, group_id: str) -> None:
+    """Raise unless the coordinator lets the producer commit a group's offsets."""
+    if context.engine.groups.offsets.is_open(producer_id, epoch, group_id):
+        return
+    transactions = context.engine.transactions
+    _check_coordinator_lives(context, transactional_id)
+    try:
+        if context.api_version >= _COMMIT_ADDS_FROM:
+            transactions.add(transactional_id, producer_id, epoch, groups=[group_id])
+        elif group_id not in transactions.verified(transactional_id, producer_id, epoch).groups:
+            abortable = context.api_version >= _COMMIT_ABORTABLE_FROM
+            kind = TransactionAbortableError if abortable else InvalidTxnStateError
+            raise kind(f"group {group_id} is not part of {transactional_id}'s transaction")
+    except ProducerFencedError as error:
+        raise InvalidProducerEpochError(error.message) from None
+
+
+def _check_coordinator_lives(context: RequestContext, transactional_id: str) -> None:
+    state = context.engine.state
+    if not state.is_registered(state.coordinators.of(TRANSACTION, transactional_id)):
+        raise CoordinatorNotAvailableError(f"nobody coordinates {transactional_id}")

@@ -1,0 +1,34 @@
+"""Finalized features (KIP-584): what the whole cluster has been raised to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+DEFAULT_LEVELS = {"metadata.version": 29, "transaction.version": 2, "group.version": 1}
+"""What the brokers tell of: transaction.version 2 is KIP-890, group.version 1 KIP-848."""
+
+_SUPPORTED = {"metadata.version": (7, 30), "transaction.version": (0, 2), "group.version": (0, 1)}
+
+
+class Features:
+    """Levels by name; level 0 is that of a feature which is not finalized."""
+
+    def __init__(self, levels: Mapping[str, int]) -> None:
+        self._levels = dict(levels)
+        self.supported = {name: _SUPPORTED.get(name, (0, level)) for name, level in levels.items()}
+        # Rises with every change.
+        self.epoch = 1
+
+    @property
+    def finalized(self) -> dict[str, int]:
+        return {name: level for name, level in self._levels.items() if level > 0}
+
+    def level(self, name: str) -> int:
+        return self._levels.get(name, 0)
+
+    def set_level(self, name: str, level: int) -> None:
+        if self.level(name) != level:
+            self.epoch += 1
+        self._levels[name] = level
+        low, high = self.supported.get(name) or _SUPPORTED.get(name, (0, level))
+        self.supported[name] = low, max(high, level)

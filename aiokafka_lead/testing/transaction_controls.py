@@ -1,0 +1,92 @@
+"""What can be done to the transactions of a cluster from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeVar
+
+from .._options.checks import integer, milliseconds, optional, text
+from ..errors import ConfigError
+from ..types import TopicPartition
+from ._server.engine import Engine
+from ._state.coordinators import TRANSACTION
+
+__all__ = ["TransactionControls", "TransactionView"]
+
+T = TypeVar("T")
+
+
+class Caller(Protocol):
+    """Runs a function where the cluster lives, and returns what it returns."""
+
+    def __call__(self, function: Callable[[], T], /) -> T: ...
+
+
+class TransactionView(NamedTuple):
+    """A transactional id as its coordinator knows it; ``state`` as DescribeTransactions names it."""
+
+    state: str
+    producer_id: int
+    epoch: int
+    partitions: tuple[TopicPartition, ...]
+    """Part of the transaction, without a marker so far."""
+    groups: tuple[str, ...]
+    """Consumer groups whose offsets are part of it."""
+
+
+class TransactionControls:
+    """The transactions of an `EmbeddedCluster`: how they are, and what becomes of them."""
+
+    def __init__(self, engine: Engine, call: Caller) -> None:
+        self._engine = engine
+        self._call = call
+
+    def called_by(self, call: Caller) -> TransactionControls:
+        """The same controls for another thread: ``call`` runs a function in the cluster's."""
+        return TransactionControls(self._engine, call)
+
+    @property
+    def marker_delay_ms(self) -> float | None:
+        """The time from EndTxn's answer to the markers; 0 at first, None holds them until `write_markers`.
+
+        Meanwhile the transactional id's next requests are answered with CONCURRENT_TRANSACTIONS, and the records stay
+        behind the last stable offset.
+        """
+        return self._engine.transactions.marker_delay_ms
+
+    @marker_delay_ms.setter
+    def marker_delay_ms(self, delay_ms: float | None) -> None:
+        self._engine.transactions.marker_delay_ms = optional(milliseconds())("marker_delay_ms", delay_ms)
+
+    def write_markers(self) -> None:
+        """Write the markers of every transaction that is decided."""
+        self._call(self._engine.transactions.write_markers)
+
+    def time_out(self, transactional_id: str) -> bool:
+        """End an open transaction as if its timeout had passed; False where none is open."""
+        text("transactional_id", transactional_id)
+        return self._call(lambda: self._engine.transactions.time_out(transactional_id))
+
+    def view(self, transactional_id: str) -> TransactionView | None:
+        """How a transactional id is now; None for one that is not known."""
+        text("transactional_id", transactional_id)
+        return self._call(lambda: self._view(transactional_id))
+
+    def _view(self, transactional_id: str) -> TransactionView | None:
+        txn = self._engine.transactions.transactions.get(transactional_id)
+        if txn is None:
+            return None
+        partitions = tuple(TopicPartition(partition.topic.name, partition.index) for partition in txn.partitions)
+        return TransactionView(txn.state.value, txn.producer_id, txn.epoch, partitions, tuple(txn.groups))
+
+    def coordinator(self, transactional_id: str) -> int:
+        """The broker that coordinates a transactional id."""
+        text("transactional_id", transactional_id)
+        return self._call(lambda: self._engine.state.coordinators.of(TRANSACTION, transactional_id))
+
+    def move_coordinator(self, transactional_id: str, to: int | None = None) -> int:
+        """Give a transactional id, and those that share its slot, to another broker (the next one). Returns it."""
+        text("transactional_id", transactional_id)
+        if to is not None and integer(0)("to", to) not in self._engine.state.nodes:
+            raise ConfigError(f"to must be one of {list(self._engine.state.nodes)}, not {to}")
+        return self._call(lambda: self._engine.move_coordinator(TRANSACTION, transactional_id, to))

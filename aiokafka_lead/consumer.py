@@ -11,14 +11,15 @@ from ._core.consumer import arguments
 from ._core.consumer.health import ConsumerHealth, ConsumerLag
 from ._core.consumer.metrics import ConsumerMetrics, PartitionMetrics
 from ._core.consumer.partition_state import PartitionState
+from ._core.consumer.position import Position
 from ._core.consumer.record_batch import RecordBatch
 from ._core.consumer.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, ResetPolicy
 from ._core.consumer.subscription import SubscriptionKind
 from ._core.run.dead_letter import DEAD_LETTER_HEADERS
 from ._core.run.options import RunConfig, RunOptions
 from ._io.client import Client
+from ._io.consumer.batches import Batches
 from ._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
-from ._io.consumer.leases import Batches
 from ._options.arguments import TIMEOUT, topic_name, topic_partition
 from ._options.arguments import offset as checked_offset
 from ._options.checks import INT32_MAX, boolean
@@ -30,7 +31,7 @@ from .types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp,
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
-    from ._io.group.offsets import GroupOffsets
+    from ._io.group.membership import Membership
     from ._options.serialization import AsyncDeserializer, Deserializer
     from .config import ConsumerBaseOptions, ConsumerOptions
 
@@ -217,7 +218,7 @@ class Consumer(Generic[K, V]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            self._engine.in_hand.release()
+            self._engine.reading.in_hand.release()
         await self.stop()
 
     # --- what to read ------------------------------------------------------------------------------------------------
@@ -276,21 +277,21 @@ class Consumer(Generic[K, V]):
 
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions that are read now; of a group's member, those that it owns."""
-        return self._engine.positions.assigned
+        return self._engine.reading.positions.assigned
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out and fetch no records of these partitions; what was fetched already is kept for `resume`."""
         for state in self._states(partitions):
-            self._engine.prefetch.pause(state)
+            self._engine.reading.prefetch.pause(state)
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Take back `pause`."""
         for state in self._states(partitions):
-            self._engine.prefetch.resume(state)
+            self._engine.reading.prefetch.resume(state)
 
     def paused(self) -> frozenset[TopicPartition]:
         """The partitions that are paused."""
-        return self._engine.positions.paused()
+        return self._engine.reading.positions.paused()
 
     # --- positions ---------------------------------------------------------------------------------------------------
 
@@ -302,9 +303,8 @@ class Consumer(Generic[K, V]):
         """
         tp = topic_partition("partition", partition)
         to = checked_offset("offset", offset)
-        state = self._engine.positions.require(tp)
-        self._engine.prefetch.drop(state)
-        state.move(to.offset, -1 if to.leader_epoch is None else to.leader_epoch)
+        state = self._engine.reading.positions.require(tp)
+        self._engine.reading.move(state, Position(to.offset, -1 if to.leader_epoch is None else to.leader_epoch))
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go on from the first offset of these partitions (of all that are assigned); returns when it is known."""
@@ -317,10 +317,9 @@ class Consumer(Generic[K, V]):
     async def _seek_by(self, policy: ResetPolicy, partitions: tuple[TopicPartition, ...]) -> None:
         partitions = tuple(arguments.PARTITIONS("partitions", partitions))
         self._client.check()
-        states = self._states(partitions) if partitions else list(self._engine.positions)
+        states = self._states(partitions) if partitions else list(self._engine.reading.positions)
         for state in states:
-            self._engine.prefetch.drop(state)
-            state.reset(policy)
+            self._engine.reading.reset(state, policy)
         await self._engine.readiness.settle(states, self._config.default_api_timeout_ms)
 
     async def position(self, partition: TopicPartition) -> int:
@@ -332,7 +331,7 @@ class Consumer(Generic[K, V]):
         """
         tp = topic_partition("partition", partition)
         self._client.check()
-        state = self._engine.positions.require(tp)
+        state = self._engine.reading.positions.require(tp)
         await self._engine.readiness.settle([state], self._config.default_api_timeout_ms)
         position = state.position
         if position is None:
@@ -341,11 +340,11 @@ class Consumer(Generic[K, V]):
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """The end of what every in-sync replica has, as of the last fetch; None before the first."""
-        return self._engine.positions.require(topic_partition("partition", partition)).high_watermark
+        return self._engine.reading.positions.require(topic_partition("partition", partition)).high_watermark
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
         """The end of what no open transaction holds back, as of the last fetch; None before the first."""
-        return self._engine.positions.require(topic_partition("partition", partition)).last_stable_offset
+        return self._engine.reading.positions.require(topic_partition("partition", partition)).last_stable_offset
 
     # --- what the cluster has ----------------------------------------------------------------------------------------
 
@@ -434,7 +433,8 @@ class Consumer(Generic[K, V]):
         ``async for batch in consumer.batches()``.)
         """
         self._client.check()
-        return Batches(self._engine.reader, self._engine.leases)
+        membership = self._engine.membership
+        return Batches(self._engine.reader, None if membership is None else membership.leases)
 
     async def run(
         self, handler: Callable[[ConsumerRecord[K, V]], Awaitable[object]], **options: Unpack[RunOptions]
@@ -490,7 +490,7 @@ class Consumer(Generic[K, V]):
         given = None if offsets is None else arguments.OFFSETS("offsets", offsets)
         timeout_ms = self._timeout_ms(timeout_ms)
         self._client.check()
-        await self._engine.commit(self._group_offsets(), given, timeout_ms)
+        await self._membership("committed offsets belong").commits.commit(given, timeout_ms)
 
     async def committed(
         self, partition: TopicPartition, *, timeout_ms: float | None = None
@@ -499,31 +499,26 @@ class Consumer(Generic[K, V]):
         tp = topic_partition("partition", partition)
         timeout_ms = self._timeout_ms(timeout_ms)
         self._client.check()
-        return (await self._group_offsets().committed([tp], timeout_ms))[tp]
+        found = await self._membership("committed offsets belong").offsets.committed([tp], timeout_ms)
+        return found[tp]
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """The membership as it is now, for a transaction's offsets (KIP-447).
 
         Raises `IllegalStateError` without a ``group_id``.
         """
-        group, group_id = self._engine.group, self._config.group_id
-        if group is None or group_id is None:
-            raise IllegalStateError("a membership needs a group: set group_id")
-        from ._core.group.offsets import NOT_A_MEMBER
+        return self._membership("a membership belongs").metadata()
 
-        member = group.membership or NOT_A_MEMBER._replace(group_instance_id=self._config.group_instance_id)
-        return ConsumerGroupMetadata(group_id, member.generation_or_epoch, member.member_id, member.group_instance_id)
-
-    def _group_offsets(self) -> GroupOffsets:
-        if self._engine.group_offsets is None:
-            raise IllegalStateError("committed offsets belong to a group: set group_id")
-        return self._engine.group_offsets
+    def _membership(self, what: str) -> Membership:
+        if self._engine.membership is None:
+            raise IllegalStateError(f"{what} to a group: set group_id")
+        return self._engine.membership
 
     # --- the rest ----------------------------------------------------------------------------------------------------
 
     def metrics(self) -> ConsumerMetrics:
         """What happened so far, and where each partition is: its position, its end, its lag. Costs no request."""
-        return self._engine.metrics()
+        return self._engine.reading.metrics(self._client.metadata.metrics())
 
     def lag(self) -> ConsumerLag:
         """How many offsets this consumer is behind, per partition and in total. Costs no request.
@@ -546,14 +541,14 @@ class Consumer(Generic[K, V]):
         return self._engine.health.health()
 
     def _states(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
-        return [self._engine.positions.require(tp) for tp in arguments.PARTITIONS("partitions", partitions)]
+        return [self._engine.reading.positions.require(tp) for tp in arguments.PARTITIONS("partitions", partitions)]
 
     def _timeout_ms(self, timeout_ms: float | None) -> float:
         checked: float | None = TIMEOUT("timeout_ms", timeout_ms)
         return self._config.default_api_timeout_ms if checked is None else checked
 
     def __repr__(self) -> str:
-        return f"<Consumer client_id={self._config.client_id!r} partitions={len(self._engine.positions)}>"
+        return f"<Consumer client_id={self._config.client_id!r} partitions={len(self._engine.reading.positions)}>"
 
 
 def _wanted(partitions: tuple[TopicPartition, ...]) -> frozenset[TopicPartition] | None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Host",
+    "News",
     "Signal",
     "Spawn",
     "Waiter",
@@ -206,6 +207,27 @@ class Signal:
         # A wait that is cancelled while it is being woken leaves the signal set for the next one.
         was_set, self._set = self._set, False
         return was_set
+
+
+class News:
+    """Wakes all tasks that wait for the next event. Costs next to nothing while none does."""
+
+    __slots__ = ("_next",)
+
+    def __init__(self) -> None:
+        self._next: Waiter[None] | None = None
+
+    def tell(self) -> None:
+        """Something has happened."""
+        waiter, self._next = self._next, None
+        if waiter is not None:
+            waiter.set_result(None)
+
+    async def wait(self, timeout_s: float | None = None) -> None:
+        """Return at the next event; raises TimeoutError."""
+        if self._next is None:
+            self._next = Waiter()
+        await self._next.wait(timeout_s)
 
 
 def in_task() -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from aiokafka_lead._core.group.assignors import builtin, encode_assignment
 from aiokafka_lead._core.group.classic import ClassicMember
 from aiokafka_lead._core.group.member import Ask, Assign, Lose, Revoke, Wanted
-from aiokafka_lead._core.group.offsets import Membership
+from aiokafka_lead._core.group.offsets import GroupIdentity
 from aiokafka_lead._core.metadata.types import ClusterSnapshot, PartitionMetadata, TopicMetadata
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatResponse
 from aiokafka_lead._wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
@@ -83,8 +83,8 @@ class World:
         self.settle()
         assert self.member.stable
 
-    def membership(self) -> Membership | None:
-        return self.member.membership
+    def identity(self) -> GroupIdentity | None:
+        return self.member.identity
 
     def error(self) -> KafkaError | None:
         return self.member.error

@@ -32,8 +32,8 @@ from .consumer_protocol_world import EVENTS, INTERNAL, INTERVAL_S, LOGS, NAMES, 
 
 
 def epoch_of(group: Group) -> int | None:
-    membership = group.member.membership
-    return None if membership is None else membership.generation_or_epoch
+    identity = group.member.identity
+    return None if identity is None else identity.generation_or_epoch
 
 
 def unknown(group: Group) -> bool:
@@ -58,7 +58,7 @@ def test_joining_tells_everything() -> None:
     assert epoch_of(group) is None
     assert group.member.heartbeat_at() is None
     group.answer(request, 3, {})
-    assert group.member.membership == (3, request.member_id, "i")
+    assert group.member.identity == (3, request.member_id, "i")
     assert group.member.stable
     assert group.member.step(group.now) == Wait(None)
 
@@ -439,13 +439,13 @@ def test_who_subscribes_again_waits_for_its_predecessor_again() -> None:
 def test_a_refused_commit_hurries_the_heartbeat_that_explains_it() -> None:
     group = Group()
     group.assigned(0)
-    membership = group.member.membership
-    assert membership is not None
-    group.member.commit_refused(membership, StaleMemberEpochError(), group.now)
+    identity = group.member.identity
+    assert identity is not None
+    group.member.commit_refused(identity, StaleMemberEpochError(), group.now)
     group.answer(group.beat(), 2)
     at = group.member.heartbeat_at()
     assert at == group.now + INTERVAL_S
-    group.member.commit_refused(membership, StaleMemberEpochError(), group.now)
+    group.member.commit_refused(identity, StaleMemberEpochError(), group.now)
     assert group.member.heartbeat_at() == at, "that was about an epoch that is over"
 
 

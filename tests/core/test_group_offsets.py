@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aiokafka_lead._core.group.offsets import (
-    Membership,
+    GroupIdentity,
     commit_request,
     committed_request,
     read_commit,
@@ -38,7 +38,7 @@ from aiokafka_lead.types import OffsetAndMetadata
 
 from .fetch_world import ID, T0, T1, T2, snapshot
 
-MEMBER = Membership(4, "m-1", "static")
+MEMBER = GroupIdentity(4, "m-1", "static")
 OFFSETS = {T0: OffsetAndMetadata(5, "why", 3), T1: OffsetAndMetadata(6)}
 
 

@@ -41,9 +41,8 @@ def test_a_partition_that_is_not_assigned_is_refused_by_name() -> None:
 
 
 def test_touching_calls_once_until_looked_at() -> None:
-    positions = Positions()
     calls: list[int] = []
-    positions.on_touch = lambda: calls.append(1)
+    positions = Positions(on_touch=lambda: calls.append(1))
     positions.assign([T0, T1])
     positions.require(T0).move(1)
     assert len(calls) == 1
@@ -53,10 +52,9 @@ def test_touching_calls_once_until_looked_at() -> None:
 
 
 def test_moves_and_errors_settle() -> None:
-    positions = Positions()
-    positions.assign([T0])
     calls: list[int] = []
-    positions.on_settle = lambda: calls.append(1)
+    positions = Positions(on_settle=lambda: calls.append(1))
+    positions.assign([T0])
     state = positions.require(T0)
     state.reset(LATEST)
     assert calls == []

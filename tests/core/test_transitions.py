@@ -25,7 +25,7 @@ from aiokafka_lead._core.consumer.reset_policy import EARLIEST, LATEST
 from aiokafka_lead._core.group import classic_phase, consumer_protocol_phase
 from aiokafka_lead._core.group.assignors import MemberSubscription, encode_assignment, encode_subscription
 from aiokafka_lead._core.group.member import Ask, Assign, GroupMember, Lose, Revoke, Wanted
-from aiokafka_lead._core.group.offsets import Membership
+from aiokafka_lead._core.group.offsets import GroupIdentity
 from aiokafka_lead._core.transitions import IllegalTransitionError, Transitions
 from aiokafka_lead._wire import Request, Response
 from aiokafka_lead._wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -103,7 +103,7 @@ class MemberWalk:
         self.asked: list[Request[Any]] = []
         self.in_hand: Revoke | Lose | Assign | None = None
         self.beats: list[Request[Any]] = []
-        self.memberships: list[Membership] = []
+        self.identities: list[GroupIdentity] = []
 
     def walk(self) -> None:
         acts = [self.step] * 12 + [self.finish] * 6 + [self.answer] * 10 + [self.beat] * 6 + [self.answer_beat] * 6
@@ -148,14 +148,14 @@ class MemberWalk:
             self.member.heartbeat_answered(request, None, RequestTimedOutError("no answer"), self.world.now)
         else:
             self.answer_to_beat(request)
-        if self.member.membership is not None:
-            self.memberships.append(self.member.membership)
+        if self.member.identity is not None:
+            self.identities.append(self.member.identity)
 
     def refuse_commit(self) -> None:
-        if self.memberships:
+        if self.identities:
             kinds = (UnknownMemberIdError, IllegalGenerationError, RebalanceInProgressError, FencedInstanceIdError)
             self.member.commit_refused(
-                self.rng.choice(self.memberships[-2:]), self.rng.choice(kinds)("so it is"), self.world.now
+                self.rng.choice(self.identities[-2:]), self.rng.choice(kinds)("so it is"), self.world.now
             )
 
     def leave(self) -> None:

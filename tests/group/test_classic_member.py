@@ -12,7 +12,7 @@ from aiokafka_lead._core.group.assignors import (
     encode_subscription,
 )
 from aiokafka_lead._core.group.member import Assign, Lose, Revoke, Wait, Wanted
-from aiokafka_lead._core.group.offsets import Membership
+from aiokafka_lead._core.group.offsets import GroupIdentity
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatResponse
 from aiokafka_lead._wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from aiokafka_lead._wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -39,14 +39,14 @@ def test_the_first_join() -> None:
     world = World()
     request = world.ask(JoinGroupRequest)
     assert [protocol.name for protocol in request.protocols] == [COOPERATIVE, EAGER]
-    assert world.membership() is None
+    assert world.identity() is None
     assert world.member.heartbeat_at() is None
     world.answer(request, JoinGroupResponse(error_code=79, member_id="me"))
     again = world.ask(JoinGroupRequest)
     assert again.member_id == "me"
     world.stable(T[0], T[1])
     assert world.member.owned == {T[0], T[1]}
-    assert world.membership() == Membership(1, "me", None)
+    assert world.identity() == GroupIdentity(1, "me", None)
     assert world.member.heartbeat_at() == pytest.approx(world.now + 3)
     assert world.member.step(world.now) == Wait(None)
 
@@ -101,10 +101,10 @@ def test_what_is_about_an_earlier_generation_means_nothing(code: int) -> None:
     world.stable(T[0])
     late = world.member.heartbeat(world.now)
     assert late is not None
-    world.member.commit_refused(Membership(1, "me"), RebalanceInProgressError(), world.now)
+    world.member.commit_refused(GroupIdentity(1, "me"), RebalanceInProgressError(), world.now)
     world.stable(T[0], generation=2)
     world.member.heartbeat_answered(late, HeartbeatResponse(error_code=code), None, world.now)
-    world.member.commit_refused(Membership(1, "me"), IllegalGenerationError(), world.now)
+    world.member.commit_refused(GroupIdentity(1, "me"), IllegalGenerationError(), world.now)
     assert world.member.stable
     assert world.member.owned == {T[0]}
 
@@ -115,7 +115,7 @@ def test_a_commit_that_is_refused_while_it_joins_loses_nothing() -> None:
     world.stable(T[0])
     world.beat(27)
     request = world.ask(JoinGroupRequest)
-    world.member.commit_refused(Membership(1, "me"), IllegalGenerationError(), world.now)
+    world.member.commit_refused(GroupIdentity(1, "me"), IllegalGenerationError(), world.now)
     world.beat(22)
     assert world.ask(JoinGroupRequest) is request
 
@@ -134,8 +134,8 @@ def test_a_generation_that_is_over_keeps_the_member_id() -> None:
 def test_an_unknown_member_begins_anew() -> None:
     world = World()
     world.stable(T[0])
-    world.member.commit_refused(Membership(1, "me"), UnknownMemberIdError(), world.now)
-    assert world.member.membership is None
+    world.member.commit_refused(GroupIdentity(1, "me"), UnknownMemberIdError(), world.now)
+    assert world.member.identity is None
     assert isinstance(world.settle()[0], Lose)
     assert world.ask(JoinGroupRequest).member_id == ""
 
@@ -228,7 +228,7 @@ def test_leaving_in_order_and_at_once() -> None:
     world = World()
     world.stable(T[0])
     world.member.leave("enough", orderly=True, now=world.now)
-    assert world.member.membership is not None  # for the last commits
+    assert world.member.identity is not None  # for the last commits
     assert isinstance(world.settle()[0], Revoke)
     request = world.ask(LeaveGroupRequest)
     assert (request.members[0].member_id, request.members[0].reason) == ("me", "enough")
@@ -238,7 +238,7 @@ def test_leaving_in_order_and_at_once() -> None:
     world = World()
     world.stable(T[0])
     world.member.leave("too slow", orderly=False, now=world.now)
-    assert world.member.membership is None
+    assert world.member.identity is None
     assert world.member.heartbeat_at() is None
     world.member.join(world.now)
     world.answer(world.ask(LeaveGroupRequest), None, RequestTimedOutError("no answer"))

@@ -15,13 +15,17 @@ from .position import Position
 __all__ = ["InHand"]
 
 
+def _nothing() -> None:
+    pass
+
+
 class InHand:
     """A record counts as done when the application comes back for more, not when it gets it; or commits it.
 
     So a handler that fails, is cancelled or dies has its record again after a restart.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_release: Callable[[], None] = _nothing) -> None:
         self._many: dict[TopicPartition, Position] = {}
         """Where partitions stood before what was handed out at once."""
         self._one_by_one: Chunk | None = None
@@ -34,12 +38,8 @@ class InHand:
         """Taken away while the application had records of them in hand."""
         self._stored: dict[TopicPartition, Position] = {}
         """What was committed last."""
-        self.counted_elsewhere = False
-        """Set while `Consumer.run` knows, and commits, what is done: then nothing is `done` here."""
-        self.on_release: Callable[[], None] = _nothing
+        self._on_release = on_release
         """Called when less is in hand."""
-        self.on_return: Callable[[], None] = _nothing
-        """Called when the application wants more, before what it had counts as done."""
 
     # --- what goes out and comes back --------------------------------------------------------------------------------
 
@@ -53,16 +53,6 @@ class InHand:
             self._one_by_one = chunk
             self._covered = None
 
-    def returned(self, now: float) -> None:
-        """The application wants more: it is done with what it got."""
-        if self._many or self._one_by_one is not None or self._lost:
-            self.on_return()
-            self.release()
-
-    def watch(self, now: float) -> float | None:
-        """Nothing is due while the application waits."""
-        return None
-
     def release(self) -> None:
         """The application is done with everything."""
         self._many.clear()
@@ -75,13 +65,13 @@ class InHand:
                 self._covered = chunk.position().offset
             else:
                 self._one_by_one = None
-        self.on_release()
+        self._on_release()
 
     def abandon(self, tp: TopicPartition) -> None:
         """Nobody works on what is in hand of this partition; it is not done either."""
         if tp in self._many:
             self._abandoned.add(tp)
-            self.on_release()
+            self._on_release()
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """These are no longer, or not yet, the consumer's: whatever it had of them says nothing."""
@@ -109,6 +99,11 @@ class InHand:
         """Partitions that were taken away with records in hand, since the application last came back for more."""
         return frozenset(self._lost)
 
+    @property
+    def anything(self) -> bool:
+        """Whether there is something for `release` to change."""
+        return bool(self._many or self._one_by_one is not None or self._lost)
+
     # --- what follows ------------------------------------------------------------------------------------------------
 
     def has(self, tp: TopicPartition) -> bool:
@@ -134,8 +129,6 @@ class InHand:
     def done(self, states: Iterable[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Positions to commit: behind everything that is done, where that is news."""
         found: dict[TopicPartition, OffsetAndMetadata] = {}
-        if self.counted_elsewhere:
-            return found
         for state in states:
             position = self._done_to(state)
             if position is not None and self._stored.get(state.tp) != position:
@@ -157,7 +150,7 @@ class InHand:
                 self._abandoned.discard(state.tp)
                 if self._one_by_one is not None and self._one_by_one.tp == state.tp:
                     self._covered = offset.offset
-        self.on_release()
+        self._on_release()
 
     def _done_to(self, state: PartitionState) -> Position | None:
         position = state.position
@@ -168,7 +161,3 @@ class InHand:
             held = self.last_taken()
         # A seek back moves the position before what is in hand.
         return position if held is None or position.offset < held.offset else held
-
-
-def _nothing() -> None:
-    pass

@@ -13,6 +13,10 @@ from .partition_state import PartitionState
 __all__ = ["Positions"]
 
 
+def _nothing() -> None:
+    pass
+
+
 class Positions:
     """The assignment: which partitions are read, and the state of each.
 
@@ -20,7 +24,7 @@ class Positions:
     `assign`; nobody else adds or removes partitions.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_touch: Callable[[], None] = _nothing, on_settle: Callable[[], None] = _nothing) -> None:
         self._states: dict[TopicPartition, PartitionState] = {}
         self.by_topic: dict[str, list[PartitionState]] = {}
         """The same states; replaced at each change."""
@@ -28,18 +32,15 @@ class Positions:
         """The topics whose logs the positions are about, as far as known."""
         self.touched: dict[PartitionState, None] = {}
         """Partitions whose fetches may have to change; the planner takes them out. A dict, for its order."""
-        self.on_touch: Callable[[], None] = _nothing
+        self._on_touch = on_touch
         """Called when `touched` is no longer empty."""
-        self.on_settle: Callable[[], None] = _nothing
+        self._on_settle = on_settle
         """Called when a partition got a position, or an error in its place, or is not read any more."""
 
     def _touch(self, state: PartitionState) -> None:
         if not self.touched:
-            self.on_touch()
+            self._on_touch()
         self.touched[state] = None
-
-    def _settled(self) -> None:
-        self.on_settle()
 
     def __iter__(self) -> Iterator[PartitionState]:
         return iter(self._states.values())
@@ -78,7 +79,7 @@ class Positions:
             del self._states[state.tp]
             state.incarnation += 1
             self._touch(state)
-        added = [PartitionState(tp, self._touch, self._settled) for tp in wanted if tp not in self._states]
+        added = [PartitionState(tp, self._touch, self._on_settle) for tp in wanted if tp not in self._states]
         for state in added:
             self._states[state.tp] = state
             self._touch(state)
@@ -87,7 +88,7 @@ class Positions:
             self.by_topic.setdefault(tp.topic, []).append(state)
         self._topic_ids = {topic: known for topic, known in self._topic_ids.items() if topic in self.by_topic}
         if removed:
-            self.on_settle()
+            self._on_settle()
         return added, removed
 
     def touch_moved(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
@@ -138,7 +139,3 @@ def changed_partitions(before: Sequence[object], after: Sequence[object]) -> set
     differ = {index for index, (old, new) in enumerate(zip(before, after, strict=False)) if old != new}
     shorter, longer = sorted((len(before), len(after)))
     return differ.union(range(shorter, longer))
-
-
-def _nothing() -> None:
-    pass

@@ -214,7 +214,7 @@ class Prefetch:
             self._queue.rotate(-1)
 
     def _hand_out(self, state: PartitionState, batch: RecordBatch[Any, Any]) -> RecordBatch[Any, Any]:
-        state.advance(batch.next_offset, -1 if batch.leader_epoch is None else batch.leader_epoch)
+        state.advance(*batch.end)
         self._records_loaded += len(batch)
         return batch
 

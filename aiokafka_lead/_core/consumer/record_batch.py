@@ -12,6 +12,7 @@ from ...errors import IllegalStateError, RecordDeserializationError
 from ...errors.base import own_copy
 from ...types import Headers, SerializationContext, TimestampType, TopicPartition
 from .deserializers import Deserializers, cannot_be_deserialized, never_awaited
+from .position import Position
 
 if TYPE_CHECKING:
     import pyarrow
@@ -95,6 +96,11 @@ class RecordBatch(Generic[K, V]):
     def next_offset(self) -> int:
         """The offset to go on from behind this batch."""
         return self._last.next_offset
+
+    @property
+    def end(self) -> Position:
+        """Where the partition goes on behind this batch. Internal."""
+        return Position(self._last.next_offset, self._last.leader_epoch)
 
     @property
     def leader_epoch(self) -> int | None:

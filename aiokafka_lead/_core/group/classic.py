@@ -42,7 +42,7 @@ from .classic_requests import (
 )
 from .leader import Leader
 from .member import Ask, Assign, Lose, Partitions, Revoke, Step, Wait, Wanted
-from .offsets import Membership
+from .offsets import GroupIdentity
 
 __all__ = ["ClassicMember"]
 
@@ -111,11 +111,11 @@ class ClassicMember:
     # --- what others see ---------------------------------------------------------------------------------------------
 
     @property
-    def membership(self) -> Membership | None:
+    def identity(self) -> GroupIdentity | None:
         """The generation and this member's ids; None while it is none, or is being put out."""
         if self._generation == NO_GENERATION or (self._phase is Phase.LEAVING and not self._orderly):
             return None
-        return Membership(self._generation, self._member_id, self._config.group_instance_id)
+        return GroupIdentity(self._generation, self._member_id, self._config.group_instance_id)
 
     @property
     def awaits(self) -> str | None:
@@ -204,9 +204,9 @@ class ClassicMember:
         elif self._phase is Phase.LEAVING:
             self._come_back = True
 
-    def commit_refused(self, membership: Membership, error: KafkaError, now: float) -> None:
+    def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
         """A commit showed what a heartbeat would have."""
-        if membership == self.membership:
+        if identity == self.identity:
             self._refused(error)
 
     # --- steps -------------------------------------------------------------------------------------------------------
@@ -256,8 +256,8 @@ class ClassicMember:
         return self._asked
 
     def _step_syncing(self, now: float) -> Step:
-        membership, assignor = self.membership, self._assignor
-        assert membership is not None  # as the answer to JoinGroup said, and so with what follows
+        identity, assignor = self.identity, self._assignor
+        assert identity is not None  # as the answer to JoinGroup said, and so with what follows
         assert assignor is not None
         if self._to_sync is None:
             until = self._leader.waits_until(self._snapshot, now)
@@ -268,7 +268,7 @@ class ClassicMember:
             except KafkaError as error:
                 self._fail(error)
                 return self.step(now)
-        self._asked = Ask(sync_request(self._group_id, membership, assignor.name, self._to_sync), self._answer_s)
+        self._asked = Ask(sync_request(self._group_id, identity, assignor.name, self._to_sync), self._answer_s)
         return self._asked
 
     def _step_adopting(self) -> Step:
@@ -426,7 +426,7 @@ class ClassicMember:
 
     def heartbeat_at(self) -> float | None:
         """They go on while the member waits to join, to notice a coordinator that is gone."""
-        return None if self.membership is None or self._heartbeat_out else self._heartbeat_due
+        return None if self.identity is None or self._heartbeat_out else self._heartbeat_due
 
     def heartbeat_timeout_s(self) -> float:
         """After the session timeout the answer would change nothing."""
@@ -434,12 +434,12 @@ class ClassicMember:
 
     def heartbeat(self, now: float) -> Request[Any] | None:
         """See `GroupMember.heartbeat`."""
-        membership = self.membership
-        if membership is None:
+        identity = self.identity
+        if identity is None:
             return None
         self._heartbeat_out = True
         self._heartbeat_due = now + self._heartbeat_s
-        return heartbeat_request(self._group_id, membership)
+        return heartbeat_request(self._group_id, identity)
 
     def heartbeat_answered(
         self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float
@@ -448,10 +448,10 @@ class ClassicMember:
         self._heartbeat_out = False
         if response is not None:
             error = refusal(response, "stay in")
-        membership = self.membership
-        if error is None or membership is None or not isinstance(request, HeartbeatRequest):
+        identity = self.identity
+        if error is None or identity is None or not isinstance(request, HeartbeatRequest):
             return
-        if (request.generation_id, request.member_id) != membership[:2]:
+        if (request.generation_id, request.member_id) != identity[:2]:
             return
         if self._refused(error):
             return

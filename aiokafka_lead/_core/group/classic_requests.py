@@ -14,7 +14,7 @@ from ...config import ConsumerConfig
 from ...errors import KafkaError, error_for_code
 from ...types import TopicPartition
 from .assignors import PROTOCOL_TYPE, GroupAssignor, MemberSubscription, encode_assignment, encode_subscription
-from .offsets import Membership
+from .offsets import GroupIdentity
 
 __all__ = [
     "fitted",
@@ -83,14 +83,14 @@ def _metadata(
 
 
 def sync_request(
-    group_id: str, membership: Membership, protocol: str, assignments: Mapping[str, Sequence[TopicPartition]]
+    group_id: str, identity: GroupIdentity, protocol: str, assignments: Mapping[str, Sequence[TopicPartition]]
 ) -> SyncGroupRequest:
     """``assignments`` is every member's, from the leader, and empty from the others."""
     return SyncGroupRequest(
         group_id=group_id,
-        generation_id=membership.generation_or_epoch,
-        member_id=membership.member_id,
-        group_instance_id=membership.group_instance_id,
+        generation_id=identity.generation_or_epoch,
+        member_id=identity.member_id,
+        group_instance_id=identity.group_instance_id,
         protocol_type=PROTOCOL_TYPE,
         protocol_name=protocol,
         assignments=[
@@ -100,13 +100,13 @@ def sync_request(
     )
 
 
-def heartbeat_request(group_id: str, membership: Membership) -> HeartbeatRequest:
+def heartbeat_request(group_id: str, identity: GroupIdentity) -> HeartbeatRequest:
     """The member is alive."""
     return HeartbeatRequest(
         group_id=group_id,
-        generation_id=membership.generation_or_epoch,
-        member_id=membership.member_id,
-        group_instance_id=membership.group_instance_id,
+        generation_id=identity.generation_or_epoch,
+        member_id=identity.member_id,
+        group_instance_id=identity.group_instance_id,
     )
 
 

@@ -36,7 +36,7 @@ from .consumer_protocol_phase import TRANSITIONS, Event, Phase
 from .consumer_protocol_schedule import HeartbeatSchedule
 from .consumer_protocol_target import Target
 from .member import Assign, Lose, Partitions, Revoke, Step, Wait, Wanted
-from .offsets import Membership
+from .offsets import GroupIdentity
 
 __all__ = ["ConsumerProtocolMember"]
 
@@ -98,11 +98,11 @@ class ConsumerProtocolMember:
         return frozenset(self._owned)
 
     @property
-    def membership(self) -> Membership | None:
+    def identity(self) -> GroupIdentity | None:
         """The member's id and epoch; None while it is no member."""
         if self._epoch <= 0:
             return None
-        return Membership(self._epoch, self._member_id, self._config.group_instance_id)
+        return GroupIdentity(self._epoch, self._member_id, self._config.group_instance_id)
 
     @property
     def awaits(self) -> str | None:
@@ -198,9 +198,9 @@ class ConsumerProtocolMember:
         """Topic ids may have names now."""
         self._target.learn(snapshot, self._owned.values())
 
-    def commit_refused(self, membership: Membership, error: KafkaError, now: float) -> None:
+    def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
         """The next heartbeat tells what is the matter: a newer epoch, or that the member is fenced."""
-        if self._phase in (Phase.JOINED, Phase.RELEASING) and membership == self.membership:
+        if self._phase in (Phase.JOINED, Phase.RELEASING) and identity == self.identity:
             self._schedule.hurry(now)
 
     # --- steps -------------------------------------------------------------------------------------------------------

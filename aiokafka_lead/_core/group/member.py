@@ -15,7 +15,7 @@ from ...types import TopicPartition
 from ..metadata.types import ClusterSnapshot
 
 if TYPE_CHECKING:
-    from .offsets import Membership
+    from .offsets import GroupIdentity
 
 __all__ = ["Ask", "Assign", "GroupMember", "Lose", "Revoke", "Step", "Wait", "Wanted"]
 
@@ -76,7 +76,7 @@ class GroupMember(Protocol):
     """A member, as the tasks see it."""
 
     @property
-    def membership(self) -> Membership | None:
+    def identity(self) -> GroupIdentity | None:
         """What its commits carry; None while it is no member."""
         ...
 
@@ -164,5 +164,5 @@ class GroupMember(Protocol):
     ) -> None:
         """What became of a heartbeat."""
 
-    def commit_refused(self, membership: Membership, error: KafkaError, now: float) -> None:
-        """The coordinator does not take commits of this membership, and says why."""
+    def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
+        """The coordinator does not take commits of this identity, and says why."""

@@ -31,7 +31,7 @@ from ...errors import (
 from ...types import OffsetAndMetadata, TopicPartition
 from ..metadata.types import NO_TOPIC_ID, ClusterSnapshot
 
-__all__ = ["NOT_A_MEMBER", "Membership", "commit_request", "committed_request", "read_commit", "read_committed"]
+__all__ = ["NOT_A_MEMBER", "GroupIdentity", "commit_request", "committed_request", "read_commit", "read_committed"]
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 """Of both APIs."""
@@ -60,7 +60,7 @@ class _Committed(Protocol):
     error_code: int
 
 
-class Membership(NamedTuple):
+class GroupIdentity(NamedTuple):
     """On whose behalf offsets are committed. Brokers refuse commits of an outdated membership."""
 
     generation_or_epoch: int = -1
@@ -68,7 +68,7 @@ class Membership(NamedTuple):
     group_instance_id: str | None = None
 
 
-NOT_A_MEMBER = Membership()
+NOT_A_MEMBER = GroupIdentity()
 """A consumer that assigns its partitions itself; accepted while the group has no members."""
 
 
@@ -86,7 +86,7 @@ def ids_of(topics: Iterable[str], snapshot: ClusterSnapshot) -> dict[str, UUID] 
 def commit_request(
     group_id: str,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
-    membership: Membership,
+    identity: GroupIdentity,
     version: int,
     snapshot: ClusterSnapshot,
 ) -> tuple[OffsetCommitRequest, int]:
@@ -111,12 +111,12 @@ def commit_request(
         )
     request = OffsetCommitRequest(
         group_id=group_id,
-        generation_id_or_member_epoch=membership.generation_or_epoch,
-        member_id=membership.member_id,
+        generation_id_or_member_epoch=identity.generation_or_epoch,
+        member_id=identity.member_id,
         topics=list(topics.values()),
     )
     if version >= FIRST_OFFSET_COMMIT_WITH_INSTANCE:
-        request.group_instance_id = membership.group_instance_id
+        request.group_instance_id = identity.group_instance_id
     return request, version
 
 

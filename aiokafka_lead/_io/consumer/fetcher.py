@@ -14,9 +14,7 @@ from ..._core.consumer.fetch_answer import AnswerReader
 from ..._core.consumer.fetch_plan import FetchPlanner, PlannedFetch
 from ..._core.consumer.fetch_request import FetchOptions, fetch_request, wait_beside_ms
 from ..._core.consumer.fetch_session import SessionRequest
-from ..._core.consumer.metrics import ConsumerCounters
-from ..._core.consumer.positions import Positions
-from ..._core.consumer.prefetch import Prefetch
+from ..._core.consumer.reading import Reading
 from ..._core.metadata.refresh import LEADERLESS, lost, refused
 from ..._core.metadata.types import ClusterSnapshot
 from ..._wire.messages.fetch import FetchRequest, FetchResponse
@@ -36,23 +34,22 @@ class Fetcher:
     def __init__(
         self,
         client: Client,
-        positions: Positions,
-        prefetch: Prefetch,
+        reading: Reading,
         planner: FetchPlanner,
         answers: AnswerReader,
         keeper: PositionKeeper,
         options: FetchOptions,
-        counters: ConsumerCounters,
+        wake: Signal,
     ) -> None:
         self._client = client
-        self._positions = positions
-        self._prefetch = prefetch
+        self._positions = reading.positions
+        self._prefetch = reading.prefetch
         self._planner = planner
         self._answers = answers
         self._keeper = keeper
         self._options = options
         self._options_beside = options._replace(fetch_max_wait_ms=wait_beside_ms(options.fetch_max_wait_ms))
-        self._counters = counters
+        self._counters = reading.counters
         self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
         self._refusals: dict[int, int] = {}
         """Answers in a row that were of no use, by broker."""
@@ -61,13 +58,12 @@ class Fetcher:
         self._demand: Container[Any] | None = ()
         """The partitions that a reader waits for; None for any."""
         self._closing = False
-        self.wake = Signal()
+        self._wake = wake
         """Set when the plan may have to change."""
 
     async def run(self) -> None:
         """Fetch until cancelled."""
-        positions, wake = self._positions, self.wake
-        positions.on_touch = wake.set
+        wake = self._wake
         self._client.brokers.add_listener(self._on_node)
         self._client.metadata.add_listener(self._on_metadata)
         try:
@@ -88,10 +84,10 @@ class Fetcher:
         """A reader waits for records of these partitions (None: of any; empty: it waits no longer)."""
         self._demand = wanted
         if self._planner.starved:
-            self.wake.set()
+            self._wake.set()
 
     def _on_node(self, node_id: int) -> None:
-        self.wake.set()
+        self._wake.set()
 
     def _on_metadata(self, snapshot: ClusterSnapshot) -> None:
         self._positions.touch_moved(self._snapshot, snapshot)
@@ -163,7 +159,7 @@ class Fetcher:
             self._failed(planned, error)
         else:
             self._answered(planned, response)
-        self.wake.set()
+        self._wake.set()
 
     def _failed(self, planned: PlannedFetch, error: KafkaError | None) -> None:
         self._counters.failed_fetches += 1

@@ -8,10 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..._core.consumer.health import ConsumerHealth, ConsumerLag, Facts, Limits, judge
-from ..._core.consumer.metrics import ConsumerCounters
 from ..._core.consumer.partition_state import PartitionState
-from ..._core.consumer.positions import Positions
-from ..._core.consumer.prefetch import Prefetch
+from ..._core.consumer.reading import Reading
 from ..._core.group.poll_interval import PollInterval
 from ..._options.logs import client_log
 from ...config import ConsumerConfig
@@ -23,8 +21,8 @@ from .loop_watch import TICK_S, LoopWatch
 from .reader import Reader
 
 if TYPE_CHECKING:
-    from ..group.parallel_work import ParallelWork
-    from ..group.task import GroupTask
+    from ..group.parallel_work import CurrentRun
+    from ..group.standing import Standing
 
 __all__ = ["HealthWatch"]
 
@@ -39,29 +37,24 @@ class HealthWatch:
         self,
         client: Client,
         config: ConsumerConfig,
-        positions: Positions,
-        prefetch: Prefetch,
+        reading: Reading,
         reader: Reader[Any, Any],
-        counters: ConsumerCounters,
         progress: PollInterval,
         absence_watch: AbsenceWatch,
-        group: GroupTask | None,
-        *,
+        standing: Standing | None,
+        run: CurrentRun,
         started: Callable[[], bool],
-        runner: Callable[[], ParallelWork | None],
-        end_of: Callable[[PartitionState], int | None],
     ) -> None:
         self._client = client
-        self._positions = positions
-        self._prefetch = prefetch
+        self._reading = reading
+        self._positions = reading.positions
         self._reader = reader
-        self._counters = counters
+        self._counters = reading.counters
         self._progress = progress
         self._absence_watch = absence_watch
-        self._group = group
+        self._group = standing
+        self._run = run
         self._started = started
-        self._runner = runner
-        self._end_of = end_of
         self._started_at: float | None = None
         self._rebalance_s = (config.rebalance_timeout_ms or config.max_poll_interval_ms) / 1000
         self._limits = Limits(
@@ -117,16 +110,16 @@ class HealthWatch:
 
     def lag(self) -> ConsumerLag:
         """How far behind the assigned partitions are."""
-        runner = self._runner()
+        work = self._run.work
         done: dict[TopicPartition, int] = {}
-        if runner is not None:
-            done = {state.tp: position.offset for state, position in runner.done()}
+        if work is not None:
+            done = {state.tp: position.offset for state, position in work.done()}
         partitions = {state.tp: self._lag(state, done.get(state.tp)) for state in self._positions}
         known = [lag for lag in partitions.values() if lag is not None]
         return ConsumerLag(partitions, sum(known) if len(known) == len(partitions) else None)
 
     def _lag(self, state: PartitionState, done: int | None) -> int | None:
-        end = self._end_of(state)
+        end = self._reading.end_of(state)
         if done is None:
             position = state.position
             done = None if position is None else position.offset
@@ -142,8 +135,8 @@ class HealthWatch:
 
     def _handler_s(self, now: float) -> float | None:
         progress = self._progress
-        if self._group is None and self._runner() is None:
-            progress.look(self._prefetch.records_taken, now)
+        if self._group is None and self._run.work is None:
+            progress.look(self._reading.prefetch.records_taken, now)
         expires_at = progress.expires_at()
         return None if expires_at is None else now - (expires_at - progress.interval_s)
 

@@ -14,8 +14,7 @@ from ..._core.consumer.fetch_answer import AnswerReader
 from ..._core.consumer.fetch_state import FetchState
 from ..._core.consumer.offset_lookup import LookupAnswer, by_leader, epoch_end_request, read_epoch_ends
 from ..._core.consumer.partition_state import Backoffs, PartitionState
-from ..._core.consumer.positions import Positions
-from ..._core.consumer.prefetch import Prefetch
+from ..._core.consumer.reading import Reading
 from ..._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
 from ..._core.metadata.refresh import LEADERLESS, STALE, lost, refused
 from ..._options.logs import client_log
@@ -36,25 +35,22 @@ class PositionKeeper:
     def __init__(
         self,
         client: Client,
-        positions: Positions,
-        prefetch: Prefetch,
+        reading: Reading,
         answers: AnswerReader,
         backoffs: Backoffs,
         reset_policy: ResetPolicy | None,
         group_offsets: GroupOffsets | None,
-        *,
-        read_committed: bool,
         timeout_ms: float,
     ) -> None:
         self._client = client
         self._log = client_log("consumer", client.config.client_id)
-        self._positions = positions
-        self._prefetch = prefetch
+        self._positions = reading.positions
+        self._prefetch = reading.prefetch
         self._answers = answers
         self._backoffs = backoffs
         self._reset_policy = reset_policy
         self._group_offsets = group_offsets
-        self._read_committed = read_committed
+        self._read_committed = reading.read_committed
         self._timeout_ms = timeout_ms
 
     def look_up(self, states: Iterable[PartitionState]) -> None:

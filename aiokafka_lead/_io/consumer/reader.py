@@ -70,6 +70,7 @@ class Reader(Generic[K, V]):
         self,
         prefetch: Prefetch,
         *,
+        wake: Signal,
         check: Callable[[], None],
         watch: Callable[[float], float | None],
         demand: Callable[[Wanted], None],
@@ -87,7 +88,7 @@ class Reader(Generic[K, V]):
         """Around a wait for the application's deserializers."""
         self._gave_way_at = 0.0
         """When a task that reads last let others run."""
-        self.wake = Signal()
+        self.wake = wake
         """Set when there may be something to hand out, or a reason to stop waiting."""
         self.stopped = False
         """The consumer was stopped: iterations end."""

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 
 from ..._core.consumer.absence import believed
 from ..._core.consumer.partition_state import PartitionState
-from ..._core.consumer.positions import Positions
-from ..._core.consumer.prefetch import Prefetch
+from ..._core.consumer.reading import Reading
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
 from ..._core.metadata.types import NO_LEADER, ClusterSnapshot
 from ...errors import KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError
 from ...errors.base import own_copy
 from ..client import Client
-from ..loop import Waiter
+from ..loop import News
 from .absence_watch import AbsenceWatch
 
 if TYPE_CHECKING:
-    from ..group.task import GroupTask
+    from ..group.standing import Standing
     from ..metadata.actor import MetadataActor
 
 __all__ = ["Readiness"]
@@ -36,25 +35,19 @@ class Readiness:
         self,
         client: Client,
         subscription: Subscription,
-        positions: Positions,
-        prefetch: Prefetch,
+        reading: Reading,
         absence_watch: AbsenceWatch,
-        group: GroupTask | None,
+        standing: Standing | None,
+        news: News,
     ) -> None:
         self._client = client
         self._subscription = subscription
-        self._positions = positions
-        self._prefetch = prefetch
+        self._positions = reading.positions
+        self._prefetch = reading.prefetch
         self._absence_watch = absence_watch
-        self._group = group
-        self._event: Waiter[None] | None = None
-        """Done at the next event; None while nobody waits."""
-
-    def notify(self) -> None:
-        """Something has happened that a wait may have been for."""
-        event, self._event = self._event, None
-        if event is not None:
-            event.set_result(None)
+        self._group = standing
+        self._news = news
+        """Told of whatever a wait may have been for."""
 
     async def settle(self, states: list[PartitionState], timeout_ms: float) -> None:
         """Wait until each of these partitions has a position, or is no longer assigned.
@@ -121,13 +114,11 @@ class Readiness:
             metadata.remove_listener(self._on_metadata)
 
     def _on_metadata(self, snapshot: ClusterSnapshot) -> None:
-        self.notify()
+        self._news.tell()
 
     async def _next(self, deadline: float) -> None:
         """The next event; raises TimeoutError."""
-        if self._event is None:
-            self._event = Waiter()
-        await self._event.wait(deadline - time.monotonic())
+        await self._news.wait(deadline - time.monotonic())
 
     def _without_position(self, states: Iterable[PartitionState]) -> list[PartitionState]:
         return [state for state in states if state.position is None and self._positions.owns(state)]

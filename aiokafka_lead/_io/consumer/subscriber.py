@@ -5,22 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..._core.consumer.partition_state import PartitionState
-from ..._core.consumer.positions import Positions
-from ..._core.consumer.prefetch import Prefetch
+from ..._core.consumer.reading import Reading
 from ..._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
 from ..._core.group.member import Wanted
 from ..._core.metadata.types import ClusterSnapshot
 from ...types import TopicPartition
 from ..client import Client
+from .kept_topics import KeptTopics
 
 if TYPE_CHECKING:
-    from ..group.auto_commit import AutoCommit
+    from ..group.membership import Membership
+    from ..group.standing import Standing
     from ..group.task import GroupTask
 
 __all__ = ["Subscriber"]
-
-BEYOND_ANY_PARTITION = 2**31
 
 
 class Subscriber:
@@ -34,32 +33,21 @@ class Subscriber:
         self,
         client: Client,
         subscription: Subscription,
-        positions: Positions,
-        prefetch: Prefetch,
+        topics: KeptTopics,
+        reading: Reading,
         reset_policy: ResetPolicy | None,
-        auto_commit: AutoCommit | None,
-        group: GroupTask | None,
+        membership: Membership | None,
     ) -> None:
         self._client = client
         self._subscription = subscription
-        self._positions = positions
-        self._prefetch = prefetch
+        self._topics = topics
+        self._reading = reading
         self._reset_policy = reset_policy
-        self._auto_commit = auto_commit
-        self._group = group
-        if group is not None:
-            group.on_interest = self._keep
-            group.tell_late(lambda tp: tp.partition >= self._first_counts.get(tp.topic, BEYOND_ANY_PARTITION))
+        self._membership = membership
         self._watched: ClusterSnapshot | None = None
         """What the subscription was last compared with for problems."""
-        self._interest: frozenset[str] = frozenset()
-        """Topics that the group's leader needs to know."""
-        self._topics: frozenset[str] = frozenset()
-        """The topics that metadata keeps for this consumer."""
         self._seen: set[str] = set()
         """Topics of the present subscription that an answer was about, whether it knew them or not."""
-        self._first_counts: dict[str, int] = {}
-        """With a group: how many partitions the topics had when they were first heard of."""
         self._assigning = False
         """Partitions are to be assigned as soon as the group has been left."""
 
@@ -73,24 +61,24 @@ class Subscriber:
         subscription = self._subscription
         self._watched = None
         self._seen.clear()
-        self._first_counts.clear()
-        self._keep(self._interest)
+        self._topics.subscription_changed()
         self._client.metadata.set_all_topics(subscription.kind is SubscriptionKind.PATTERN)
-        by_group = self._group is not None and subscription.by_topics
-        if started and self._group is not None and not by_group:
-            self._group.unsubscribe()
-            if not self._group.out:
+        membership = self._membership
+        by_group = membership is not None and subscription.by_topics
+        if started and membership is not None and not by_group:
+            membership.task.unsubscribe()
+            if not membership.standing.out:
                 if not self._assigning:
                     self._assigning = True
-                    self._client.spawn(self._assign_when_out, self._group, name="leave the group")
+                    self._client.spawn(self._assign_when_out, membership.standing, name="leave the group")
                 return
         if not by_group:
             self._assign(subscription.assigned)
         if started:
             self._apply(self._client.metadata.snapshot)
 
-    async def _assign_when_out(self, group: GroupTask) -> None:
-        await group.wait_until_out()
+    async def _assign_when_out(self, standing: Standing) -> None:
+        await standing.wait_until_out()
         self._assigning = False
         if not self._subscription.by_topics:
             self._assign(self._subscription.assigned)
@@ -102,29 +90,21 @@ class Subscriber:
         if snapshot is not self._watched or (due is not None and now >= due):
             self._watched = snapshot
             for name, error in subscription.problems(snapshot, now):
-                self._prefetch.report(("absent", name), error)
+                self._reading.prefetch.report(("absent", name), error)
         return subscription.next_problem()
-
-    def _keep(self, interest: frozenset[str]) -> None:
-        """Have metadata of the subscription's topics, and of those that the group's leader needs."""
-        self._interest = interest
-        before, self._topics = self._topics, self._subscription.topics | interest
-        if before != self._topics:
-            self._client.metadata.add_topics(self._topics - before)
-            self._client.metadata.remove_topics(before - self._topics)
 
     def _apply(self, snapshot: ClusterSnapshot) -> None:
         subscription = self._subscription
         if not subscription.by_topics:
             return
-        if self._group is not None:
-            self._tell_group(self._group, snapshot)
+        if self._membership is not None:
+            self._tell_group(self._membership.task, snapshot)
             return
         wanted = set(subscription.partitions(snapshot))
         if subscription.kind is SubscriptionKind.TOPICS:
             # A topic that an answer did not know may be back with the next one; to forget its positions loses records.
-            wanted |= self._positions.assigned
-        if wanted != self._positions.assigned:
+            wanted |= self._reading.positions.assigned
+        if wanted != self._reading.positions.assigned:
             added = self._assign(tuple(sorted(wanted)))
             if self._reset_policy is LATEST:
                 for state in added:
@@ -138,15 +118,11 @@ class Subscriber:
             wanted = Wanted(subscription.topics)
         else:
             wanted = Wanted(frozenset(subscription.matched(snapshot)), subscription.pattern.pattern)
-        for topic in wanted.topics:
-            if topic in snapshot.topics:
-                self._first_counts.setdefault(topic, snapshot.partition_count(topic))
+        self._topics.heard_of(wanted.topics, snapshot)
         group.subscribe(wanted, subscription.listener)
 
     def _assign(self, partitions: tuple[TopicPartition, ...]) -> list[PartitionState]:
-        if self._auto_commit is not None and len(self._positions):
-            self._auto_commit.commit_soon()
-        added, removed = self._positions.assign(partitions)
-        for state in removed:
-            self._prefetch.drop(state)
-        return added
+        membership = self._membership
+        if membership is not None and membership.auto_commit is not None and len(self._reading.positions):
+            membership.auto_commit.commit_soon()
+        return self._reading.assign(partitions)[0]

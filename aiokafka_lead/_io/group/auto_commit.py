@@ -8,14 +8,14 @@ from collections.abc import Container
 import anyio
 
 from ..._core.consumer.chunk import Chunk
-from ..._core.consumer.in_hand import InHand
 from ..._core.consumer.position import Position
 from ..._core.consumer.positions import Positions
 from ..._options.logs import client_log
 from ...errors import KafkaError
 from ...types import OffsetAndMetadata, TopicPartition
 from ..client import Client
-from .offsets import GroupOffsets
+from .commits import Commits
+from .leases import Leases
 
 __all__ = ["AutoCommit"]
 
@@ -24,21 +24,14 @@ class AutoCommit:
     """Looks at the clock whenever the application comes back for records; sends in the background, one at a time."""
 
     def __init__(
-        self,
-        client: Client,
-        positions: Positions,
-        group_offsets: GroupOffsets,
-        in_hand: InHand,
-        interval_s: float,
-        timeout_ms: float,
+        self, client: Client, positions: Positions, commits: Commits, leases: Leases, interval_s: float
     ) -> None:
         self._client = client
         self._log = client_log("consumer", client.config.client_id)
         self._positions = positions
-        self._group_offsets = group_offsets
-        self._in_hand = in_hand
+        self._commits = commits
+        self._leases = leases
         self._interval_s = interval_s
-        self._timeout_ms = timeout_ms
         self._due_at = time.monotonic() + interval_s
         self._spawned = False
         """A commit in the background is under way."""
@@ -49,7 +42,7 @@ class AutoCommit:
 
     def returned(self, now: float) -> None:
         """The application is done with what it got."""
-        self._in_hand.returned(now)
+        self._leases.returned(now)
         if now >= self._due_at:
             self._due_at = now + self._interval_s
             self.commit_soon()
@@ -60,17 +53,17 @@ class AutoCommit:
 
     def hold(self, tp: TopicPartition, before: Position) -> None:
         """The application gets records from this position on."""
-        self._in_hand.hold(tp, before)
+        self._leases.hold(tp, before)
 
     def hold_last(self, chunk: Chunk) -> None:
         """The application gets these records one by one."""
-        self._in_hand.hold_last(chunk)
+        self._leases.hold_last(chunk)
 
     # --- committing --------------------------------------------------------------------------------------------------
 
     def commit_soon(self) -> None:
         """Commit what is done now, unless that is under way."""
-        offsets = self._in_hand.done(self._positions)
+        offsets = self._commits.done(self._positions)
         if offsets and not self._spawned:
             self._spawned = True
             self._client.spawn(self._commit_in_background, offsets, name="commit offsets")
@@ -79,22 +72,22 @@ class AutoCommit:
         """Commit what is done (of these partitions), before they are given up; errors are logged."""
         with anyio.move_on_after(timeout_s):
             async with self._one_at_a_time:
-                states = [state for state in self._positions if partitions is None or state.tp in partitions]
-                await self._commit(self._in_hand.done(states))
+                await self._commit(partitions, {})
 
     async def _commit_in_background(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         try:
             async with self._one_at_a_time:
                 # Its turn may have come late: partitions that a group gave up meanwhile were committed then.
-                gone = {} if self._group_offsets.by_member else offsets
-                left = {tp: offset for tp, offset in gone.items() if tp not in self._positions}
-                await self._commit(left | self._in_hand.done(self._positions))
+                gone = {} if self._commits.by_member else offsets
+                await self._commit(None, {tp: offset for tp, offset in gone.items() if tp not in self._positions})
         finally:
             self._spawned = False
 
-    async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+    async def _commit(
+        self, partitions: Container[TopicPartition] | None, last: dict[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        states = [state for state in self._positions if partitions is None or state.tp in partitions]
         try:
-            await self._group_offsets.commit(offsets, self._timeout_ms)
-            self._in_hand.stored(offsets.items())
+            await self._commits.commit_done(states, last)
         except KafkaError as error:
             self._log.warning("offsets were not committed: %s", error)

@@ -9,9 +9,7 @@ from collections.abc import Callable
 
 import anyio
 
-from ..._core.consumer.in_hand import InHand
-from ..._core.consumer.positions import Positions
-from ..._core.consumer.prefetch import Prefetch
+from ..._core.consumer.reading import Reading
 from ..._core.group.member import Assign, Lose, Revoke
 from ..._options.logs import ClientLog
 from ...errors import RebalanceListenerError
@@ -19,7 +17,7 @@ from ...types import TopicPartition
 from ..cancellation import face_cancellation, outlives_cancellation
 from ..loop import Signal
 from .auto_commit import AutoCommit
-from .parallel_work import ParallelWork
+from .parallel_work import CurrentRun
 
 __all__ = ["Handover"]
 
@@ -40,43 +38,40 @@ class Handover:
 
     def __init__(
         self,
-        positions: Positions,
-        prefetch: Prefetch,
-        in_hand: InHand,
+        reading: Reading,
         auto_commit: AutoCommit | None,
-        parallel_work: Callable[[], ParallelWork | None],
+        run: CurrentRun,
         log: ClientLog,
+        wake: Signal,
+        *,
+        listen_within_s: float,
+        is_late: Callable[[TopicPartition], bool],
     ) -> None:
-        self._positions = positions
-        self._prefetch = prefetch
-        self._in_hand = in_hand
+        self._reading = reading
+        self._positions = reading.positions
+        self._prefetch = reading.prefetch
+        self._in_hand = reading.in_hand
         self._auto_commit = auto_commit
-        self._parallel_work = parallel_work
+        self._run = run
         self._log = log
         self.listener: object | None = None
         """The application's, as given to `subscribe`."""
-        self.listen_within_s = 60.0
+        self._listen_within_s = listen_within_s
         """How long each of its callbacks may take."""
-        self.is_late: Callable[[TopicPartition], bool] = _never
+        self._is_late = is_late
         """Whether a partition was made while its topic was read already."""
         self.hurry_until: float | None = None
         """The consumer is being stopped: what is in hand is not waited for, and all else only until then."""
         self._telling: anyio.CancelScope | None = None
         """Around the callback that is under way."""
-        self.wake = Signal()
+        self._wake = wake
         """Set when less is in hand, or the step may have changed."""
-        in_hand.on_release = self.wake.set
 
     def hurry(self, until: float) -> None:
         """The consumer is being stopped, so that everything here has to end by this time."""
         self.hurry_until = until
         if self._telling is not None:
             self._telling.deadline = min(self._telling.deadline, anyio.current_time() + until - time.monotonic())
-
-    @property
-    def assigned(self) -> Partitions:
-        """What is read now, or being given up."""
-        return self._positions.assigned
 
     async def revoke(self, step: Revoke, still: Callable[[], bool]) -> bool:
         """False if, while this waited, it came to something else to do: ``still`` tells."""
@@ -85,7 +80,7 @@ class Handover:
             state = self._positions.get(tp)
             if state is not None:
                 self._prefetch.withhold(state)
-        work = self._parallel_work()
+        work = self._run.work
         if work is not None:
             await work.release(step.partitions, deadline if self.hurry_until is None else self.hurry_until)
         elif self.hurry_until is None:
@@ -103,7 +98,7 @@ class Handover:
 
     async def _wait_for_hands(self, partitions: Partitions, deadline: float, still: Callable[[], bool]) -> None:
         while self._in_hand.holds(partitions) and still() and self.hurry_until is None:
-            if not await self.wake.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
+            if not await self._wake.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
                 self._log.warning(
                     "the rebalance goes on without the records in hand of %s: the application took too long "
                     "(rebalance_timeout_ms); they come again elsewhere",
@@ -113,14 +108,14 @@ class Handover:
 
     async def commit_done(self) -> None:
         """Commit what the application is done with, if that is for this client to do."""
-        if self._auto_commit is not None and self._parallel_work() is None:
+        if self._auto_commit is not None and self._run.work is None:
             await self._auto_commit.commit_last(COMMIT_WITHIN_S)
 
     async def lose(self, step: Lose) -> None:
         """Forget partitions that may be others' already."""
         self._log.warning("lost %s: %s", _names(step.partitions), step.reason)
         held = self._drop(step.partitions)
-        work = self._parallel_work()
+        work = self._run.work
         if work is not None:
             await work.release(step.partitions, time.monotonic())
             work.forget(step.partitions)
@@ -135,11 +130,9 @@ class Handover:
             "took over %s; %d partitions are assigned", _names(step.added) or "nothing", len(step.partitions)
         )
         self._in_hand.forget(step.added)
-        added, removed = self._positions.assign(sorted(step.partitions))
-        for state in removed:
-            self._prefetch.drop(state)
+        added, _ = self._reading.assign(sorted(step.partitions))
         for state in added:
-            state.is_late = self.is_late(state.tp)
+            state.is_late = self._is_late(state.tp)
         if self.listener is not None:
             for state in added:
                 self._prefetch.withhold(state)
@@ -150,8 +143,7 @@ class Handover:
     def _drop(self, partitions: Partitions) -> Partitions:
         """No longer read these; returns those of which the application has something in hand."""
         held = self._in_hand.taken_away(partitions)
-        for state in self._positions.assign(self._positions.assigned - partitions)[1]:
-            self._prefetch.drop(state)
+        self._reading.assign(self._positions.assigned - partitions)
         return held
 
     def _left(self, within_s: float) -> float:
@@ -164,7 +156,7 @@ class Handover:
         if callback is None:
             return
         began_at = time.monotonic()
-        with anyio.move_on_after(self._left(self.listen_within_s)) as self._telling:
+        with anyio.move_on_after(self._left(self._listen_within_s)) as self._telling:
             try:
                 result = callback(partitions)
                 if inspect.isawaitable(result):
@@ -189,7 +181,3 @@ class Handover:
 
 def _names(partitions: Partitions) -> str:
     return ", ".join(map(str, sorted(partitions)))
-
-
-def _never(tp: TopicPartition) -> bool:
-    return False

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Collection
 
 import anyio
 
@@ -12,8 +11,7 @@ from ..._core.backoff import Backoff
 from ..._core.group.offsets import (
     COORDINATOR_ERRORS,
     COORDINATOR_MOVED,
-    NOT_A_MEMBER,
-    Membership,
+    GroupIdentity,
     commit_request,
     committed_request,
     read_commit,
@@ -22,16 +20,9 @@ from ..._core.group.offsets import (
 from ..._wire.messages.offset_commit import OffsetCommitRequest
 from ..._wire.messages.offset_fetch import OffsetFetchRequest
 from ...errors import (
-    CommitFailedError,
-    FencedInstanceIdError,
-    FencedMemberEpochError,
-    IllegalGenerationError,
     KafkaConnectionError,
     KafkaError,
-    RebalanceInProgressError,
     RequestTimedOutError,
-    StaleMemberEpochError,
-    UnknownMemberIdError,
 )
 from ...types import OffsetAndMetadata, TopicPartition
 from ..client import Client
@@ -40,41 +31,6 @@ from ..loop import sleep_until
 from .coordinators import CoordinatorKind, Coordinators
 
 __all__ = ["GroupOffsets"]
-
-T = TypeVar("T")
-
-
-REFUSED = (
-    FencedInstanceIdError,
-    FencedMemberEpochError,
-    IllegalGenerationError,
-    RebalanceInProgressError,
-    StaleMemberEpochError,
-    UnknownMemberIdError,
-)
-"""What a coordinator says to a member that may not commit as such, now or ever."""
-
-
-class Committer(Protocol):
-    """The group's member, on whose behalf offsets are committed."""
-
-    @property
-    def wanted(self) -> bool:
-        """Whether the group assigns the partitions; if not, commits are those of no member."""
-        ...
-
-    @property
-    def owned(self) -> frozenset[TopicPartition]:
-        """What the member may commit."""
-        ...
-
-    def commits_as(self) -> Membership:
-        """The membership to commit with. Raises `CommitFailedError` if there is none."""
-        ...
-
-    async def refused(self, membership: Membership, error: KafkaError, deadline: float) -> bool:
-        """The coordinator refused this membership; whether another try may succeed, by this time."""
-        ...
 
 
 class GroupOffsets:
@@ -85,50 +41,20 @@ class GroupOffsets:
         self._coordinators = coordinators
         self._group_id = group_id
         self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
-        self.committer: Committer | None = None
-        """Set by whoever puts the group's parts together."""
 
-    @property
-    def by_member(self) -> bool:
-        """Whether commits are those of a member, which its group gives partitions to."""
-        return self.committer is not None and self.committer.wanted
-
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float) -> None:
-        """Commit these offsets, all or, after an error, perhaps some.
-
-        A member that a rebalance gets in the way of tries again after it, if it still owns the partitions; raises
-        `CommitFailedError` if not. Raises the error of a partition that was refused, and `RequestTimedOutError` with
-        what was tried last.
-        """
-        left = dict(offsets)
-        deadline = time.monotonic() + timeout_ms / 1000
-        committer = self.committer
-        if committer is None or not self.by_member:
-            await self._commit(left, NOT_A_MEMBER, timeout_ms)
-            return
-        while left:
-            membership = committer.commits_as()
-            gone = [tp for tp in left if tp not in committer.owned]
-            if gone:
-                # The coordinator would take it, and overwrite what their owners have committed.
-                raise CommitFailedError(f"{_names(gone)} do not belong to this member of the group, or no longer")
-            try:
-                await self._commit(left, membership, max(0.0, deadline - time.monotonic()) * 1000)
-            except REFUSED as error:
-                if not await committer.refused(membership, error, deadline):
-                    raise CommitFailedError(
-                        f"the offsets of {_names(left)} were not committed: {error.message}"
-                    ) from error
-
-    async def _commit(
-        self, left: dict[TopicPartition, OffsetAndMetadata], membership: Membership, timeout_ms: float
+    async def commit(
+        self, left: dict[TopicPartition, OffsetAndMetadata], identity: GroupIdentity, timeout_ms: float
     ) -> None:
-        """Commit what is left; what is stored is not left any more."""
+        """Commit what is ``left``; what is stored is not left any more.
+
+        Raises the error of a partition, or of the whole member, that was refused, and `RequestTimedOutError` with what
+        was tried last.
+        """
 
         async def attempt(connection: Connection) -> None:
             snapshot = self._client.metadata.snapshot
             version = connection.versions.version_for(OffsetCommitRequest)
-            request, version = commit_request(self._group_id, left, membership, version, snapshot)
+            request, version = commit_request(self._group_id, left, identity, version, snapshot)
             response = await connection.request(request, version=version)
             failed = read_commit(response, left, snapshot)
             for tp in [tp for tp in left if tp not in failed]:
@@ -196,10 +122,6 @@ class GroupOffsets:
         if error.refreshes_metadata:
             self._client.metadata.request_update()
         return False
-
-
-def _names(partitions: Iterable[TopicPartition]) -> str:
-    return ", ".join(map(str, partitions))
 
 
 def _raise_worst(errors: Collection[KafkaError]) -> None:

@@ -9,7 +9,7 @@ from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
 from ...types import TopicPartition
 
-__all__ = ["ParallelWork"]
+__all__ = ["CurrentRun", "ParallelWork"]
 
 
 class ParallelWork(Protocol):
@@ -30,3 +30,13 @@ class ParallelWork(Protocol):
 
     async def finish(self, ready_by: float, end_by: float) -> None:
         """The consumer is being stopped: end the run. Handlers have until ``ready_by``, all has until ``end_by``."""
+
+
+class CurrentRun:
+    """The run of one consumer. It knows, and commits, what is done; without one that follows from what is in hand."""
+
+    __slots__ = ("work",)
+
+    def __init__(self) -> None:
+        self.work: ParallelWork | None = None
+        """None while none is under way. Written by the run itself."""

@@ -62,18 +62,14 @@ async def run(
     producer: DeadLetterProducer | None,
 ) -> None:
     """Run the handler until the consumer is stopped; ``producer`` is for dead letters."""
-    if engine.runner is not None:
+    if engine.run.work is not None:
         raise IllegalStateError("run() is under way already")
     engine.check_reading()
     dead_letters: DeadLetters | None = None
     if producer is not None and config.dead_letter_topic is not None:
         dead_letters = DeadLetters(producer, config.dead_letter_topic, engine.config.group_id)
         await dead_letters.check()
-    engine.runner = Runner(engine, config, handler, dead_letters)
-    try:
-        await engine.runner.run()
-    finally:
-        engine.runner = None
+    await Runner(engine, config, handler, dead_letters).run()
 
 
 class Runner:
@@ -87,11 +83,12 @@ class Runner:
         dead_letters: DeadLetters | None,
     ) -> None:
         self._engine = engine
+        self._reading = engine.reading
         self._log = client_log("consumer", engine.config.client_id)
         self._dead_letters = dead_letters
         self._handler = handler
-        self._deserializers = engine.prefetch.deserializers
-        self._work = Work(config, engine.positions, self._on_room, self._on_calm)
+        self._deserializers = engine.reading.prefetch.deserializers
+        self._work = Work(config, engine.reading.positions, self._on_room, self._on_calm)
         self._retries = Retries(config.retries, Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms))
         self._tasks = anyio.create_task_group()
         handle = handler if self._deserializers.plain else self._deserialize_and_handle
@@ -116,10 +113,10 @@ class Runner:
 
     async def run(self) -> None:
         """Until the consumer is stopped; raises what makes it impossible to go on."""
-        engine = self._engine
-        engine.prefetch.decode_with(Deserializers())
+        engine, prefetch = self._engine, self._reading.prefetch
+        engine.run.work = self
+        prefetch.decode_with(Deserializers())
         engine.progress.oldest_work = self.stuck_since
-        engine.in_hand.counted_elsewhere = True
         witness = engine.reader.tell(None)
         wound_up = False
         try:
@@ -140,10 +137,10 @@ class Runner:
             finally:
                 self._rewind()
                 engine.reader.tell(witness)
-                engine.in_hand.counted_elsewhere = False
+                engine.run.work = None
                 engine.progress.oldest_work = None
                 engine.progress.progressed(time.monotonic())
-                engine.prefetch.decode_with(self._deserializers)
+                prefetch.decode_with(self._deserializers)
                 self._ended.set_result(None)
         if self._failure is not None:
             raise self._failure
@@ -170,7 +167,7 @@ class Runner:
             if self._failure is not None:
                 return  # and is being cancelled
             for tp, records in taken.items():
-                state = engine.positions.require(tp)
+                state = self._reading.positions.require(tp)
                 position = state.position
                 assert position is not None  # records were taken from it just now
                 work.add(state, records, position)
@@ -277,17 +274,17 @@ class Runner:
 
     async def _commit(self, timeout_ms: float) -> None:
         """Commit what is done, where that is news."""
-        engine = self._engine
-        if engine.group_offsets is None:
+        membership = self._engine.membership
+        if membership is None:
             return
         async with self._committing:
             news = [
                 (partition, position)
                 for partition, position in self._work.done()
-                if position != partition.committed and engine.positions.owns(partition.state)
+                if position != partition.committed and self._reading.positions.owns(partition.state)
             ]
             offsets = {partition.state.tp: position.to_commit() for partition, position in news}
-            await engine.group_offsets.commit(offsets, timeout_ms)
+            await membership.commits.store(offsets, timeout_ms)
             for partition, position in news:
                 partition.committed = position
 
@@ -378,10 +375,8 @@ class Runner:
 
     def _rewind(self) -> None:
         """Whoever reads on gets everything that is not done."""
-        engine = self._engine
         for partition, position in list(self._work.done()):
             unfinished = partition.lanes.count()
             self._work.drop(partition)
-            if unfinished and engine.positions.owns(partition.state):
-                engine.prefetch.drop(partition.state)
-                partition.state.move(*position)
+            if unfinished and self._reading.positions.owns(partition.state):
+                self._reading.move(partition.state, position)

@@ -1,0 +1,103 @@
+"""What one consumer reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ...types import TopicPartition
+from ..metadata.metrics import MetadataMetrics
+from .deserializers import Deserializers
+from .in_hand import InHand
+from .metrics import ConsumerCounters, ConsumerMetrics, PartitionMetrics
+from .partition_state import PartitionState
+from .position import Position
+from .positions import Positions
+from .prefetch import Prefetch
+from .reset_policy import ResetPolicy
+
+__all__ = ["Reading"]
+
+
+class Reading:
+    """Where each partition is, what was fetched of it and not handed out, what was handed out, and the counts of it.
+
+    A partition leaves its position, or the assignment, only together with what was fetched from there.
+    """
+
+    __slots__ = ("counters", "in_hand", "positions", "prefetch", "read_committed")
+
+    def __init__(
+        self,
+        deserializers: Deserializers,
+        *,
+        read_committed: bool,
+        on_touch: Callable[[], None],
+        on_news: Callable[[], None],
+        on_release: Callable[[], None],
+    ) -> None:
+        self.positions = Positions(on_touch, on_news)
+        self.prefetch = Prefetch(deserializers, on_news)
+        self.in_hand = InHand(on_release)
+        """What the application works on; empty without a group."""
+        self.counters = ConsumerCounters()
+        self.read_committed = read_committed
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> tuple[list[PartitionState], list[PartitionState]]:
+        """Read these from now on; those that stay go on as they are. Returns the partitions added and removed."""
+        added, removed = self.positions.assign(partitions)
+        for state in removed:
+            self.prefetch.drop(state)
+        return added, removed
+
+    def move(self, state: PartitionState, to: Position) -> None:
+        """Go on from there."""
+        self.prefetch.drop(state)
+        state.move(*to)
+
+    def reset(self, state: PartitionState, policy: ResetPolicy) -> None:
+        """Find the position anew."""
+        self.prefetch.drop(state)
+        state.reset(policy)
+
+    def end_of(self, state: PartitionState) -> int | None:
+        """The end that this consumer may read to, as of the last fetch."""
+        return state.last_stable_offset if self.read_committed else state.high_watermark
+
+    def metrics(self, metadata: MetadataMetrics) -> ConsumerMetrics:
+        """Counts since the start, and the partitions as they are now."""
+        counters = self.counters
+        return ConsumerMetrics(
+            records_consumed=self.prefetch.records_taken,
+            bytes_fetched=counters.bytes_fetched,
+            buffered_bytes=self.prefetch.total_bytes,
+            fetches=counters.fetches,
+            fetches_beside_session=counters.fetches_beside,
+            fetch_latency_avg_ms=1000 * counters.fetch_latency_s / counters.answers if counters.answers else 0.0,
+            failed_fetches=counters.failed_fetches,
+            fetch_errors=dict(counters.errors),
+            free_retries=counters.free_retries,
+            leader_moves=counters.leader_moves,
+            leader_move_ms_total=counters.leader_move_ms_total,
+            leader_move_ms_max=counters.leader_move_ms_max,
+            leader_move_ms_last=counters.leader_move_ms_last,
+            session_resets=counters.session_resets,
+            follower_redirects=counters.follower_redirects,
+            stale_answers=counters.stale_answers,
+            offset_resets=counters.resets,
+            truncations=counters.truncations,
+            partitions={state.tp: self._partition_metrics(state) for state in self.positions},
+            metadata=metadata,
+        )
+
+    def _partition_metrics(self, state: PartitionState) -> PartitionMetrics:
+        position = state.position
+        end = self.end_of(state)
+        return PartitionMetrics(
+            position=None if position is None else position.offset,
+            high_watermark=state.high_watermark,
+            last_stable_offset=state.last_stable_offset,
+            log_start_offset=state.log_start_offset,
+            lag=None if position is None or end is None else max(0, end - position.offset),
+            buffered_bytes=state.buffered_bytes,
+            paused=state.paused,
+        )

@@ -1,0 +1,144 @@
+"""What is committed to a group: up to where, and on whose behalf. The same for every way to commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from ..._core.consumer.partition_state import PartitionState
+from ..._core.consumer.position import Position
+from ..._core.consumer.reading import Reading
+from ..._core.group.offsets import NOT_A_MEMBER
+from ...errors import (
+    CommitFailedError,
+    FencedInstanceIdError,
+    FencedMemberEpochError,
+    IllegalGenerationError,
+    RebalanceInProgressError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+)
+from ...types import OffsetAndMetadata, TopicPartition
+from .offsets import GroupOffsets
+from .parallel_work import CurrentRun
+from .standing import Standing
+
+__all__ = ["Commits"]
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+REFUSED = (
+    FencedInstanceIdError,
+    FencedMemberEpochError,
+    IllegalGenerationError,
+    RebalanceInProgressError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+)
+"""What a coordinator says to a member that may not commit as such, now or ever."""
+
+
+class Commits:
+    """Commits for the application, for batches, for automatic commits and for `Consumer.run`.
+
+    What was committed counts as done: no rebalance waits for it.
+    """
+
+    def __init__(
+        self, reading: Reading, group_offsets: GroupOffsets, standing: Standing, run: CurrentRun, timeout_ms: float
+    ) -> None:
+        self._positions = reading.positions
+        self._in_hand = reading.in_hand
+        self._group_offsets = group_offsets
+        self._standing = standing
+        self._run = run
+        self.timeout_ms = timeout_ms
+        """For commits that the application gives no time for."""
+
+    # --- up to where -------------------------------------------------------------------------------------------------
+
+    def handed_out(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Behind everything that the application got; within a run, behind what is done."""
+        work = self._run.work
+        ends = ((state, state.position) for state in self._positions) if work is None else work.done()
+        return {state.tp: position.to_commit() for state, position in ends if position is not None}
+
+    def done(self, states: Iterable[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Behind what the application has come back from, where that is news; nothing within a run, which commits."""
+        return {} if self._run.work is not None else self._in_hand.done(states)
+
+    # --- the ways to commit ------------------------------------------------------------------------------------------
+
+    async def commit(self, given: Offsets | None, timeout_ms: float) -> None:
+        """Commit these offsets, or else what was handed out; raises what `store` does.
+
+        Without offsets also `CommitFailedError`, when the others are stored, if partitions in hand were taken away.
+        """
+        offsets = self.handed_out() if given is None else given
+        await self.store(offsets, timeout_ms)
+        self._in_hand.committed(offsets, self._positions)
+        if given is None and (lost := self._in_hand.lost):
+            raise CommitFailedError(
+                f"{_names(sorted(lost))} were taken away while records were in hand: they come again"
+            )
+
+    async def commit_done(self, states: Iterable[PartitionState], last: Offsets) -> None:
+        """Commit what is done of these partitions, and what was ``last`` done of others; raises what `store` does."""
+        offsets = {**last, **self.done(states)}
+        await self.store(offsets, self.timeout_ms)
+        self._in_hand.stored(offsets.items())
+
+    async def commit_batch(self, state: PartitionState, end: Position) -> bool:
+        """Commit behind a batch, if its partition still is what it was when the batch was handed out."""
+        if not self._positions.owns(state):
+            return False
+        offsets = {state.tp: end.to_commit()}
+        try:
+            await self.store(offsets, self.timeout_ms)
+        except CommitFailedError:
+            return False
+        self._in_hand.committed(offsets, [state])
+        return True
+
+    # --- on whose behalf ---------------------------------------------------------------------------------------------
+
+    @property
+    def by_member(self) -> bool:
+        """Whether commits are those of a member, which its group gives partitions to."""
+        return self._standing.wanted
+
+    async def store(self, offsets: Offsets, timeout_ms: float) -> None:
+        """Commit these offsets, all or, after an error, perhaps some.
+
+        A member that a rebalance gets in the way of tries again after it, if it still owns the partitions; raises
+        `CommitFailedError` if not. Raises what `GroupOffsets.commit` does.
+        """
+        left = dict(offsets)
+        deadline = time.monotonic() + timeout_ms / 1000
+        standing = self._standing
+        if not standing.wanted:
+            await self._group_offsets.commit(left, NOT_A_MEMBER, timeout_ms)
+            return
+        while left:
+            identity = standing.commits_as()
+            self.check_owned(left)
+            try:
+                await self._group_offsets.commit(left, identity, max(0.0, deadline - time.monotonic()) * 1000)
+            except REFUSED as error:
+                if not await standing.refused(identity, error, deadline):
+                    raise CommitFailedError(
+                        f"the offsets of {_names(left)} were not committed: {error.message}"
+                    ) from error
+
+    def check_owned(self, partitions: Iterable[TopicPartition]) -> None:
+        """Raise `CommitFailedError` if there are others' among these: nothing may overwrite what they have committed.
+
+        A member owns its partitions until they are lost, or the listener has let go of them.
+        """
+        gone = [tp for tp in partitions if tp not in self._positions]
+        if gone:
+            raise CommitFailedError(f"{_names(gone)} do not belong to this member of the group, or no longer")
+
+
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, partitions))

@@ -1,0 +1,110 @@
+"""Batches in hand: what becomes of one when the application commits it, goes on, or is cancelled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._core.consumer.chunk import Chunk
+from ..._core.consumer.partition_state import PartitionState
+from ..._core.consumer.position import Position
+from ..._core.consumer.reading import Reading
+from ..._core.consumer.record_batch import RecordBatch
+from ...types import TopicPartition
+from ..cancellation import cancellation_of_task, cancelled_by_scope
+from ..loop import in_task
+from .commits import Commits
+
+__all__ = ["Lease", "Leases"]
+
+
+class Leases:
+    """Lends batches to the application, and takes back all that it had when it comes for more."""
+
+    def __init__(self, reading: Reading, commits: Commits) -> None:
+        self._reading = reading
+        self._in_hand = reading.in_hand
+        self._commits = commits
+        self._last: Lease | None = None
+        """What was lent last, until the application comes back."""
+
+    # --- what the reader tells ---------------------------------------------------------------------------------------
+
+    def returned(self, now: float) -> None:
+        """The application is done with what it got.
+
+        Another task may read on after the one with the batch was cancelled, by the same iterator or otherwise.
+        """
+        if self._in_hand.anything:
+            lease, self._last = self._last, None
+            if lease is not None and lease.is_cancelled():
+                lease.end()
+            self._in_hand.release()
+
+    def watch(self, now: float) -> float | None:
+        """Nothing is due while the application waits."""
+        return None
+
+    def hold(self, tp: TopicPartition, before: Position) -> None:
+        """The application gets records from this position on."""
+        self._in_hand.hold(tp, before)
+
+    def hold_last(self, chunk: Chunk) -> None:
+        """The application gets these records one by one."""
+        self._in_hand.hold_last(chunk)
+
+    # --- batches -----------------------------------------------------------------------------------------------------
+
+    def lend(self, batch: RecordBatch[Any, Any]) -> Lease:
+        """The batch has just been handed out."""
+        lease = batch.lease = Lease(self, batch, self._reading.positions.require(batch.topic_partition))
+        self._last = lease
+        return lease
+
+    async def commit(self, batch: RecordBatch[Any, Any], state: PartitionState) -> bool:
+        """Commit it if its partition still is what it was when the batch was handed out."""
+        return await self._commits.commit_batch(state, batch.end)
+
+    def take_back(self, batch: RecordBatch[Any, Any], state: PartitionState, *, cancelled: bool) -> None:
+        """Nobody works on the batch any more.
+
+        One whose handler was cancelled comes again. With others that is not known: nothing waits for them, and they
+        are not done before the application reads on.
+        """
+        if not self._reading.positions.owns(state) or not self._in_hand.has(state.tp):
+            return
+        position = state.position
+        if cancelled and position is not None and position.offset == batch.next_offset:
+            self._reading.move(state, Position(batch.base_offset))
+            self._in_hand.forget((state.tp,))
+        else:
+            self._in_hand.abandon(state.tp)
+
+
+class Lease:
+    """One batch's; of the assignment in which it was handed out."""
+
+    __slots__ = ("_batch", "_is_cancelled", "_leases", "_state")
+
+    def __init__(self, leases: Leases, batch: RecordBatch[Any, Any], state: PartitionState) -> None:
+        self._leases = leases
+        self._batch = batch
+        self._state = state
+        self._is_cancelled = cancellation_of_task()
+
+    async def commit(self) -> bool:
+        return await self._leases.commit(self._batch, self._state)
+
+    def is_cancelled(self) -> bool:
+        """Whether the task that got the batch was cancelled, or is being cancelled."""
+        return self._is_cancelled() or _unwinds()
+
+    def end(self) -> None:
+        self._leases.take_back(self._batch, self._state, cancelled=self.is_cancelled())
+
+
+def _unwinds() -> bool:
+    """Whether the task that runs this is being cancelled by a scope of anyio or trio."""
+    try:
+        return in_task() and cancelled_by_scope()
+    except RuntimeError:  # no event loop runs here any more
+        return False

@@ -1,0 +1,114 @@
+"""A consumer's part in its group, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..._core.consumer.reading import Reading
+from ..._core.group.assignors import builtin
+from ..._core.group.classic import ClassicMember
+from ..._core.group.consumer_protocol import ConsumerProtocolMember
+from ..._core.group.member import GroupMember
+from ..._core.group.offsets import NOT_A_MEMBER
+from ..._core.group.poll_interval import PollInterval
+from ..._options.logs import client_log
+from ...config import ConsumerConfig
+from ...types import ConsumerGroupMetadata, TopicPartition
+from ..client import Client
+from ..loop import Signal
+from .asking import GroupCoordinator
+from .auto_commit import AutoCommit
+from .commits import Commits
+from .coordinators import Coordinators
+from .handover import Handover
+from .leases import Leases
+from .offsets import GroupOffsets
+from .parallel_work import CurrentRun
+from .standing import Standing
+from .task import GroupTask
+
+__all__ = ["Membership", "MembershipEvents", "membership"]
+
+
+class MembershipEvents(NamedTuple):
+    """What a membership tells the consumer, and asks it."""
+
+    on_interest: Callable[[frozenset[str]], None]
+    """Called with the topics whose metadata the member needs beyond those that it wants for itself."""
+    on_error: Callable[[], None]
+    """Called when there is something for `Standing.check` to raise."""
+    on_change: Callable[[], None]
+    """Called when something has happened to the member."""
+    is_late: Callable[[TopicPartition], bool]
+    """Whether a partition was made while its topic was read already."""
+    released: Signal
+    """Set when less is in hand."""
+
+
+class Membership(NamedTuple):
+    """What a consumer with a ``group_id`` has, and one without does not."""
+
+    group_id: str
+    task: GroupTask
+    standing: Standing
+    offsets: GroupOffsets
+    commits: Commits
+    leases: Leases
+    auto_commit: AutoCommit | None
+    """None without ``enable_auto_commit``."""
+    group_instance_id: str | None
+
+    def metadata(self) -> ConsumerGroupMetadata:
+        """The membership as it is now, for a transaction's offsets (KIP-447)."""
+        member = self.standing.identity or NOT_A_MEMBER._replace(group_instance_id=self.group_instance_id)
+        return ConsumerGroupMetadata(
+            self.group_id, member.generation_or_epoch, member.member_id, member.group_instance_id
+        )
+
+
+def membership(
+    client: Client,
+    config: ConsumerConfig,
+    group_id: str,
+    reading: Reading,
+    poll: PollInterval,
+    run: CurrentRun,
+    events: MembershipEvents,
+) -> Membership:
+    """The parts, whose tasks are not yet running."""
+    coordinators = Coordinators(client)
+    offsets = GroupOffsets(client, coordinators, group_id)
+    coordinator = GroupCoordinator(coordinators, group_id)
+    standing = Standing(
+        _member(config),
+        coordinator,
+        events.released,
+        on_interest=events.on_interest,
+        on_error=events.on_error,
+        on_change=events.on_change,
+    )
+    commits = Commits(reading, offsets, standing, run, config.default_api_timeout_ms)
+    leases = Leases(reading, commits)
+    auto_commit: AutoCommit | None = None
+    if config.enable_auto_commit:
+        interval_s = config.auto_commit_interval_ms / 1000
+        auto_commit = AutoCommit(client, reading.positions, commits, leases, interval_s)
+    handover = Handover(
+        reading,
+        auto_commit,
+        run,
+        client_log("consumer", config.client_id),
+        events.released,
+        listen_within_s=(config.rebalance_timeout_ms or config.max_poll_interval_ms) / 1000,
+        is_late=events.is_late,
+    )
+    task = GroupTask(client, standing, coordinator, handover, reading.in_hand, poll)
+    return Membership(group_id, task, standing, offsets, commits, leases, auto_commit, config.group_instance_id)
+
+
+def _member(config: ConsumerConfig) -> GroupMember:
+    if config.group_protocol == "consumer":
+        return ConsumerProtocolMember(config)
+    strategy = config.partition_assignment_strategy
+    return ClassicMember(config, [builtin(given) if isinstance(given, str) else given for given in strategy])

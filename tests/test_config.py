@@ -95,13 +95,6 @@ def test_an_ssl_context_that_would_not_be_used_is_refused() -> None:
         ClientConfig.from_options("a", {"ssl_context": ssl.create_default_context()})
 
 
-def test_tls_verifies_by_default() -> None:
-    context = ClientConfig.from_options("a", {"security_protocol": "SSL"}).ssl_context
-    assert context is not None
-    assert context.verify_mode == ssl.CERT_REQUIRED
-    assert context.check_hostname
-
-
 @pytest.mark.parametrize(
     "options", [{"acks": 1}, {"acks": 0}, {"retries": 0}, {"max_in_flight_requests_per_connection": 6}]
 )

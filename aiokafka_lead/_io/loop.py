@@ -33,6 +33,7 @@ __all__ = [
     "in_slices",
     "in_task",
     "in_trio",
+    "loop_caller",
     "loop_probe",
     "loop_thread",
     "loop_token",
@@ -269,6 +270,24 @@ def loop_thread() -> tuple[dict[str, object], str] | None:
         return None
     known = vars(loop)
     return (known, "_thread_id") if known.get("_thread_id") == threading.get_ident() else None
+
+
+def loop_caller() -> Callable[..., None]:
+    """Calls a function with arguments on this event loop, from any thread; does nothing once the loop has ended."""
+    if in_trio():
+        import trio
+
+        submit: Callable[..., Any] = trio.lowlevel.current_trio_token().run_sync_soon
+    else:
+        submit = asyncio.get_running_loop().call_soon_threadsafe
+
+    def call(fn: Callable[..., object], *args: Any) -> None:
+        try:
+            submit(fn, *args)
+        except RuntimeError:  # asyncio: the loop is closed; trio.RunFinishedError is one, too
+            pass
+
+    return call
 
 
 async def sleep_until(deadline: float) -> None:

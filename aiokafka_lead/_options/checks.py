@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
@@ -162,6 +163,11 @@ def short_text(name: str, value: Any) -> str:
     if size > INT16_MAX:
         raise ConfigError(f"{name} must be at most {INT16_MAX} bytes in UTF-8, not {size}")
     return checked
+
+
+def path(name: str, value: Any) -> str:
+    """A path, as a str or `os.PathLike`."""
+    return text(name, os.fspath(value) if isinstance(value, os.PathLike) else value)
 
 
 def instance(kind: type, called: str) -> Check:

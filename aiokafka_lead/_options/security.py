@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
-from ..errors import ConfigError
-from .checks import Checked, instance, one_of, option, optional, text
+from ..errors import ConfigError, ConfigTypeError
+from .checks import Checked, boolean, one_of, option, optional, path, text
+from .tls.material import TlsMaterial
 
-__all__ = ["SecurityConfig", "SecurityOptions"]
+__all__ = ["ContextFactory", "SecurityConfig", "SecurityOptions"]
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+
+ContextFactory = Callable[[], ssl.SSLContext | Awaitable[ssl.SSLContext]]
+"""Gives the context for the next connection."""
+
+_MATERIAL = (
+    "ssl_cafile",
+    "ssl_cadata",
+    "ssl_ca_password",
+    "ssl_certfile",
+    "ssl_certdata",
+    "ssl_keyfile",
+    "ssl_keydata",
+    "ssl_password",
+    "ssl_check_hostname",
+)
+"""The options of `TlsMaterial`."""
 
 
 class SecurityOptions(TypedDict, total=False):
@@ -20,8 +40,28 @@ class SecurityOptions(TypedDict, total=False):
 
     security_protocol: SecurityProtocol
     """How to talk to the brokers (``"PLAINTEXT"``)."""
-    ssl_context: ssl.SSLContext | None
-    """For SSL and SASL_SSL; ``ssl.create_default_context()`` where none is given."""
+    ssl_context: ssl.SSLContext | ContextFactory | None
+    """For SSL and SASL_SSL, in place of the other ``ssl_*`` options: a context, or a callable that gives the one for
+    the next connection and may be awaited (a plain one is called in a thread)."""
+    ssl_cafile: str | os.PathLike[str] | None
+    """The authorities to trust, in PEM, DER or PKCS #12; the system's where neither this nor ``ssl_cadata`` is given.
+    Files are read again when they have changed."""
+    ssl_cadata: str | bytes | None
+    """Authorities to trust, beside those of ``ssl_cafile``: PEM as a str, DER as bytes."""
+    ssl_ca_password: str | None
+    """For an ``ssl_cafile`` in PKCS #12."""
+    ssl_certfile: str | os.PathLike[str] | None
+    """The certificate to present with its chain, in PEM (the key may be in the same file) or PKCS #12."""
+    ssl_certdata: str | None
+    """The same as PEM text (KIP-651)."""
+    ssl_keyfile: str | os.PathLike[str] | None
+    """The private key of the certificate, in PEM."""
+    ssl_keydata: str | None
+    """The same as PEM text (KIP-651)."""
+    ssl_password: str | None
+    """For an encrypted private key, or an ``ssl_certfile`` in PKCS #12."""
+    ssl_check_hostname: bool
+    """Whether the broker's certificate must name the host that is connected to (True)."""
     sasl_mechanism: SaslMechanism | None
     """For SASL_PLAINTEXT and SASL_SSL (``"PLAIN"``)."""
     sasl_plain_username: str | None
@@ -30,12 +70,33 @@ class SecurityOptions(TypedDict, total=False):
     """The password for PLAIN and SCRAM."""
 
 
+def _context(name: str, value: Any) -> Any:
+    if not isinstance(value, ssl.SSLContext) and (isinstance(value, type) or not callable(value)):
+        raise ConfigTypeError(f"{name} must be an ssl.SSLContext or a callable that gives one, not {value!r}")
+    return value
+
+
+def _authorities(name: str, value: Any) -> str | bytes:
+    if isinstance(value, bytes) and value:
+        return value
+    return text(name, value)
+
+
 @dataclass(init=False, repr=False, eq=False)
 class SecurityConfig(Checked):
     """The options of `SecurityOptions`, checked; see there for each one's meaning."""
 
     security_protocol: SecurityProtocol = option("PLAINTEXT", one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
-    ssl_context: ssl.SSLContext | None = option(None, optional(instance(ssl.SSLContext, "an ssl.SSLContext")))
+    ssl_context: ssl.SSLContext | ContextFactory | None = option(None, optional(_context))
+    ssl_cafile: str | None = option(None, optional(path))
+    ssl_cadata: str | bytes | None = option(None, optional(_authorities))
+    ssl_ca_password: str | None = option(None, optional(text), secret=True)
+    ssl_certfile: str | None = option(None, optional(path))
+    ssl_certdata: str | None = option(None, optional(text))
+    ssl_keyfile: str | None = option(None, optional(path))
+    ssl_keydata: str | None = option(None, optional(text), secret=True)
+    ssl_password: str | None = option(None, optional(text), secret=True)
+    ssl_check_hostname: bool = option(True, boolean)
     sasl_mechanism: SaslMechanism | None = option(None, optional(one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")))
     sasl_plain_username: str | None = option(None, optional(text))
     sasl_plain_password: str | None = option(None, optional(text), secret=True)
@@ -54,8 +115,20 @@ class SecurityConfig(Checked):
                     raise ConfigError(f"{name} is required for sasl_mechanism {self.sasl_mechanism}")
         elif self.sasl_mechanism is not None or self.sasl_plain_password is not None:
             raise ConfigError(f"security_protocol {self.security_protocol} does not use the sasl_* options given")
-        if self.security_protocol.endswith("SSL"):
-            if self.ssl_context is None:
-                object.__setattr__(self, "ssl_context", ssl.create_default_context())
-        elif self.ssl_context is not None:
-            raise ConfigError(f"security_protocol {self.security_protocol} does not use the ssl_context given")
+        self._check_tls()
+
+    @property
+    def tls_material(self) -> TlsMaterial:
+        """What the ``ssl_*`` options other than ``ssl_context`` name."""
+        return TlsMaterial(**{name: getattr(self, name) for name in _MATERIAL})
+
+    def _check_tls(self) -> None:
+        given = [name for name in _MATERIAL if getattr(self, name) != self.__dataclass_fields__[name].default]
+        if self.ssl_context is not None:
+            given.append("ssl_context")
+        if given and not self.security_protocol.endswith("SSL"):
+            raise ConfigError(f"security_protocol {self.security_protocol} does not use the {given[0]} given")
+        if self.ssl_context is not None and len(given) > 1:
+            raise ConfigError(f"ssl_context excludes {given[0]}: load it into the context instead")
+        if given and self.ssl_context is None:
+            self.tls_material.context()

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..config import ClientConfig
 from .config_providers import with_variables
-from .tls import ssl_context
+from .tls import tls_options
 
 __all__ = [
     "INT32_MAX",
@@ -90,7 +90,7 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
         if "sasl.jaas.config" in settings:
             found.update(_credentials(settings["sasl.jaas.config"]))
     if found.get("security_protocol", "").endswith("SSL"):
-        found["ssl_context"] = ssl_context(settings)
+        found.update(tls_options(settings))
     return found
 
 

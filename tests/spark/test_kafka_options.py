@@ -72,16 +72,23 @@ def test_certificates(tmp_path: Path) -> None:
         ssl__keystore__location=str(own),
         ssl__endpoint__identification__algorithm="",
     )
-    context = client_options(settings, ConsumerConfig)["ssl_context"]
-    assert len(context.get_ca_certs()) == 1
-    assert not context.check_hostname
+    found = client_options(settings, ConsumerConfig)
+    assert found == {
+        "security_protocol": "SSL",
+        "ssl_cafile": str(trusted),
+        "ssl_certfile": str(own),
+        "ssl_check_hostname": False,
+    }
+    ConsumerConfig.from_options("a:1", found)
     inline = _given(
         security__protocol="SSL",
         ssl__truststore__certificates=authority.cert_pem.bytes().decode(),
         ssl__keystore__certificate__chain="".join(pem.bytes().decode() for pem in certificate.cert_chain_pems),
         ssl__keystore__key=certificate.private_key_pem.bytes().decode(),
     )
-    assert client_options(inline, ConsumerConfig)["ssl_context"].check_hostname
+    found = client_options(inline, ConsumerConfig)
+    assert found.keys() == {"security_protocol", "ssl_cadata", "ssl_certdata", "ssl_keydata"}
+    ConsumerConfig.from_options("a:1", found)
 
 
 def _tls(**options: str) -> dict[str, str]:
@@ -104,10 +111,11 @@ def test_a_key_with_a_password(tmp_path: Path) -> None:
         ({"ssl__keystore__location": str(file)}, "ssl.keystore.location"),
         ({"ssl__keystore__certificate__chain": chain, "ssl__keystore__key": key}, "ssl.keystore.key"),
     ]:
-        assert "ssl_context" in client_options(_tls(**store, ssl__key__password="right"), ConsumerConfig)
-        with pytest.raises(ValueError, match=f"'kafka.ssl.key.password' is missing: the key of 'kafka.{option}'"):
+        right = client_options(_tls(**store, ssl__key__password="right"), ConsumerConfig)
+        ConsumerConfig.from_options("a:1", right)
+        with pytest.raises(ValueError, match=f"is missing: the key of option 'kafka.{option}'"):
             client_options(_tls(**store), ConsumerConfig)
-        with pytest.raises(ValueError, match=f"'kafka.ssl.key.password' is wrong: the key of 'kafka.{option}'"):
+        with pytest.raises(ValueError, match=f"'kafka.ssl.key.password' is wrong: the key of option 'kafka.{option}'"):
             client_options(_tls(**store, ssl__key__password="wrong"), ConsumerConfig)
     other = trustme.CA().issue_cert("localhost").cert_chain_pems[0].bytes().decode()
     pair = {"ssl__keystore__certificate__chain": other, "ssl__keystore__key": key, "ssl__key__password": "right"}
@@ -121,11 +129,14 @@ def test_errors_of_certificates_name_option_and_file(tmp_path: Path) -> None:
     junk = tmp_path / "store.jks"
     junk.write_bytes(b"\xfe\xed\xfe\xed")
     for options, words in [
-        ({"ssl__truststore__location": "/no/such/file"}, "truststore.location', file '/no/such/file': No such file"),
-        ({"ssl__truststore__location": str(junk)}, f"truststore.location', file '{junk}': this is not PEM"),
-        ({"ssl__truststore__certificates": "junk"}, "'kafka.ssl.truststore.certificates': this is not PEM"),
-        ({"ssl__keystore__location": "/no/such/file"}, "keystore.location', file '/no/such/file': No such file"),
-        ({"ssl__keystore__location": str(junk)}, "this is not PEM"),
+        ({"ssl__truststore__location": "/no/such/file"}, r"truststore.location' \(/no/such/file\): No such file"),
+        (
+            {"ssl__truststore__location": str(junk)},
+            rf"truststore.location' \({junk}\): this is a Java key store .JKS., convert",
+        ),
+        ({"ssl__truststore__certificates": "junk"}, "'kafka.ssl.truststore.certificates': there is no cert"),
+        ({"ssl__keystore__location": "/no/such/file"}, r"keystore.location' \(/no/such/file\): No such file"),
+        ({"ssl__keystore__location": str(junk)}, "convert it: keytool"),
         ({"ssl__keystore__key": key}, "'kafka.ssl.keystore.certificate.chain' is missing"),
         ({"ssl__keystore__certificate__chain": chain}, "'kafka.ssl.keystore.key' is missing"),
         ({"ssl__keystore__certificate__chain": chain, "ssl__keystore__key": key}, "key is not that of the certificate"),
@@ -157,7 +168,7 @@ _KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=tru
         (_given(security__protocol="SASL_SSL", sasl__mechanism="gssapi"), "GSSAPI is not supported, only PLAIN"),
         (_given(security__protocol="SASL_PLAINTEXT", sasl__jaas__config=_KERBEROS), "GSSAPI is not supported"),
         (_given(security__protocol="SASL_SSL", sasl__mechanism="OAUTHBEARER"), "OAUTHBEARER is not supported"),
-        (_given(security__protocol="SSL", ssl__truststore__type="JKS"), "must be PEM"),
+        (_given(security__protocol="SSL", ssl__truststore__type="JKS"), "must be PEM or PKCS12"),
     ],
 )
 def test_refused(options: dict[str, str], words: str) -> None:

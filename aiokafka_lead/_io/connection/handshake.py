@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..._options.version import __version__
@@ -14,6 +13,7 @@ from ...config import ClientConfig
 from ...errors import KafkaConnectionError, UnsupportedVersionError, raise_for_code
 from ..loop import in_slices
 from .connection import Connection
+from .tls import TlsContexts, new_tls_contexts
 
 if TYPE_CHECKING:
     from .login import Login
@@ -26,7 +26,7 @@ SOFTWARE_NAME = "aiokafka-lead"
 class Security(NamedTuple):
     """The options that say how to trust a broker and be trusted; one object serves all connections of a client."""
 
-    ssl_context: SSLContext | None
+    tls: TlsContexts | None
     login: Login | None
 
     @classmethod
@@ -34,12 +34,12 @@ class Security(NamedTuple):
         """From the ``security_protocol``, ``ssl_*`` and ``sasl_*`` options."""
         uses_tls = config.security_protocol.endswith("SSL")
         uses_sasl = config.security_protocol.startswith("SASL_")
-        ssl_context = config.ssl_context if uses_tls else None
+        tls = new_tls_contexts(config) if uses_tls else None
         if not uses_sasl:
-            return cls(ssl_context, None)
+            return cls(tls, None)
         from .login import new_login  # not imported where nobody authenticates: it takes its time
 
-        return cls(ssl_context, new_login(config))
+        return cls(tls, new_login(config))
 
 
 async def shake_hands(connection: Connection, security: Security, hot: Iterable[type[Request[Any]]] = ()) -> None:
@@ -67,7 +67,7 @@ async def _negotiate(connection: Connection, security: Security) -> ApiVersions:
             version = _lower_version(response, version)
             response = await connection.exchange(request, version)
     except KafkaConnectionError as error:
-        if type(error) is not KafkaConnectionError or security.ssl_context is not None:
+        if type(error) is not KafkaConnectionError or security.tls is not None:
             raise
         hint = 'if this listener uses TLS, set security_protocol to "SSL" or "SASL_SSL"'
         raise KafkaConnectionError(f"{error.message}; {hint}", broker=connection.label) from error

@@ -230,10 +230,13 @@ class Link:
         def note_stage(stage: str) -> None:
             connection.stage = stage
 
+        tls = self._context.security.tls
+        if tls is not None:
+            note_stage("reading the TLS certificates")
         transport = await open_transport(
             host,
             port,
-            ssl_context=self._context.security.ssl_context,
+            ssl_context=None if tls is None else await tls.next(),
             handler=connection,
             max_frame_bytes=min(HANDSHAKE_MAX_BYTES, self._context.settings.receive_max_bytes),
             on_stage=note_stage,

@@ -84,7 +84,7 @@ class AnyioTransport:
             with anyio.CancelScope(shield=True):
                 await anyio.aclose_forcefully(connected)
             if isinstance(error, (*_FOREIGN, ValueError)):
-                raise tls_error(error) from error
+                raise tls_error(error, ssl_context) from error
             raise
         return cls(stream, handler, max_frame_bytes)
 

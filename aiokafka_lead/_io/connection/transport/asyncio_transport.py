@@ -59,7 +59,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
             )
         except (OSError, EOFError, ValueError) as error:
             protocol.close()
-            raise tls_error(error) from error
+            raise tls_error(error, ssl_context) from error
         except BaseException:
             protocol.close()
             raise

@@ -22,6 +22,36 @@ _NOT_TLS = {
 }
 """What OpenSSL calls bytes that are no TLS record."""
 
+_NO_COMMON_VERSION = {
+    "NO_PROTOCOLS_AVAILABLE",
+    "TLSV1_ALERT_PROTOCOL_VERSION",
+    "UNSUPPORTED_PROTOCOL",
+    "VERSION_TOO_LOW",
+}
+_NO_COMMON_CIPHER = {
+    "NO_CIPHERS_AVAILABLE",
+    "NO_SHARED_CIPHER",
+    "SSLV3_ALERT_HANDSHAKE_FAILURE",
+    "TLSV1_ALERT_INSUFFICIENT_SECURITY",
+}
+_CERTIFICATE_WANTED = {"SSLV3_ALERT_BAD_CERTIFICATE", "TLSV13_ALERT_CERTIFICATE_REQUIRED"}
+"""Java's brokers and OpenSSL's servers, where a client presents no certificate."""
+_CERTIFICATE_REFUSED = {
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it has expired",
+    "SSLV3_ALERT_CERTIFICATE_REVOKED": "it is revoked",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "for a reason that it keeps to itself, see its log",
+    "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": "it is of a kind that the broker does not support",
+    "TLSV1_ALERT_ACCESS_DENIED": "it may not connect",
+    "TLSV1_ALERT_UNKNOWN_CA": "the broker does not know the authority that issued it",
+}
+
+_PLAINTEXT_HINT = 'if this listener does not use TLS, set security_protocol to "PLAINTEXT" or "SASL_PLAINTEXT"'
+
+# X509_V_ERR_*, of <openssl/x509_vfy.h>
+_HAS_EXPIRED = 10
+_UNKNOWN_ISSUERS = {2, 18, 19, 20, 21}
+_OTHER_NAME = {62, 64}
+
 
 def connect_error(errors: Sequence[BaseException]) -> KafkaConnectionError:
     """No address of a name could be connected to; one error for each address tried."""
@@ -30,22 +60,20 @@ def connect_error(errors: Sequence[BaseException]) -> KafkaConnectionError:
     return KafkaConnectionError(f"cannot connect: {', '.join(reasons) or 'the name has no address'}{tried}")
 
 
-def tls_error(error: BaseException) -> KafkaError:
-    """The TLS handshake failed."""
+def tls_error(error: BaseException, context: ssl.SSLContext | None = None) -> KafkaError:
+    """The TLS handshake failed, with this context; the text says what would help."""
     cause = _cause(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return SslAuthenticationError(f"the broker's certificate is not accepted: {cause.verify_message}")
+        text = f"the broker's certificate is not accepted: {cause.verify_message}{_cure(cause.verify_code)}"
+        return SslAuthenticationError(text)
     if isinstance(cause, ssl.SSLError) and not isinstance(cause, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
         if cause.reason in _NOT_TLS:
-            return NotKafkaError(
-                "the answer to the TLS handshake is not TLS: if this listener does not use TLS, "
-                'set security_protocol to "PLAINTEXT" or "SASL_PLAINTEXT"'
-            )
-        return SslAuthenticationError(f"the TLS handshake failed: {cause.reason or 'unknown reason'}")
-    return KafkaConnectionError(
-        f"the TLS handshake failed: {_reason(cause)}; if this listener does not use TLS, "
-        'set security_protocol to "PLAINTEXT" or "SASL_PLAINTEXT"'
-    )
+            return NotKafkaError(f"the answer to the TLS handshake is not TLS: {_PLAINTEXT_HINT}")
+        return SslAuthenticationError(f"the TLS handshake failed: {_alert(cause.reason)}")
+    versions = ""
+    if context is not None and context.minimum_version == ssl.TLSVersion.TLSv1_3:
+        versions = "the broker may not know TLS 1.3, the least that ssl_context allows; "
+    return KafkaConnectionError(f"the TLS handshake failed: {_reason(cause)}; {versions}{_PLAINTEXT_HINT}")
 
 
 def lost_error(error: BaseException | None) -> KafkaError:
@@ -53,8 +81,36 @@ def lost_error(error: BaseException | None) -> KafkaError:
     cause = None if error is None else _cause(error)
     if isinstance(cause, ssl.SSLError) and "ALERT" in (cause.reason or ""):
         # With TLS 1.3 a server tells only now that it does not accept the client's certificate.
-        return SslAuthenticationError(f"the broker ended TLS: {cause.reason}")
+        return SslAuthenticationError(f"the broker ended TLS: {_alert(cause.reason)}")
     return KafkaConnectionError("the broker closed the connection" if cause is None else f"lost: {_reason(cause)}")
+
+
+def _cure(verify_code: int) -> str:
+    """What to do about a broker's certificate."""
+    if verify_code in _UNKNOWN_ISSUERS:
+        return "; set ssl_cafile to the certificate of the authority that issued it"
+    if verify_code in _OTHER_NAME:
+        return "; connect by a name that is in it (bootstrap_servers, and the broker's advertised.listeners)"
+    if verify_code == _HAS_EXPIRED:
+        return "; renew it on the broker, if this machine's clock is right"
+    return ""
+
+
+def _alert(reason: str | None) -> str:
+    """OpenSSL's word, and what it means here."""
+    if reason in _CERTIFICATE_WANTED:
+        meaning = "the listener wants a client certificate, and got none or one that it cannot use: set ssl_certfile"
+    elif reason in _CERTIFICATE_REFUSED:
+        meaning = f"the broker does not accept the client certificate of ssl_certfile: {_CERTIFICATE_REFUSED[reason]}"
+    elif reason in _NO_COMMON_VERSION:
+        meaning = "broker and client have no version of TLS in common: see the broker's ssl.enabled.protocols"
+    elif reason in _NO_COMMON_CIPHER:
+        meaning = (
+            "broker and client have no cipher in common, or the listener wants a client certificate (ssl_certfile)"
+        )
+    else:
+        return reason or "unknown reason"
+    return f"{meaning} ({reason})"
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -1,0 +1,138 @@
+"""The TLS context of the next connection: given once, asked of the application, or made of files that may be replaced.
+
+Certificates live for days or hours, and clients longer. What is replaced on disk, a Kubernetes secret among it, is read
+before the next connection is made; connections that are open stay as they are.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from functools import partial
+from ssl import SSLContext
+from typing import Protocol
+
+import anyio
+
+from ..._options.callables import function_of
+from ..._options.logs import ClientLog, client_log
+from ..._options.security import ContextFactory
+from ..._options.tls.material import TlsMaterial
+from ...config import ClientConfig
+from ...errors import KafkaConnectionError
+from ..threads import BlockingCalls
+
+__all__ = ["TlsContexts", "new_tls_contexts"]
+
+
+class TlsContexts(Protocol):
+    """What all connections of a client take their TLS context from."""
+
+    async def next(self) -> SSLContext:
+        """The context for a connection that is about to be made; `KafkaConnectionError` while there is none."""
+        ...
+
+
+def new_tls_contexts(config: ClientConfig) -> TlsContexts:
+    """By the ``ssl_*`` options."""
+    log = client_log("connection", config.client_id)
+    if isinstance(config.ssl_context, SSLContext):
+        return _Given(config.ssl_context)
+    if config.ssl_context is not None:
+        return _Asked(config.ssl_context, log)
+    return _Read(config.tls_material, log)
+
+
+class _Given:
+    """A context of the application's own."""
+
+    def __init__(self, context: SSLContext) -> None:
+        self._context = context
+
+    async def next(self) -> SSLContext:
+        return self._context
+
+
+class _Renewed:
+    """What contexts that may be renewed have in common: one renewal at a time, and the last good one is kept."""
+
+    def __init__(self, source: str, log: ClientLog) -> None:
+        self._source = source
+        self._log = log
+        self._calls = BlockingCalls("TLS certificates", at_once=1)
+        self._one_at_a_time = anyio.Lock()
+        self._context: SSLContext | None = None
+        self._warned = ""
+
+    async def next(self) -> SSLContext:
+        async with self._one_at_a_time:
+            try:
+                self._context = await self._renew(self._context)
+            except Exception as error:
+                text = f"{self._source} cannot be used now: {str(error) or type(error).__name__}"
+                if self._context is None:
+                    raise KafkaConnectionError(text) from error
+                if text != self._warned:
+                    self._log.warning("The TLS context stays as it was: %s", text)
+                self._warned = text
+            else:
+                self._warned = ""
+            return self._context
+
+    async def _renew(self, current: SSLContext | None) -> SSLContext:
+        """The context to use from now on, which may be the current one."""
+        raise NotImplementedError
+
+
+class _Asked(_Renewed):
+    """Contexts of the application's callable, asked before each connection."""
+
+    def __init__(self, factory: ContextFactory, log: ClientLog) -> None:
+        super().__init__("what ssl_context gives", log)
+        self._factory = factory
+        self._waits = inspect.iscoroutinefunction(function_of(factory))
+
+    async def _renew(self, current: SSLContext | None) -> SSLContext:
+        given = self._factory() if self._waits else await self._calls.run(self._factory)
+        context = await given if inspect.isawaitable(given) else given
+        if not isinstance(context, SSLContext):
+            raise TypeError(f"it must be an ssl.SSLContext, not {type(context).__name__}")
+        return context
+
+
+class _Read(_Renewed):
+    """Contexts of the files that the options name."""
+
+    def __init__(self, material: TlsMaterial, log: ClientLog) -> None:
+        super().__init__("what the ssl_* options name", log)
+        self._material = material
+        self._look: _Look | None = None
+        """How the files looked just before the current context was made of them."""
+
+    async def _renew(self, current: SSLContext | None) -> SSLContext:
+        if current is not None and not self._material.files:
+            return current
+        look, context = await self._calls.run(partial(_read_if_other, self._material, self._look))
+        self._look = look
+        context = context or current
+        assert context is not None, "how files look is known only with a context of them"
+        return context
+
+
+_Look = tuple[tuple[object, ...], ...]
+
+
+def _read_if_other(material: TlsMaterial, known: _Look | None) -> tuple[_Look, SSLContext | None]:
+    """How the files look now, and what is made of them where that is not how they looked."""
+    look = tuple(map(_look_of, material.files))
+    return look, None if look == known else material.context()
+
+
+def _look_of(path: str) -> tuple[object, ...]:
+    """What changes when a file is written or replaced, and when a link on the way to it leads elsewhere."""
+    try:
+        real = os.path.realpath(path)
+        found = os.stat(real)
+    except OSError:
+        return (path,)  # reading it says what is wrong
+    return real, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

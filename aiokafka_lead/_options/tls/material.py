@@ -1,0 +1,177 @@
+"""`TlsMaterial`: what the ``ssl_*`` options name, and the `ssl.SSLContext` that it makes."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ...errors import ConfigError
+from .one_time_file import one_time_file
+from .stores import Kind, authorities_of, kind_of, pem_of
+
+__all__ = ["TlsMaterial"]
+
+_ENCRYPTED = (b"-----BEGIN ENCRYPTED PRIVATE KEY-----", b"Proc-Type: 4,ENCRYPTED")
+_JKS_CURE = "keytool -importkeystore -srckeystore OLD.jks -destkeystore NEW.p12 -deststoretype PKCS12"
+
+
+@dataclass(frozen=True, slots=True)
+class TlsMaterial:
+    """Authorities to trust and a certificate to present, by the options of the same names.
+
+    ``names`` is what errors call an option where that is not its own name.
+    """
+
+    ssl_cafile: str | None = None
+    ssl_cadata: str | bytes | None = None
+    ssl_ca_password: str | None = field(default=None, repr=False)
+    ssl_certfile: str | None = None
+    ssl_certdata: str | None = None
+    ssl_keyfile: str | None = None
+    ssl_keydata: str | None = field(default=None, repr=False)
+    ssl_password: str | None = field(default=None, repr=False)
+    ssl_check_hostname: bool = True
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that `context` reads."""
+        return tuple(path for path in (self.ssl_cafile, self.ssl_certfile, self.ssl_keyfile) if path is not None)
+
+    def check(self) -> None:
+        """Raise `ConfigError` for options that exclude or lack one another."""
+        for data, file in (("ssl_certdata", "ssl_certfile"), ("ssl_keydata", "ssl_keyfile")):
+            if getattr(self, data) is not None and getattr(self, file) is not None:
+                raise ConfigError(f"{self._name(data)} and {self._name(file)} exclude each other")
+        if self._source("ssl_cert") is None:
+            for name in ("ssl_keyfile", "ssl_keydata", "ssl_password"):
+                if getattr(self, name) is not None:
+                    text = f"{self._name('ssl_certfile')} is missing: {self._name(name)} is given"
+                    raise ConfigError(text)
+        if self.ssl_ca_password is not None and self.ssl_cafile is None:
+            raise ConfigError(f"{self._name('ssl_cafile')} is missing: {self._name('ssl_ca_password')} is given")
+
+    def context(self) -> ssl.SSLContext:
+        """A client's context; the system's authorities where none is named.
+
+        Reads the files. Raises `ConfigError`, which names the option, and the file where there is one.
+        """
+        self.check()
+        context = self._trusting()
+        certificate = self._source("ssl_cert")
+        if certificate is not None:
+            self._present(context, *certificate)
+        context.check_hostname = self.ssl_check_hostname
+        return context
+
+    # --- authorities ---
+
+    def _trusting(self) -> ssl.SSLContext:
+        if self.ssl_cafile is None:
+            with self._usable(self._name("ssl_cadata")):
+                return ssl.create_default_context(cadata=self.ssl_cadata)
+        where = self._where("ssl_cafile")
+        data = self._read("ssl_cafile")
+        kind = self._kind(where, data)
+        if kind is Kind.PKCS12:
+            data = authorities_of(where, data, self._name("ssl_ca_password"), self.ssl_ca_password)
+        with self._usable(where):
+            if kind is Kind.PEM:
+                with one_time_file(data) as path:
+                    context = ssl.create_default_context(cafile=path)
+            else:
+                context = ssl.create_default_context(cadata=data)
+        if self.ssl_cadata is not None:
+            with self._usable(self._name("ssl_cadata")):
+                context.load_verify_locations(cadata=self.ssl_cadata)
+        return context
+
+    # --- the client's own certificate ---
+
+    def _present(self, context: ssl.SSLContext, name: str, chain: bytes) -> None:
+        where = self._where(name)
+        separate = self._source("ssl_key")
+        if self._kind(where, chain) is Kind.PKCS12:
+            if separate is not None:
+                raise ConfigError(f"{self._name(separate[0])}: {where} is a PKCS #12 store, which has its own key")
+            pem, password = pem_of(where, chain, self._name("ssl_password"), self.ssl_password)
+            key_name = name
+        else:
+            key_name, key = (name, b"") if separate is None else separate
+            if b"PRIVATE KEY-----" not in (key or chain):
+                if separate is None:
+                    raise ConfigError(f"{self._name('ssl_keyfile')} is missing: {where} holds no private key")
+                raise ConfigError(f"{self._where(key_name)}: this is no private key in PEM")
+            if b"-----BEGIN CERTIFICATE-----" not in chain:
+                raise ConfigError(f"{where}: there is no certificate in it")
+            pem, password = (key + b"\n" + chain if key else chain), self.ssl_password or ""
+            if password == "" and any(mark in (key or chain) for mark in _ENCRYPTED):
+                text = f"{self._name('ssl_password')} is missing: the key of {self._where(key_name)} is encrypted"
+                raise ConfigError(text)
+        self._load(context, pem, password, where, key_name)
+
+    def _load(self, context: ssl.SSLContext, pem: bytes, password: str, where: str, key_name: str) -> None:
+        asked = False
+
+        def answer() -> str:
+            nonlocal asked
+            asked = True
+            return password
+
+        with one_time_file(pem) as path:
+            try:
+                # Without a callback, OpenSSL asks for a password at the terminal.
+                context.load_cert_chain(path, password=answer)
+            except ssl.SSLError as error:
+                if error.reason == "KEY_VALUES_MISMATCH":
+                    text = f"{self._where(key_name)}: the key is not that of the certificate of {where}"
+                elif asked:
+                    text = f"{self._name('ssl_password')} is wrong: the key of {self._where(key_name)} is encrypted"
+                else:
+                    text = f"{where}: this is not PEM that can be used ({error.reason or error})"
+                raise ConfigError(text) from None
+            except ValueError:
+                raise ConfigError(f"{self._name('ssl_password')} is longer than OpenSSL accepts") from None
+
+    # --- names and bytes ---
+
+    def _name(self, option: str) -> str:
+        return self.names.get(option, option)
+
+    def _where(self, option: str) -> str:
+        """The option, with the file that it names."""
+        value = getattr(self, option)
+        return f"{self._name(option)} ({value})" if option.endswith("file") else self._name(option)
+
+    def _source(self, what: str) -> tuple[str, bytes] | None:
+        """The option that holds a certificate or key, file or text, and what is in it; None where neither is given."""
+        if getattr(self, f"{what}file") is not None:
+            return f"{what}file", self._read(f"{what}file")
+        text = getattr(self, f"{what}data")
+        return None if text is None else (f"{what}data", text.encode())
+
+    def _read(self, option: str) -> bytes:
+        try:
+            with open(getattr(self, option), "rb") as file:
+                return file.read()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ConfigError(f"{self._where(option)}: {reason}") from None
+
+    def _kind(self, where: str, data: bytes) -> Kind:
+        kind = kind_of(data)
+        if kind is Kind.JKS:
+            raise ConfigError(f"{where}: this is a Java key store (JKS), convert it: {_JKS_CURE}")
+        if kind is Kind.OTHER:
+            raise ConfigError(f"{where}: this is neither PEM nor PKCS #12")
+        return kind
+
+    @contextmanager
+    def _usable(self, where: str) -> Iterator[None]:
+        try:
+            yield
+        except (ssl.SSLError, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise ConfigError(f"{where}: there is no certificate in it that can be used ({reason})") from None

@@ -1,0 +1,89 @@
+"""Stores of certificates as files hold them, told apart by their first bytes; PKCS #12 is read by ``cryptography``."""
+
+from __future__ import annotations
+
+import secrets
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from ...errors import ConfigError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
+
+__all__ = ["Kind", "authorities_of", "kind_of", "pem_of"]
+
+_JKS = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+_SEQUENCE, _INTEGER = 0x30, 0x02
+_LONG = 0x80
+
+
+class Kind(Enum):
+    """What the bytes of a store are."""
+
+    PEM = "PEM"
+    DER = "DER"
+    PKCS12 = "PKCS #12"
+    JKS = "JKS"
+    OTHER = "other"
+
+
+def kind_of(data: bytes) -> Kind:
+    """Told by the first bytes; PEM by its first line, wherever that stands."""
+    if b"-----BEGIN " in data:
+        return Kind.PEM
+    if data.startswith(_JKS):
+        return Kind.JKS
+    if len(data) < 2 or data[0] != _SEQUENCE:
+        return Kind.OTHER
+    # In a PKCS #12 store the first thing is its version, in a certificate another sequence.
+    first = 2 + (data[1] - _LONG if data[1] > _LONG else 0)
+    return Kind.PKCS12 if data[first : first + 1] == bytes([_INTEGER]) else Kind.DER
+
+
+def pem_of(name: str, data: bytes, password_name: str, password: str | None) -> tuple[bytes, str]:
+    """The key of a PKCS #12 store with its certificates, and the password that the key is encrypted with now.
+
+    Raises `ConfigError`, which names the option, for a store that cannot be opened or lacks key or certificate.
+    """
+    store = _opened(name, data, password_name, password)
+    from cryptography.hazmat.primitives import serialization
+
+    if store.key is None or store.cert is None:
+        raise ConfigError(f"{name}: the PKCS #12 store has no private key with its certificate")
+    once = secrets.token_urlsafe()
+    encryption = serialization.BestAvailableEncryption(once.encode())
+    key = store.key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+    chain = [store.cert, *store.additional_certs]
+    return key + b"".join(each.certificate.public_bytes(serialization.Encoding.PEM) for each in chain), once
+
+
+def authorities_of(name: str, data: bytes, password_name: str, password: str | None) -> bytes:
+    """All certificates of a PKCS #12 store, one after the other in DER; `ConfigError` as `pem_of`."""
+    store = _opened(name, data, password_name, password)
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    found = [*([store.cert] if store.cert is not None else []), *store.additional_certs]
+    if not found:
+        raise ConfigError(f"{name}: the PKCS #12 store holds no certificate")
+    return b"".join(each.certificate.public_bytes(Encoding.DER) for each in found)
+
+
+def _opened(name: str, data: bytes, password_name: str, password: str | None) -> PKCS12KeyAndCertificates:
+    try:
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+    except ImportError:
+        text = f'{name}: a PKCS #12 store needs the extra "pkcs12": pip install "aiokafka-lead[pkcs12]"'
+        raise ConfigError(text) from None
+    try:
+        return load_pkcs12(data, None if password is None else password.encode())
+    except UnsupportedAlgorithm as error:
+        raise ConfigError(f"{name}: the PKCS #12 store is encrypted in a way that is not supported ({error})") from None
+    except ValueError as error:
+        if "password" not in str(error).lower():
+            raise ConfigError(f"{name}: this is no PKCS #12 store that can be read") from None
+        if password is None:
+            raise ConfigError(f"{password_name} is missing: {name} is a PKCS #12 store with a password") from None
+        text = f"{password_name} is wrong for the PKCS #12 store of {name}, or the store is damaged"
+        raise ConfigError(text) from None

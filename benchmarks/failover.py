@@ -45,7 +45,7 @@ NOTICED_AFTER_MS = 100.0
 EMBEDDED_WATCH_S = 2.0
 """How long records are sent after the broker went."""
 APACHE_WATCH_S = 6.0
-PROBER_STARTS_S = 1.0
+PROBER_STARTS_S = 3.0
 REAL_PROPERTIES = {
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "500",

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from ._core.consumer import arguments
+from ._core.consumer.consumed import TransactionPart
 from ._core.consumer.health import ConsumerHealth, ConsumerLag
 from ._core.consumer.metrics import ConsumerMetrics, PartitionMetrics
 from ._core.consumer.partition_state import PartitionState
@@ -304,7 +305,7 @@ class Consumer(Generic[K, V]):
         tp = topic_partition("partition", partition)
         to = checked_offset("offset", offset)
         state = self._engine.reading.positions.require(tp)
-        self._engine.reading.move(state, Position(to.offset, -1 if to.leader_epoch is None else to.leader_epoch))
+        self._engine.reading.seek(state, Position(to.offset, -1 if to.leader_epoch is None else to.leader_epoch))
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go on from the first offset of these partitions (of all that are assigned); returns when it is known."""
@@ -320,6 +321,19 @@ class Consumer(Generic[K, V]):
         states = self._states(partitions) if partitions else list(self._engine.reading.positions)
         for state in states:
             self._engine.reading.reset(state, policy)
+        await self._engine.readiness.settle(states, self._config.default_api_timeout_ms)
+
+    async def seek_to_committed(self, *partitions: TopicPartition) -> None:
+        """Go on from what ``group_id`` has committed of these partitions (of all that are assigned).
+
+        For after a transaction that was aborted before it had their offsets; where nothing is committed, from where
+        reading began. What was fetched, and not handed out, is discarded. Returns when the offsets are known.
+        """
+        partitions = tuple(arguments.PARTITIONS("partitions", partitions))
+        self._client.check()
+        self._membership("committed offsets belong")
+        states = self._states(partitions) if partitions else list(self._engine.reading.positions)
+        self._engine.reading.go_back(states)
         await self._engine.readiness.settle(states, self._config.default_api_timeout_ms)
 
     async def position(self, partition: TopicPartition) -> int:
@@ -507,7 +521,15 @@ class Consumer(Generic[K, V]):
 
         Raises `IllegalStateError` without a ``group_id``.
         """
-        return self._membership("a membership belongs").metadata()
+        return self._membership("a membership belongs").standing.metadata
+
+    def _transaction_part(self) -> TransactionPart:
+        """For `Transaction.send_offsets`. Internal."""
+        self._client.check()
+        commits = self._membership("committed offsets belong").commits
+        from ._io.group.transaction_part import GroupPart
+
+        return GroupPart(commits)
 
     def _membership(self, what: str) -> Membership:
         if self._engine.membership is None:

@@ -126,6 +126,7 @@ CONSUMER: list[Case] = [
     ("seek", {"offset": 1}, "partition", NO_PARTITIONS),
     ("seek", {"partition": TP}, "offset", NO_OFFSETS),
     ("seek_to_beginning", {}, "*partitions", each(NO_PARTITIONS)),
+    ("seek_to_committed", {}, "*partitions", each(NO_PARTITIONS)),
     ("seek_to_end", {}, "*partitions", each(NO_PARTITIONS)),
     ("position", {}, "partition", NO_PARTITIONS),
     ("highwater", {}, "partition", NO_PARTITIONS),
@@ -455,7 +456,16 @@ def test_a_cluster_in_a_thread_says_the_same() -> None:
         (
             Consumer,
             CONSUMER,
-            {"unsubscribe", "subscription", "assignment", "paused", "topics", "batches", "group_metadata"}
+            {
+                "unsubscribe",
+                "subscription",
+                "assignment",
+                "paused",
+                "topics",
+                "batches",
+                "group_metadata",
+                "transaction_part",
+            }
             | {"metrics", "lag", "health"},
         ),
         (AdminClient, ADMIN, {"start", "metrics"}),

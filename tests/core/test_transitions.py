@@ -252,7 +252,7 @@ class PartitionWalk:
 
     def walk(self) -> None:
         acts = [self.plan] * 8 + [self.answer] * 6 + [self.found] * 6 + [self.read] * 2
-        acts += [self.elect, self.elect, self.evict, self.seek, self.seek_by, self.assign, self.replace]
+        acts += [self.elect, self.elect, self.evict, self.seek, self.seek_by, self.go_back, self.assign, self.replace]
         for _ in range(STEPS):
             self.world.now += self.rng.choice([0.0, 0.1, 2.0])
             self.rng.choice(acts)()
@@ -324,6 +324,11 @@ class PartitionWalk:
     def seek_by(self) -> None:
         self.world.prefetch.drop(self.state)
         self.state.reset(EARLIEST)
+
+    def go_back(self) -> None:
+        """To what is committed."""
+        self.world.prefetch.drop(self.state)
+        self.state.go_back()
 
     def assign(self) -> None:
         """Taken away, and given back."""

@@ -29,6 +29,8 @@ class FetchEvent(Enum):
     """The position is known: it was committed, found, sought, or is where the log was truncated."""
     RESET = "reset"
     """The position is to be found: nothing is committed, it is out of range, or an end of the log is sought."""
+    RETURN = "return"
+    """Back to what is committed: a transaction was aborted, or the application asks for it."""
     DOUBT = "doubt"
     """There is a new leader, which does not check positions by itself (before Fetch 12)."""
     CONFIRM = "confirm"
@@ -44,7 +46,11 @@ class FetchEvent(Enum):
 POSITIONED = frozenset({FetchState.VALIDATING, FetchState.FETCHING})
 """The states in which there is a position."""
 
-_FROM_EACH = {FetchEvent.MOVE: FetchState.FETCHING, FetchEvent.RESET: FetchState.RESETTING}
+_FROM_EACH = {
+    FetchEvent.MOVE: FetchState.FETCHING,
+    FetchEvent.RESET: FetchState.RESETTING,
+    FetchEvent.RETURN: FetchState.INITIALIZING,
+}
 _FROM_A_POSITION = {
     FetchEvent.REWIND: FetchState.FETCHING,
     FetchEvent.LOG_REPLACED: FetchState.FETCHING,

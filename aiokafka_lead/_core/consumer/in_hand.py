@@ -38,6 +38,10 @@ class InHand:
         """Taken away while the application had records of them in hand."""
         self._stored: dict[TopicPartition, Position] = {}
         """What was committed last."""
+        self._in_transactions: set[TopicPartition] = set()
+        """Their offsets are part of a transaction that has not ended."""
+        self.uncommitted: set[TopicPartition] = set()
+        """Taken away when records had been handed out that were not committed, since the last transaction."""
         self._on_release = on_release
         """Called when less is in hand."""
 
@@ -82,6 +86,11 @@ class InHand:
             if self._one_by_one is not None and self._one_by_one.tp == tp:
                 self._one_by_one = None
 
+    def give_back(self, partitions: Iterable[TopicPartition]) -> None:
+        """The application has nothing of these any more: they go on from what is committed."""
+        self.forget(partitions)
+        self._on_release()
+
     def taken_away(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         """Forget these partitions; returns those of which the application had something in hand."""
         held = {tp for tp in self._many if tp in partitions}
@@ -104,6 +113,16 @@ class InHand:
         """Whether there is something for `release` to change."""
         return bool(self._many or self._one_by_one is not None or self._lost)
 
+    def in_transaction(self, partitions: Iterable[TopicPartition]) -> None:
+        """The offsets of these are part of a transaction, until `transaction_ended`."""
+        self._in_transactions.update(partitions)
+
+    def transaction_ended(self) -> None:
+        """It was committed or aborted."""
+        self._in_transactions.clear()
+        self.uncommitted.clear()
+        self._on_release()
+
     # --- what follows ------------------------------------------------------------------------------------------------
 
     def has(self, tp: TopicPartition) -> bool:
@@ -112,7 +131,11 @@ class InHand:
 
     def holds(self, partitions: Collection[TopicPartition]) -> bool:
         """Whether the application may be working on any of these partitions."""
-        return any(tp in partitions and tp not in self._abandoned for tp in self._many) or self._iterates(partitions)
+        return (
+            any(tp in partitions and tp not in self._abandoned for tp in self._many)
+            or any(tp in partitions for tp in self._in_transactions)
+            or self._iterates(partitions)
+        )
 
     def _iterates(self, partitions: Collection[TopicPartition]) -> bool:
         return self._one_by_one is not None and self._one_by_one.tp in partitions and self.last_taken() is not None

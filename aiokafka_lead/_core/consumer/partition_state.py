@@ -50,6 +50,7 @@ class PartitionState:
         "_on_settle",
         "_position",
         "_touch",
+        "base",
         "buffered_bytes",
         "chunk",
         "error",
@@ -104,6 +105,8 @@ class PartitionState:
         """What keeps this partition from going on until the application moves it; raised from its reads."""
         self.reset_policy: ResetPolicy | None = None
         """In RESETTING: where to."""
+        self.base: Position | None = None
+        """Before this everything is committed, as far as known; or, where nothing is yet, reading began here."""
         self._position: Position | None = None
         self._touch = touch
         self._on_settle = on_settle
@@ -173,6 +176,8 @@ class PartitionState:
         """Go on from this offset. The caller has dropped what was buffered."""
         self._take(FetchEvent.MOVE)
         self._position = Position(offset, leader_epoch)
+        if self.base is None:
+            self.base = self._position
         self.fetch_offset = offset
         self.fetch_epoch = leader_epoch
         self._restart()
@@ -182,8 +187,20 @@ class PartitionState:
         """Find the position anew. The caller has dropped what was buffered."""
         self._take(FetchEvent.RESET)
         self.reset_policy = policy
+        self._position = self.base = None
+        self._restart()
+
+    def go_back(self) -> None:
+        """Find the committed offset again, and go on from there. The caller has dropped what was buffered."""
+        self._take(FetchEvent.RETURN)
         self._position = None
         self._restart()
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether records have been handed out that are not committed, as far as known."""
+        position = self.position
+        return position is not None and self.base is not None and position.offset > self.base.offset
 
     def _take(self, event: FetchEvent) -> None:
         self.state = TRANSITIONS.after(self.state, event)

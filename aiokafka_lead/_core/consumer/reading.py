@@ -54,6 +54,22 @@ class Reading:
         self.prefetch.drop(state)
         state.move(*to)
 
+    def seek(self, state: PartitionState, to: Position) -> None:
+        """Go on from there, as the application says: what was committed before is no place to go back to."""
+        state.base = None
+        self.move(state, to)
+
+    def go_back(self, states: Iterable[PartitionState]) -> None:
+        """Go on from the committed offsets, which are asked for anew; where there are none, from where reading began.
+
+        Nothing of it is in hand any more. Answers to what was asked before are void, and so is what was fetched.
+        """
+        states = list(states)
+        for state in states:
+            self.prefetch.drop(state)
+            state.go_back()
+        self.in_hand.give_back(state.tp for state in states)
+
     def reset(self, state: PartitionState, policy: ResetPolicy) -> None:
         """Find the position anew."""
         self.prefetch.drop(state)

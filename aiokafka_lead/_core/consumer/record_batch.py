@@ -11,6 +11,7 @@ from ..._records import BatchView, Columns, ConsumerRecord
 from ...errors import IllegalStateError, RecordDeserializationError
 from ...errors.base import own_copy
 from ...types import Headers, SerializationContext, TimestampType, TopicPartition
+from .consumed import TransactionPart
 from .deserializers import Deserializers, cannot_be_deserialized, never_awaited
 from .position import Position
 
@@ -29,6 +30,10 @@ class Lease(Protocol):
 
     async def commit(self) -> bool:
         """Commit the batch; False if its partition is no longer this consumer's."""
+        ...
+
+    def transaction_part(self) -> TransactionPart:
+        """The batch's offset, for a transaction that commits it."""
         ...
 
 
@@ -71,6 +76,12 @@ class RecordBatch(Generic[K, V]):
         if self.lease is None:
             raise IllegalStateError("committed offsets belong to a group: set group_id")
         return await self.lease.commit()
+
+    def _transaction_part(self) -> TransactionPart:
+        """For `Transaction.commit_batch`. Internal."""
+        if self.lease is None:
+            raise IllegalStateError("committed offsets belong to a group: set group_id")
+        return self.lease.transaction_part()
 
     @property
     def topic(self) -> str:

@@ -121,9 +121,12 @@ class PositionKeeper:
         found = await group_offsets.committed(partitions, self._timeout_ms)
         for state in self._current(lookup):
             committed = found[state.tp]
-            if committed is None:
+            if committed is None and state.base is not None:
+                state.move(*state.base)
+            elif committed is None:
                 self._reset(state)
             else:
+                state.base = None
                 state.move(committed.offset, -1 if committed.leader_epoch is None else committed.leader_epoch)
 
     async def _list(self, lookup: _Lookup, node_id: int) -> None:

@@ -20,12 +20,12 @@ class GroupCoordinator:
 
     def __init__(self, coordinators: Coordinators, group_id: str) -> None:
         self._coordinators = coordinators
-        self._group_id = group_id
+        self.group_id = group_id
 
     @property
     def node_id(self) -> int | None:
         """The broker, if it is known."""
-        return self._coordinators.known(CoordinatorKind.GROUP, self._group_id)
+        return self._coordinators.known(CoordinatorKind.GROUP, self.group_id)
 
     async def ask(
         self, request: Request[Any], timeout_s: float, lane: Lane = Lane.COORDINATOR
@@ -37,7 +37,7 @@ class GroupCoordinator:
         response: Any = None
         kind: type[KafkaError] | None = None
         try:
-            connection = await self._coordinators.connection(CoordinatorKind.GROUP, self._group_id, deadline, lane)
+            connection = await self._coordinators.connection(CoordinatorKind.GROUP, self.group_id, deadline, lane)
             node_id = connection.node_id
             version = connection.versions.version_for(type(request))
             left_ms = max(0.0, deadline - time.monotonic()) * 1000
@@ -47,5 +47,5 @@ class GroupCoordinator:
         except KafkaError as failure:
             error, kind = failure, type(failure)
         if node_id is not None and kind is not None and issubclass(kind, (KafkaConnectionError, *COORDINATOR_MOVED)):
-            self._coordinators.forget(CoordinatorKind.GROUP, self._group_id, node_id)
+            self._coordinators.forget(CoordinatorKind.GROUP, self.group_id, node_id)
         return response, error

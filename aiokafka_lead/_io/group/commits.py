@@ -47,10 +47,11 @@ class Commits:
     def __init__(
         self, reading: Reading, group_offsets: GroupOffsets, standing: Standing, run: CurrentRun, timeout_ms: float
     ) -> None:
+        self._reading = reading
+        self.standing = standing
         self._positions = reading.positions
         self._in_hand = reading.in_hand
         self._group_offsets = group_offsets
-        self._standing = standing
         self._run = run
         self.timeout_ms = timeout_ms
         """For commits that the application gives no time for."""
@@ -100,12 +101,37 @@ class Commits:
         self._in_hand.committed(offsets, [state])
         return True
 
+    # --- transactions ------------------------------------------------------------------------------------------------
+
+    def begin_part(self, given: Offsets | None) -> Offsets:
+        """The offsets that a transaction is to commit: these, or behind what was handed out.
+
+        Until `end_part` no rebalance takes their partitions. Raises `CommitFailedError` if there are some that the
+        consumer does not own, or if it has lost some of which the transaction may have records.
+        """
+        offsets = self.handed_out() if given is None else given
+        self.check_owned(offsets)
+        if given is None and (lost := self._in_hand.uncommitted):
+            names = _names(sorted(lost))
+            raise CommitFailedError(f"{names} were taken away after records had been handed out: they come again")
+        self._in_hand.in_transaction(offsets)
+        return offsets
+
+    def end_part(self, offsets: Offsets, *, committed: bool) -> None:
+        """The transaction has ended. One that was aborted takes the whole consumer back to what is committed."""
+        if committed:
+            self._stored(offsets)
+            self._in_hand.committed(offsets, self._positions)
+        else:
+            self._reading.go_back(state for state in self._positions if state.is_ahead)
+        self._in_hand.transaction_ended()
+
     # --- on whose behalf ---------------------------------------------------------------------------------------------
 
     @property
     def by_member(self) -> bool:
         """Whether commits are those of a member, which its group gives partitions to."""
-        return self._standing.wanted
+        return self.standing.wanted
 
     async def store(self, offsets: Offsets, timeout_ms: float) -> None:
         """Commit these offsets, all or, after an error, perhaps some.
@@ -115,10 +141,9 @@ class Commits:
         """
         left = dict(offsets)
         deadline = time.monotonic() + timeout_ms / 1000
-        standing = self._standing
+        standing = self.standing
         if not standing.wanted:
             await self._group_offsets.commit(left, NOT_A_MEMBER, timeout_ms)
-            return
         while left:
             identity = standing.commits_as()
             self.check_owned(left)
@@ -129,6 +154,13 @@ class Commits:
                     raise CommitFailedError(
                         f"the offsets of {_names(left)} were not committed: {error.message}"
                     ) from error
+        self._stored(offsets)
+
+    def _stored(self, offsets: Offsets) -> None:
+        for tp, offset in offsets.items():
+            state = self._positions.get(tp)
+            if state is not None:
+                state.base = Position(offset.offset, -1 if offset.leader_epoch is None else offset.leader_epoch)
 
     def check_owned(self, partitions: Iterable[TopicPartition]) -> None:
         """Raise `CommitFailedError` if there are others' among these: nothing may overwrite what they have committed.

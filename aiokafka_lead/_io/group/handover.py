@@ -143,6 +143,9 @@ class Handover:
     def _drop(self, partitions: Partitions) -> Partitions:
         """No longer read these; returns those of which the application has something in hand."""
         held = self._in_hand.taken_away(partitions)
+        self._in_hand.uncommitted.update(
+            state.tp for state in self._positions if state.tp in partitions and state.is_ahead
+        )
         self._reading.assign(self._positions.assigned - partitions)
         return held
 

@@ -9,10 +9,12 @@ from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.record_batch import RecordBatch
+from ...errors import CommitFailedError
 from ...types import TopicPartition
 from ..cancellation import cancellation_of_task, cancelled_by_scope
 from ..loop import in_task
 from .commits import Commits
+from .transaction_part import GroupPart
 
 __all__ = ["Lease", "Leases"]
 
@@ -64,6 +66,12 @@ class Leases:
         """Commit it if its partition still is what it was when the batch was handed out."""
         return await self._commits.commit_batch(state, batch.end)
 
+    def transaction_part(self, batch: RecordBatch[Any, Any], state: PartitionState) -> GroupPart:
+        """The batch as a part of a transaction. Raises `CommitFailedError` if it is not this consumer's any more."""
+        if not self._reading.positions.owns(state):
+            raise CommitFailedError(f"{batch} was taken away: its records come again")
+        return GroupPart(self._commits, {state.tp: batch.end.to_commit()})
+
     def take_back(self, batch: RecordBatch[Any, Any], state: PartitionState, *, cancelled: bool) -> None:
         """Nobody works on the batch any more.
 
@@ -93,6 +101,9 @@ class Lease:
 
     async def commit(self) -> bool:
         return await self._leases.commit(self._batch, self._state)
+
+    def transaction_part(self) -> GroupPart:
+        return self._leases.transaction_part(self._batch, self._state)
 
     def is_cancelled(self) -> bool:
         """Whether the task that got the batch was cancelled, or is being cancelled."""

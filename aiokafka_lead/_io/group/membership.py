@@ -10,11 +10,10 @@ from ..._core.group.assignors import builtin
 from ..._core.group.classic import ClassicMember
 from ..._core.group.consumer_protocol import ConsumerProtocolMember
 from ..._core.group.member import GroupMember
-from ..._core.group.offsets import NOT_A_MEMBER
 from ..._core.group.poll_interval import PollInterval
 from ..._options.logs import client_log
 from ...config import ConsumerConfig
-from ...types import ConsumerGroupMetadata, TopicPartition
+from ...types import TopicPartition
 from ..client import Client
 from ..loop import Signal
 from .asking import GroupCoordinator
@@ -57,14 +56,6 @@ class Membership(NamedTuple):
     leases: Leases
     auto_commit: AutoCommit | None
     """None without ``enable_auto_commit``."""
-    group_instance_id: str | None
-
-    def metadata(self) -> ConsumerGroupMetadata:
-        """The membership as it is now, for a transaction's offsets (KIP-447)."""
-        member = self.standing.identity or NOT_A_MEMBER._replace(group_instance_id=self.group_instance_id)
-        return ConsumerGroupMetadata(
-            self.group_id, member.generation_or_epoch, member.member_id, member.group_instance_id
-        )
 
 
 def membership(
@@ -83,6 +74,7 @@ def membership(
     standing = Standing(
         _member(config),
         coordinator,
+        config.group_instance_id,
         events.released,
         on_interest=events.on_interest,
         on_error=events.on_error,
@@ -104,7 +96,7 @@ def membership(
         is_late=events.is_late,
     )
     task = GroupTask(client, standing, coordinator, handover, reading.in_hand, poll)
-    return Membership(group_id, task, standing, offsets, commits, leases, auto_commit, config.group_instance_id)
+    return Membership(group_id, task, standing, offsets, commits, leases, auto_commit)
 
 
 def _member(config: ConsumerConfig) -> GroupMember:

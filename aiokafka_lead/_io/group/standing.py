@@ -9,9 +9,10 @@ from typing import Any
 import anyio
 
 from ..._core.group.member import Ask, GroupMember, Step
-from ..._core.group.offsets import GroupIdentity
+from ..._core.group.offsets import NOT_A_MEMBER, GroupIdentity
 from ...errors import CommitFailedError, KafkaError, RebalanceInProgressError, StaleMemberEpochError
 from ...errors.base import own_copy
+from ...types import ConsumerGroupMetadata
 from ..connection.connection import Lane
 from ..loop import News, Signal
 from .asking import GroupCoordinator
@@ -26,6 +27,7 @@ class Standing:
         self,
         member: GroupMember,
         coordinator: GroupCoordinator,
+        group_instance_id: str | None,
         handover_wake: Signal,
         *,
         on_interest: Callable[[frozenset[str]], None],
@@ -34,6 +36,7 @@ class Standing:
     ) -> None:
         self.member = member
         self._coordinator = coordinator
+        self._group_instance_id = group_instance_id
         self._handover_wake = handover_wake
         self._on_interest = on_interest
         """Called with the topics whose metadata the member needs beyond those that it wants for itself."""
@@ -92,6 +95,14 @@ class Standing:
     def identity(self) -> GroupIdentity | None:
         """What commits carry; None while it is no member."""
         return self.member.identity
+
+    @property
+    def metadata(self) -> ConsumerGroupMetadata:
+        """The membership as it is now, for a transaction's offsets (KIP-447)."""
+        member = self.member.identity or NOT_A_MEMBER._replace(group_instance_id=self._group_instance_id)
+        return ConsumerGroupMetadata(
+            self._coordinator.group_id, member.generation_or_epoch, member.member_id, member.group_instance_id
+        )
 
     @property
     def session_s(self) -> float:

@@ -1,0 +1,22 @@
+"""A consumer's offsets in a transaction."""
+
+from __future__ import annotations
+
+from ...types import ConsumerGroupMetadata
+from .commits import Commits, Offsets
+
+__all__ = ["GroupPart"]
+
+
+class GroupPart:
+    """The offsets of a group's member; see `TransactionPart`."""
+
+    def __init__(self, commits: Commits, offsets: Offsets | None = None) -> None:
+        """``offsets`` None: behind everything that was handed out. Raises `CommitFailedError`."""
+        self._commits = commits
+        self.group: ConsumerGroupMetadata = commits.standing.metadata
+        self.offsets: Offsets = commits.begin_part(offsets)
+
+    def ended(self, *, committed: bool) -> None:
+        """The transaction is committed; or it is not, or that is not known: then the consumer goes back."""
+        self._commits.end_part(self.offsets, committed=committed)

@@ -464,7 +464,6 @@ def test_a_cluster_in_a_thread_says_the_same() -> None:
                 "topics",
                 "batches",
                 "group_metadata",
-                "transaction_part",
             }
             | {"metrics", "lag", "health"},
         ),

@@ -68,6 +68,8 @@ class SecurityOptions(TypedDict, total=False):
     """The user name for PLAIN and SCRAM."""
     sasl_plain_password: str | None
     """The password for PLAIN and SCRAM."""
+    sasl_delegation_token: bool
+    """Name and password are the id and the HMAC (in base64) of a delegation token, for SCRAM (False, KIP-48)."""
 
 
 def _context(name: str, value: Any) -> Any:
@@ -100,6 +102,7 @@ class SecurityConfig(Checked):
     sasl_mechanism: SaslMechanism | None = option(None, optional(one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")))
     sasl_plain_username: str | None = option(None, optional(text))
     sasl_plain_password: str | None = option(None, optional(text), secret=True)
+    sasl_delegation_token: bool = option(False, boolean)
 
     @staticmethod
     def _settle_security(given: dict[str, Any]) -> dict[str, Any]:
@@ -115,6 +118,8 @@ class SecurityConfig(Checked):
                     raise ConfigError(f"{name} is required for sasl_mechanism {self.sasl_mechanism}")
         elif self.sasl_mechanism is not None or self.sasl_plain_password is not None:
             raise ConfigError(f"security_protocol {self.security_protocol} does not use the sasl_* options given")
+        if self.sasl_delegation_token and not str(self.sasl_mechanism).startswith("SCRAM-"):
+            raise ConfigError(f"sasl_delegation_token is for SCRAM, not for sasl_mechanism {self.sasl_mechanism}")
         self._check_tls()
 
     @property

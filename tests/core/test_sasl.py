@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafka_lead._core.connection.sasl import MECHANISMS, Credentials, new_mechanism
-from aiokafka_lead._core.connection.sasl.scram import Scram
+from aiokafka_lead._core.connection.sasl.scram import Scram, keep_key
 from aiokafka_lead.errors import ConfigError, SaslAuthenticationFailedError
 
 PENCIL = Credentials("user", "pencil")
@@ -165,3 +165,28 @@ def test_mechanisms_are_named_as_kafka_names_them() -> None:
     assert list(MECHANISMS) == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
     with pytest.raises(ConfigError, match=r"sasl_mechanism.*GSSAPI"):
         new_mechanism("GSSAPI", PENCIL)
+
+
+def test_a_delegation_token_says_so_as_java_does() -> None:
+    scram = Scram(Credentials("token-id", "aG1hYw==", is_delegation_token=True), "sha256", NONCE)
+    assert scram.start() == f"n,,n=token-id,r={NONCE},tokenauth=true".encode()
+    assert scram.missing_key(SERVER_FIRST) is not None
+    final = scram.respond(SERVER_FIRST)
+    credentials = Credentials("token-id", "aG1hYw==")
+    scram.respond(server_signature(scram, credentials, "sha256", SERVER_FIRST, final))
+    assert scram.done
+
+
+def test_the_key_to_derive_is_known_before_it_is_needed() -> None:
+    credentials = Credentials("user", "pencil")
+    scram = Scram(credentials, "sha256", NONCE)
+    scram.start()
+    wanted = scram.missing_key(SERVER_FIRST)
+    assert wanted is not None
+    assert (wanted.hash_name, wanted.iterations) == ("sha256", 4096)
+    keep_key(credentials, wanted, wanted.derive("pencil"))
+    assert scram.missing_key(SERVER_FIRST) is None
+    assert scram.respond(SERVER_FIRST).endswith(b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
+    assert scram.missing_key(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=") is None
+    with pytest.raises(SaslAuthenticationFailedError, match="malformed"):
+        Scram(credentials, "sha256", NONCE).missing_key(b"nonsense")

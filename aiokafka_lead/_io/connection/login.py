@@ -66,7 +66,7 @@ class ComputedExchange:
 
 
 class _PasswordLogin:
-    """PLAIN and SCRAM: a name and a password."""
+    """PLAIN: a name and a password, and nothing to compute."""
 
     def __init__(self, mechanism: str, credentials: Credentials) -> None:
         self.mechanism = mechanism
@@ -76,15 +76,25 @@ class _PasswordLogin:
         return ComputedExchange(new_mechanism(self.mechanism, self._credentials))
 
 
+def _credentials(config: ClientConfig) -> Credentials:
+    name, password = config.sasl_plain_username or "", config.sasl_plain_password or ""
+    return Credentials(name, password, config.sasl_delegation_token)
+
+
 def _password_login(config: ClientConfig) -> Login:
-    credentials = Credentials(config.sasl_plain_username or "", config.sasl_plain_password or "")
-    return _PasswordLogin(config.sasl_mechanism or "", credentials)
+    return _PasswordLogin(config.sasl_mechanism or "", _credentials(config))
+
+
+def _scram_login(config: ClientConfig) -> Login:
+    from .scram import ScramLogin
+
+    return ScramLogin(config.sasl_mechanism or "", _credentials(config))
 
 
 _LOGINS: dict[str, Callable[[ClientConfig], Login]] = {
     "PLAIN": _password_login,
-    "SCRAM-SHA-256": _password_login,
-    "SCRAM-SHA-512": _password_login,
+    "SCRAM-SHA-256": _scram_login,
+    "SCRAM-SHA-512": _scram_login,
 }
 """By Kafka's name of the mechanism, what makes the login of a client."""
 

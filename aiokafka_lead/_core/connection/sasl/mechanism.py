@@ -14,6 +14,8 @@ class Credentials:
 
     username: str
     password: str = field(repr=False)
+    is_delegation_token: bool = False
+    """Whether name and password are a delegation token's id and HMAC (KIP-48), which SCRAM says."""
     derived_keys: dict[object, bytes] = field(default_factory=dict, repr=False, compare=False)
     """Room for what a mechanism derives from the password at some cost, so that a reconnect need not again."""
 

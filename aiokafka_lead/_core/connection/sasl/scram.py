@@ -10,20 +10,39 @@ import hashlib
 import hmac
 import secrets
 from base64 import b64decode, b64encode
+from typing import NamedTuple
 
 from ....errors import SaslAuthenticationFailedError
 from .mechanism import Credentials
 
-__all__ = ["Scram"]
+__all__ = ["SaltedPassword", "Scram", "keep_key"]
 
 MIN_ITERATIONS = 4096
 """RFC 7677's floor and Kafka's: fewer would make a captured exchange cheap to guess passwords with."""
 
 MAX_ITERATIONS = 1_000_000
-"""Kafka's own ceiling is 16384. More than this would let a hostile server stop the event loop for a second or more."""
+"""Kafka's own ceiling is 16384. This is about a second of a processor, which a hostile server can ask for."""
 
 _CHANNEL_BINDING = "biws"  # base64 of "n,,": no channel binding, no authorization identity
 _NONCE_BYTES = 24
+
+
+class SaltedPassword(NamedTuple):
+    """What a password becomes for a server; deriving it is most of SCRAM's work."""
+
+    hash_name: str
+    salt: bytes
+    iterations: int
+
+    def derive(self, password: str) -> bytes:
+        """Takes milliseconds to a second."""
+        return hashlib.pbkdf2_hmac(self.hash_name, password.encode(), self.salt, self.iterations)
+
+
+def keep_key(credentials: Credentials, derived_by: SaltedPassword, key: bytes) -> None:
+    """For the next connections, in place of the last one: a user's salt is the same at every broker."""
+    credentials.derived_keys.clear()
+    credentials.derived_keys[derived_by] = key
 
 
 class Scram:
@@ -38,6 +57,8 @@ class Scram:
         self._hash_name = hash_name
         self._nonce = nonce if nonce is not None else secrets.token_urlsafe(_NONCE_BYTES)
         self._first_bare = f"n={_sasl_name(credentials.username)},r={self._nonce}"
+        if credentials.is_delegation_token:
+            self._first_bare += ",tokenauth=true"  # KIP-48: Java's ScramExtensions
         self._server_signature: bytes | None = None
         """What the server has to answer to the final message; None before that was sent."""
 
@@ -47,17 +68,21 @@ class Scram:
 
     def respond(self, challenge: bytes) -> bytes:
         """client-final-message for server-first-message; nothing for server-final-message."""
-        try:
-            text = challenge.decode()
-        except UnicodeDecodeError:
-            raise SaslAuthenticationFailedError("the server's SCRAM message is not UTF-8") from None
+        text = _decoded(challenge)
         if self._server_signature is None:
             return self._prove(text)
         self._verify(text, self._server_signature)
         self.done = True
         return b""
 
-    def _prove(self, server_first: str) -> bytes:
+    def missing_key(self, challenge: bytes) -> SaltedPassword | None:
+        """What `respond` would have to derive for this challenge; None where it is kept, or nothing is needed."""
+        if self._server_signature is not None:
+            return None
+        _, wanted = self._server_first(_decoded(challenge))
+        return None if wanted in self._credentials.derived_keys else wanted
+
+    def _server_first(self, server_first: str) -> tuple[str, SaltedPassword]:
         fields = _fields(server_first)
         if fields[0][0] == "m":
             raise SaslAuthenticationFailedError("the server asks for a SCRAM extension that this client lacks")
@@ -68,7 +93,13 @@ class Scram:
             raise SaslAuthenticationFailedError("the server's SCRAM nonce does not extend the client's")
         if not salt:
             raise SaslAuthenticationFailedError("the server's SCRAM salt is empty")
-        salted = self._salted_password(salt, iterations)
+        return nonce, SaltedPassword(self._hash_name, salt, iterations)
+
+    def _prove(self, server_first: str) -> bytes:
+        nonce, wanted = self._server_first(server_first)
+        if wanted not in self._credentials.derived_keys:
+            keep_key(self._credentials, wanted, wanted.derive(self._credentials.password))
+        salted = self._credentials.derived_keys[wanted]
         final_bare = f"c={_CHANNEL_BINDING},r={nonce}"
         auth_message = f"{self._first_bare},{server_first},{final_bare}".encode()
         client_key = self._hmac(salted, b"Client Key")
@@ -89,19 +120,15 @@ class Scram:
                 "the server could not prove that it knows the password: it may not be who it claims to be"
             )
 
-    def _salted_password(self, salt: bytes, iterations: int) -> bytes:
-        """Costs milliseconds, so the last one is kept: a user's salt is the same at every broker."""
-        keys = self._credentials.derived_keys
-        wanted = (self._hash_name, salt, iterations)
-        if wanted not in keys:
-            password = self._credentials.password.encode()
-            salted = hashlib.pbkdf2_hmac(self._hash_name, password, salt, iterations)
-            keys.clear()
-            keys[wanted] = salted
-        return keys[wanted]
-
     def _hmac(self, key: bytes, message: bytes) -> bytes:
         return hmac.digest(key, message, self._hash_name)
+
+
+def _decoded(challenge: bytes) -> str:
+    try:
+        return challenge.decode()
+    except UnicodeDecodeError:
+        raise SaslAuthenticationFailedError("the server's SCRAM message is not UTF-8") from None
 
 
 def _sasl_name(name: str) -> str:

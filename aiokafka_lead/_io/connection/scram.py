@@ -1,0 +1,60 @@
+"""Logging in with SCRAM: a key is derived from the password once for all connections, and not on the event loop."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import anyio
+
+from ..._core.connection.sasl import Credentials
+from ..._core.connection.sasl.scram import SaltedPassword, Scram, keep_key
+from ..threads import BlockingCalls
+
+__all__ = ["ScramLogin"]
+
+INLINE_ITERATIONS = 8192
+"""Up to here deriving a key takes a few milliseconds, and needs no thread; Kafka's default is 4096."""
+
+_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+
+
+class ScramLogin:
+    """SCRAM with a name and a password, or with a delegation token (KIP-48); belongs to one event loop."""
+
+    def __init__(self, mechanism: str, credentials: Credentials) -> None:
+        self.mechanism = mechanism
+        self._credentials = credentials
+        self._calls = BlockingCalls("SCRAM", at_once=1)
+        self._one_at_a_time = anyio.Lock()
+
+    def exchange(self, host: str) -> ScramExchange:
+        return ScramExchange(self, Scram(self._credentials, _HASHES[self.mechanism]))
+
+    async def derive(self, wanted: SaltedPassword) -> None:
+        """Keep the key; connections that are made at a time wait for one and the same."""
+        async with self._one_at_a_time:
+            if wanted not in self._credentials.derived_keys:
+                key = await self._calls.run(partial(wanted.derive, self._credentials.password))
+                keep_key(self._credentials, wanted, key)
+
+
+class ScramExchange:
+    """One authentication with one broker."""
+
+    def __init__(self, login: ScramLogin, scram: Scram) -> None:
+        self._login = login
+        self._scram = scram
+
+    @property
+    def done(self) -> bool:
+        return self._scram.done
+
+    async def start(self) -> bytes:
+        return self._scram.start()
+
+    async def respond(self, challenge: bytes) -> bytes:
+        while True:
+            wanted = self._scram.missing_key(challenge)
+            if wanted is None or wanted.iterations <= INLINE_ITERATIONS:
+                return self._scram.respond(challenge)
+            await self._login.derive(wanted)

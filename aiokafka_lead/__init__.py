@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from ._core.producer.metrics import ProducerMetrics
     from ._core.run.dead_letter import DEAD_LETTER_HEADERS
     from ._core.run.options import RunOptions
+    from ._core.transactions.state import TransactionHealth
+    from ._io.transactions.calls import Transaction
     from ._records.record import ConsumerRecord
     from .admin import AdminClient
     from .config import AdminOptions, ConsumerOptions, ProducerOptions
@@ -66,6 +68,8 @@ __all__ = [
     "TimestampType",
     "TopicPartition",
     "TopicPartitions",
+    "Transaction",
+    "TransactionHealth",
 ]
 
 _HOMES = {
@@ -91,6 +95,8 @@ _HOMES = {
     "RecordBatch": "_core.consumer.record_batch",
     "RunOptions": "_core.run.options",
     "TopicPartitions": "_core.group.assignors",
+    "Transaction": "_io.transactions.calls",
+    "TransactionHealth": "_core.transactions.state",
 }
 
 

@@ -119,6 +119,12 @@ class ProducerBaseOptions(ClientOptions, total=False):
     """Bytes that one request, and so one record, may hold (1048576)."""
     delivery_timeout_ms: float
     """How long after ``send`` a record is acknowledged or failed (120000)."""
+    transactional_id: str | None
+    """The name of this producer's transactions, which no other may use at the same time; None is for a producer without
+    any (None, KIP-98)."""
+    transaction_timeout_ms: int
+    """The coordinator aborts a transaction that is open for this long; at most its ``transaction.max.timeout.ms``
+    (60000)."""
     retries: int
     """Upper bound of the tries again of one batch (2147483647: ``delivery_timeout_ms`` is the bound that counts)."""
     partitioner: Partitioner | None
@@ -333,6 +339,8 @@ class ProducerConfig(ClientConfig):
     max_block_ms: float = option(60_000, milliseconds())
     max_request_size: int = option(1024 * 1024, _bytes(1))
     delivery_timeout_ms: float = option(120_000, milliseconds())
+    transactional_id: str | None = option(None, optional(short_text))
+    transaction_timeout_ms: int = option(60_000, integer(1, INT32_MAX))
     retries: int = option(INT32_MAX, integer(0))
     partitioner: Partitioner | None = option(None, optional(function))
     partitioner_adaptive_partitioning_enable: bool = option(True, boolean)
@@ -347,7 +355,8 @@ class ProducerConfig(ClientConfig):
         # Java: idempotence that nobody asked for gives way to options that exclude it.
         weaker = given.get("acks", "all") in (0, 1) or given.get("retries", 1) == 0
         many = given.get("max_in_flight_requests_per_connection", 1)
-        if "enable_idempotence" not in given and (weaker or (isinstance(many, int) and many > 5)):
+        transactional = given.get("transactional_id") is not None
+        if "enable_idempotence" not in given and not transactional and (weaker or (isinstance(many, int) and many > 5)):
             given["enable_idempotence"] = False
         if isinstance(given.get("batch_size"), int):
             given.setdefault("batch_size_max", given["batch_size"])
@@ -369,6 +378,8 @@ class ProducerConfig(ClientConfig):
                 raise ConfigError("retries must not be 0 with enable_idempotence")
             if self.max_in_flight_requests_per_connection > 5:
                 raise ConfigError("max_in_flight_requests_per_connection must be at most 5 with enable_idempotence")
+        elif self.transactional_id is not None:
+            raise ConfigError("enable_idempotence must not be False with transactional_id")
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise ConfigError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
 

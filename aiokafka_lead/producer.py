@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
@@ -18,6 +19,9 @@ from ._io.producer.fast_path import FastPath, all_bytes
 from ._io.producer.record_intake import PreparedRecord, RecordIntake
 from ._io.producer.send_methods import QuickSend, QuickSendNowait
 from ._io.producer.sender import HOT_REQUESTS, Sender
+from ._io.transactions.calls import TransactionalCalls
+from ._io.transactions.gate import TransactionGate
+from ._io.transactions.manager import Transactions
 from ._options.arguments import TIMEOUT, entries
 from .config import ProducerConfig
 from .errors import (
@@ -54,7 +58,7 @@ _CLOSING_SHARE = 0.1
 """The part of ``stop``'s time that is kept for closing connections, at most half a second."""
 
 
-class Producer(Generic[K, V]):
+class Producer(TransactionalCalls[K, V], Generic[K, V]):
     """Writes records to topics.
 
         async with Producer("localhost:9092") as producer:
@@ -115,7 +119,9 @@ class Producer(Generic[K, V]):
         """Made by the first `stop`, done when that has ended."""
         config = self._config
         self._fast = FastPath(self._accumulator, None if config.linger_ms else self._sender.put_first)
-        self._intake = RecordIntake(config, self._sender, self._fast, self._client.metadata, self._check_now)
+        self._transactions = None if config.transactional_id is None else Transactions(config, client, self._sender)
+        self._intake = self._new_intake(0)
+        """Takes records; each transaction has its own."""
         self._serializers = Serializers(config.key_serializer, config.value_serializer)
         self._awaited = self._serializers.awaited
         """The serializers that are to be awaited, by the names of their options."""
@@ -141,6 +147,13 @@ class Producer(Generic[K, V]):
                 own = vars(self)  # found before those of the class
                 own.setdefault("send", QuickSend(self._fast, self.send))
                 own.setdefault("send_nowait", QuickSendNowait(self._fast, self.send_nowait).send_nowait)
+        if self._transactions is not None:
+            self._fast.usable = False
+            try:
+                await self._transactions.start(TransactionGate(self._fast, self._direct, self._use_intake_of))
+            except BaseException:
+                await self.stop(0)
+                raise
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Send what is pending and close every connection, within ``timeout_ms`` whatever the brokers do.
@@ -165,7 +178,9 @@ class Producer(Generic[K, V]):
         self._check = _refuse
         self._fast.usable = False
         try:
-            if usable:
+            if usable and self._transactions is not None:
+                await self._transactions.stop(None if timeout_ms is None else timeout_ms / 1000)
+            elif usable:
                 await self._drain(timeout_ms)
         finally:
             self._sender.abort(_stopped_before)
@@ -228,12 +243,17 @@ class Producer(Generic[K, V]):
         append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
-            self._check()
-            if self._awaited:
-                record = await self._prepare_waiting(topic, value, key, partition, timestamp_ms, headers)
-            else:
-                record = self._prepare(topic, value, key, partition, timestamp_ms, headers)
-            delivery = await self._intake.put_when_possible(record)
+            intake = self._intake
+            intake.check()
+            try:
+                if self._awaited:
+                    record = await self._prepare_waiting(intake, topic, value, key, partition, timestamp_ms, headers)
+                else:
+                    record = self._prepare(topic, value, key, partition, timestamp_ms, headers)
+                delivery = await intake.put_when_possible(record)
+            except KafkaError as error:
+                intake.refused(error)
+                raise
         return delivery
 
     async def send_and_wait(
@@ -266,12 +286,17 @@ class Producer(Generic[K, V]):
         append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
-            self._check()
+            intake = self._intake
+            intake.check()
             if self._awaited:
                 raise IllegalStateError(
                     f"send_nowait cannot wait for {self._awaited}, a coroutine function: await send"
                 )
-            delivery = self._intake.put_or_hold(self._prepare(topic, value, key, partition, timestamp_ms, headers))
+            try:
+                delivery = intake.put_or_hold(self._prepare(topic, value, key, partition, timestamp_ms, headers))
+            except KafkaError as error:
+                intake.refused(error)
+                raise
         if delivery is None:
             raise BufferFull
         return delivery
@@ -298,21 +323,23 @@ class Producer(Generic[K, V]):
         now_ms = wall_ms()
         count = len(contents)
         every_key = None if keys is None else _one_for_each("keys", keys, count)
-        self._check()
+        intake = self._intake
+        intake.check()
         if self._direct and headers is None and timestamps_ms is None:
             plain_keys = None if every_key is None else _all_bytes("key", every_key)
-            return await self._intake.put_plain(topic, now_ms, _all_bytes("value", contents), plain_keys, target)
+            return await intake.put_plain(topic, now_ms, _all_bytes("value", contents), plain_keys, target)
         every_key = every_key or [None] * count
         every_headers = _headers_for_each(headers, count)
         times = [now_ms] * count if timestamps_ms is None else _one_for_each("timestamps_ms", timestamps_ms, count)
         every = zip(contents, every_key, times, every_headers, strict=True)
         if self._awaited:
             records = [
-                await self._prepare_waiting(topic, v, k, partition, time_ms, some) for v, k, time_ms, some in every
+                await self._prepare_waiting(intake, topic, v, k, partition, time_ms, some)
+                for v, k, time_ms, some in every
             ]
         else:
             records = [self._prepare(topic, v, k, partition, time_ms, some) for v, k, time_ms, some in every]
-        return await self._intake.put_all(records, count)
+        return await intake.put_all(records, count)
 
     async def flush(self, timeout_ms: float | None = None) -> None:
         """Send everything that was taken so far without lingering, and wait until it is acknowledged or failed.
@@ -347,6 +374,22 @@ class Producer(Generic[K, V]):
     def _check_now(self) -> None:
         self._check()
 
+    def _check_transaction(self, number: int) -> None:
+        """Raise unless the producer takes records as part of this transaction."""
+        self._check()
+        assert self._transactions is not None
+        self._transactions.state.check_open(number)
+
+    def _new_intake(self, number: int) -> RecordIntake:
+        """An intake for one transaction, or for a producer without any."""
+        if self._transactions is None:
+            return RecordIntake(self._config, self._sender, self._fast, self._client.metadata, self._check_now)
+        check, refused = partial(self._check_transaction, number), partial(self._transactions.refused, number)
+        return RecordIntake(self._config, self._sender, self._fast, self._client.metadata, check, refused)
+
+    def _use_intake_of(self, number: int) -> None:
+        self._intake = self._new_intake(number)
+
     def _prepare(
         self,
         topic: str,
@@ -367,6 +410,7 @@ class Producer(Generic[K, V]):
 
     async def _prepare_waiting(
         self,
+        intake: RecordIntake,
         topic: str,
         value: V | None,
         key: K | None,
@@ -379,7 +423,7 @@ class Producer(Generic[K, V]):
         time_ms = wall_ms() if timestamp_ms is None else check_timestamp(timestamp_ms)
         key_bytes = await self._serializers.await_key(key, name, pairs)
         value_bytes = await self._serializers.await_value(value, name, pairs)
-        self._check()
+        intake.check()
         return PreparedRecord(name, time_ms, key_bytes, value_bytes, number, pairs)
 
 

@@ -11,6 +11,7 @@ from aiokafka_lead._core.producer.retry cimport RetryPolicy, has_free_retry
 from aiokafka_lead._core.producer.delivery cimport Delivery, new_delivery
 from aiokafka_lead._core.producer.outcome cimport BatchOutcome
 from aiokafka_lead._core.producer.schedule cimport Schedule
+from aiokafka_lead._core.producer.transactional cimport TransactionalSequencing
 from aiokafka_lead._records.encoder cimport BatchBuilder, estimated_size
 
 cdef Py_ssize_t BATCH_HEADER_SIZE
@@ -26,6 +27,7 @@ cdef class Accumulator:
     cdef readonly ProducerCounters counters
     cdef readonly object snapshot
     cdef readonly dict topics
+    cdef readonly TransactionalSequencing transactional
     cdef readonly object identity
     cdef readonly Sequencing sequencing
     cdef readonly Py_ssize_t batch_size

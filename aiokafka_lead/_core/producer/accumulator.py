@@ -13,7 +13,7 @@ from random import random
 from ..._records.compression import compresses_slowly
 from ..._records.encoder import BatchBuilder, estimated_size
 from ...config import ProducerConfig
-from ...errors import ConfigError, MessageTooLargeError
+from ...errors import ConfigError, KafkaError, MessageTooLargeError
 from ...types import Header
 from ..metadata.types import ClusterSnapshot
 from .append import PartitionQueue, ProducerBatch, TopicBuffer
@@ -26,6 +26,7 @@ from .outcome import BatchOutcome, Park
 from .partitioner import NodeAvailability, StickyChooser, call_partitioner
 from .retry import RetryPolicy, has_free_retry
 from .schedule import Schedule
+from .transactional import TransactionalSequencing
 
 __all__ = ["Accumulator", "FlushTicket"]
 
@@ -77,8 +78,12 @@ class Accumulator:
         """The latest metadata."""
         self.topics: dict[str, TopicBuffer] = {}
         """Every topic that was ever written to: its queues know what the brokers remember."""
-        self.identity: IdempotentSequencing | None = IdempotentSequencing() if config.enable_idempotence else None
+        self.transactional = TransactionalSequencing() if config.transactional_id is not None else None
+        """The producer id and the open transaction's partitions, where transactional."""
+        self.identity: IdempotentSequencing | None = self.transactional
         """The producer id and what hangs on it, where idempotent."""
+        if self.identity is None and config.enable_idempotence:
+            self.identity = IdempotentSequencing()
         self.sequencing: Sequencing = self.identity or PlainSequencing(config.max_in_flight_requests_per_connection)
         self.batch_size = max(1, min(config.batch_size, config.max_request_size))
         self.memory = BufferMemory(config.buffer_memory, self.batch_size)
@@ -149,12 +154,15 @@ class Accumulator:
         """What the record takes at most, alone in a batch; raises `MessageTooLargeError` where that is too much."""
         size = estimated_size(key, value, headers) + BATCH_HEADER_SIZE
         if size > self._max_request_size:
-            raise MessageTooLargeError(
-                f"the record takes {size} bytes, more than max_request_size ({self._max_request_size})"
-            )
+            raise self._too_large(size, "max_request_size", self._max_request_size)
         if size > self.memory.limit:
-            raise MessageTooLargeError(f"the record takes {size} bytes, more than buffer_memory ({self.memory.limit})")
+            raise self._too_large(size, "buffer_memory", self.memory.limit)
         return size
+
+    def _too_large(self, size: int, option: str, limit: int) -> MessageTooLargeError:
+        error = MessageTooLargeError(f"the record takes {size} bytes, more than {option} ({limit})")
+        self.given_up(error)
+        return error
 
     def append(
         self,
@@ -290,6 +298,8 @@ class Accumulator:
         topic.pending[queue] = None
         self.expiry.watch(queue, now)
         self.schedule.opened(batch, now)
+        if self.transactional is not None:
+            self.transactional.opened(queue)
         return batch
 
     def _fill(self, batch: ProducerBatch, size: int, now: float) -> None:
@@ -339,6 +349,8 @@ class Accumulator:
         if drained:
             self.nodes.taking(node_id)
             self.counters.requests += 1
+            if self.transactional is not None:
+                self.transactional.requested(node_id, drained)
         return drained
 
     def _send(self, batch: ProducerBatch, node_id: int, now: float) -> None:
@@ -438,6 +450,16 @@ class Accumulator:
             oldest = next(iter(self._incomplete), self._ordinal + 1)
             while self._flushes and self._flushes[0].ordinal < oldest:
                 self._flushes.pop(0).on_done()
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether some batch was sent and is not answered, given up or not."""
+        return any(queue.in_flight for topic in self.topics.values() for queue in topic.pending)
+
+    def given_up(self, error: KafkaError) -> None:
+        """Records were given up: a transaction that they are part of cannot be committed any more."""
+        if self.transactional is not None:
+            self.transactional.on_failure(error)
 
     def next_at(self) -> float | None:
         """When something is due, if nothing happens before."""

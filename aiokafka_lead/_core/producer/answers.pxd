@@ -6,6 +6,7 @@ from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch
 from aiokafka_lead._core.producer.counters cimport ProducerCounters
 from aiokafka_lead._core.producer.idempotence cimport Sequencing
 from aiokafka_lead._core.producer.schedule cimport Schedule
+from aiokafka_lead._core.producer.transactional cimport TransactionalSequencing
 
 
 cdef class BatchAnswers:
@@ -15,6 +16,7 @@ cdef class BatchAnswers:
     cdef Sequencing _sequencing
     cdef object _retry
     cdef bint _idempotent
+    cdef TransactionalSequencing _transactional
     cdef object _retries
     cdef object _explain
     cdef object _log
@@ -27,4 +29,5 @@ cdef class BatchAnswers:
     cdef _remove(self, ProducerBatch batch)
     @cython.locals(batch=ProducerBatch)
     cpdef all_acknowledged(self, object batches, int node_id, list offsets, double now)
+    @cython.locals(other=PartitionQueue)
     cdef _settle(self, PartitionQueue queue, double now)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from ..._options.logs import ClientLog
 from ...errors import (
     BrokerError,
+    ConcurrentTransactionsError,
     CorruptRecordError,
     DeliveryTimeoutError,
     DuplicateSequenceNumberError,
@@ -14,6 +16,7 @@ from ...errors import (
     MessageTooLargeError,
     NotEnoughReplicasError,
     OutOfOrderSequenceNumberError,
+    TransactionAbortedError,
     UnknownProducerIdError,
     UnknownServerError,
 )
@@ -27,7 +30,7 @@ __all__ = ["BatchAnswers"]
 
 
 _OUT_OF_LINE = (OutOfOrderSequenceNumberError, UnknownProducerIdError)
-_NEVER_APPENDED = (*_OUT_OF_LINE, NotEnoughReplicasError, CorruptRecordError)
+_NEVER_APPENDED = (*_OUT_OF_LINE, ConcurrentTransactionsError, NotEnoughReplicasError, CorruptRecordError)
 """Retriable errors after which this attempt is certainly not in the log. After any other it may be: a leader that
 appended and was deposed before the followers had it answers NOT_LEADER_OR_FOLLOWER."""
 
@@ -43,6 +46,7 @@ class BatchAnswers:
         self._sequencing = accumulator.sequencing
         self._retry = accumulator.retry
         self._idempotent = accumulator.identity is not None
+        self._transactional = accumulator.transactional
         self._retries = retries
         self._explain = explain
         self._log = log
@@ -97,8 +101,11 @@ class BatchAnswers:
             retriable = error.retriable or out_of_line
             if _may_be_appended(error):
                 batch.in_doubt = True
-            if out_of_line and batch.piece and batch.in_doubt and queue.batches[0] is batch:
-                retriable = False  # the whole may be in the log, and its pieces would be there twice
+            if out_of_line and queue.batches[0] is batch:
+                if batch.piece and batch.in_doubt:
+                    retriable = False  # the whole may be in the log, and its pieces would be there twice
+                elif self._transactional is not None:
+                    retriable = False  # only another epoch helps, and that takes another transaction
             if not retriable or batch.attempts > self._retries or batch.outcome.done:
                 self._give_up(batch, error, record_errors)
             else:
@@ -175,6 +182,9 @@ class BatchAnswers:
                 self._counters.catch_up_waits += 1
                 self._retry.refused_by_leader(batch, now)
                 return
+        if isinstance(error, ConcurrentTransactionsError):
+            self._retry.refused_by_leader(batch, now)  # the transaction before is being ended: that is soon over
+            return
         self._retry.refused(batch, now)
 
     def _split(self, batch: ProducerBatch) -> None:
@@ -256,14 +266,21 @@ class BatchAnswers:
         queue = batch.queue
         self._counters.batches_failed += 1
         self._counters.records_failed += batch.builder.record_count
-        self._log.warning(
-            "%s-%d: gave up %d records: %s", queue.topic.name, queue.partition, batch.builder.record_count, error
+        wanted = isinstance(error, TransactionAbortedError)
+        self._log.log(
+            logging.DEBUG if wanted else logging.WARNING,
+            "%s-%d: gave up %d records: %s",
+            queue.topic.name,
+            queue.partition,
+            batch.builder.record_count,
+            error,
         )
         if queue.open is batch:
             queue.open = None
         batch.sealed = True
         batch.outcome.fail(error, record_errors)
         self._accumulator.finish(batch.ordinal)
+        self._accumulator.given_up(error)
 
     def _remove(self, batch: ProducerBatch) -> None:
         queue = batch.queue
@@ -284,6 +301,9 @@ class BatchAnswers:
                 queue.topic.name, queue.partition, queue.producer_epoch,
             )  # fmt: skip
         self._schedule.evaluate(queue, now)
+        if self._transactional is not None:
+            for other in self._transactional.answered(queue):
+                self._schedule.evaluate(other, now)
 
     def _expiry_message(self, batch: ProducerBatch) -> str:
         queue = batch.queue

@@ -59,6 +59,7 @@ cdef class PartitionQueue:
     cdef public int32_t proven_node
     cdef public double moved_at
     cdef public int32_t refused_by
+    cdef public int64_t transaction
 
 
 @cython.final

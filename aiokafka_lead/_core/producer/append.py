@@ -125,6 +125,7 @@ class PartitionQueue:
         "ready_node",
         "refused_by",
         "topic",
+        "transaction",
         "unresolved",
         "wake_at",
     )
@@ -168,6 +169,8 @@ class PartitionQueue:
         """When the leader first refused, until another one acknowledges; 0 otherwise."""
         self.refused_by = NO_LEADER
         """The node that refused then."""
+        self.transaction = 0
+        """The number of the latest transaction that the partition is known to be part of."""
 
     def __repr__(self) -> str:
         return f"<PartitionQueue {self.topic.name}-{self.partition}: {len(self.batches)} batches, {self.in_flight} out>"

@@ -106,6 +106,7 @@ class HeldRecords:
         except KafkaError as error:
             outcome = BatchOutcome(name, record.partition, self._park)
             outcome.fail(error)
+            accumulator.given_up(error)
             return outcome, 0
         assert delivery is not None
         return delivery.place
@@ -118,8 +119,10 @@ class HeldRecords:
         for record in held.records:
             self._accumulator.memory.give(record.size)
         self._accumulator.counters.records_failed += len(held.records)
-        held.outcome.fail(make_error("never sent"))
+        error = make_error("never sent")
+        held.outcome.fail(error)
         self._accumulator.finish(held.ordinal)
+        self._accumulator.given_up(error)
         return len(held.records)
 
     def drop_all(self, make_error: Callable[[str], KafkaError]) -> None:

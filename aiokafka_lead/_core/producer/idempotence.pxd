@@ -10,7 +10,7 @@ cdef int _NO_SEQUENCE
 
 
 cpdef int64_t sequence_after(int64_t sequence, int64_t count) except -1
-cdef bint _is_later(int64_t sequence, int64_t than)
+cpdef bint is_later(int64_t sequence, int64_t than) except -1
 cdef bint _has_sent(PartitionQueue queue)
 
 

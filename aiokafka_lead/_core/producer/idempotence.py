@@ -14,7 +14,7 @@ from __future__ import annotations
 from ..metadata.types import NO_LEADER
 from .append import NO_SEQUENCE, PartitionQueue, ProducerBatch
 
-__all__ = ["IdempotentSequencing", "PlainSequencing", "Sequencing", "sequence_after"]
+__all__ = ["IdempotentSequencing", "PlainSequencing", "Sequencing", "is_later", "sequence_after"]
 
 SEQUENCE_MAX = 2**31 - 1
 EPOCH_MAX = 2**15 - 1
@@ -28,7 +28,7 @@ def sequence_after(sequence: int, count: int) -> int:
     return (sequence + count) & SEQUENCE_MAX
 
 
-def _is_later(sequence: int, than: int) -> bool:
+def is_later(sequence: int, than: int) -> bool:
     """Whether a sequence follows another one, on the circle."""
     return 0 < (sequence - than) & SEQUENCE_MAX <= SEQUENCE_MAX // 2
 
@@ -139,14 +139,14 @@ class IdempotentSequencing(Sequencing):
             # While an earlier one is in doubt no more may follow: the broker would forget it after five others.
             queue.proven_node = node_id
         following = sequence_after(batch.base_sequence, batch.builder.record_count)
-        if _is_later(following, queue.acked_sequence):
+        if is_later(following, queue.acked_sequence):
             queue.acked_sequence = following
 
     def refused(self, batch: ProducerBatch) -> None:
         batch.queue.proven_node = _NO_LEADER
 
     def surely_in_log(self, batch: ProducerBatch) -> bool:
-        return batch.base_sequence != _NO_SEQUENCE and _is_later(batch.queue.acked_sequence, batch.base_sequence)
+        return batch.base_sequence != _NO_SEQUENCE and is_later(batch.queue.acked_sequence, batch.base_sequence)
 
     def rejected(self, batch: ProducerBatch) -> None:
         batch.stranded = True

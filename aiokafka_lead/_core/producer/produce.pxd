@@ -1,18 +1,24 @@
 cimport cython
 
 from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch, TopicBuffer
+from aiokafka_lead._core.producer.transactional cimport TransactionalSequencing
 
 
 @cython.locals(batch=ProducerBatch)
-cpdef int produce_version(object versions, object batches, str compression) except -1
+cpdef int produce_version(
+    object versions, object batches, str compression, TransactionalSequencing transactional=*
+) except -1
 
 @cython.locals(batch=ProducerBatch, size=Py_ssize_t)
 cpdef bint takes_long_to_build(object batches) except -1
 
-cdef object _built(ProducerBatch batch)
+cdef object _built(ProducerBatch batch, bint transactional)
 
-@cython.locals(batch=ProducerBatch, queue=PartitionQueue, topic=TopicBuffer, parts=dict, entry=tuple, size=Py_ssize_t)
-cpdef tuple produce_request(object batches, int version, int acks, int timeout_ms)
+@cython.locals(batch=ProducerBatch, queue=PartitionQueue, topic=TopicBuffer, parts=dict, entry=tuple, size=Py_ssize_t,
+               transactional=bint)
+cpdef tuple produce_request(
+    object batches, int version, int acks, int timeout_ms, object transactional_id=*
+)
 
 @cython.locals(batch=ProducerBatch, queue=PartitionQueue, known=dict, found=tuple, offsets=list)
 cpdef list read_offsets(object sent, object response)

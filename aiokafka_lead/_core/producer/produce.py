@@ -19,6 +19,7 @@ from ..leadership.hints import FIRST_PRODUCE_WITH_HINTS, HintReader
 from ..metadata.types import NO_TOPIC_ID, LeaderHint
 from .append import ProducerBatch
 from .produce_codec import FIRST_WITH_IDS, BatchesRequest, BatchesResponse
+from .transactional import TransactionalSequencing
 
 __all__ = [
     "PartitionAnswer",
@@ -33,6 +34,8 @@ __all__ = [
 ]
 
 _FIRST_WITH_ZSTD = 7
+FIRST_OF_TRANSACTIONS_V2 = 12
+"""From here on a batch makes its partition part of the transaction (KIP-890)."""
 _LAST_WITH_NAMES = FIRST_WITH_IDS - 1
 
 _ASIDE_BYTES = 8 * 1024
@@ -69,14 +72,25 @@ class PartitionAnswer(NamedTuple):
     record_errors: Mapping[int, KafkaError] | None = None
 
 
-def produce_version(versions: ApiVersions, batches: Sequence[ProducerBatch], compression: str) -> int:
+def produce_version(
+    versions: ApiVersions,
+    batches: Sequence[ProducerBatch],
+    compression: str,
+    transactional: TransactionalSequencing | None = None,
+) -> int:
     """The version to send these batches in. Raises `UnsupportedVersionError`."""
     lowest = _FIRST_WITH_ZSTD if compression == "zstd" else None
+    highest = None
+    if transactional is not None:
+        if transactional.v2:
+            lowest = FIRST_OF_TRANSACTIONS_V2
+        else:
+            highest = FIRST_OF_TRANSACTIONS_V2 - 1
     for batch in batches:
-        if not batch.queue.topic.has_id:
+        if not batch.queue.topic.has_id and highest is None:
             # Metadata of an old broker, in a cluster that is being upgraded.
-            return versions.version_for(ProduceRequest, lowest=lowest, highest=_LAST_WITH_NAMES)
-    return versions.version_for(ProduceRequest, lowest=lowest)
+            highest = _LAST_WITH_NAMES
+    return versions.version_for(ProduceRequest, lowest=lowest, highest=highest)
 
 
 def takes_long_to_build(batches: Sequence[ProducerBatch]) -> bool:
@@ -88,29 +102,30 @@ def takes_long_to_build(batches: Sequence[ProducerBatch]) -> bool:
     return size >= _ASIDE_BYTES
 
 
-def build_batches(batches: Sequence[ProducerBatch]) -> None:
+def build_batches(batches: Sequence[ProducerBatch], transactional: bool = False) -> None:
     """Compress the batches and stamp them, all of which `produce_request` does for those that are not built yet."""
     for batch in batches:
-        _built(batch)
+        _built(batch, transactional)
 
 
-def _built(batch: ProducerBatch) -> memoryview:
-    return batch.builder.stamped(batch.producer_id, batch.producer_epoch, batch.base_sequence)
+def _built(batch: ProducerBatch, transactional: bool) -> memoryview:
+    return batch.builder.stamped(batch.producer_id, batch.producer_epoch, batch.base_sequence, transactional)
 
 
 def produce_request(
-    batches: Sequence[ProducerBatch], version: int, acks: int, timeout_ms: int
+    batches: Sequence[ProducerBatch], version: int, acks: int, timeout_ms: int, transactional_id: str | None = None
 ) -> tuple[ProduceRequest, Mapping[str, UUID], Mapping[str, bytes], int]:
     """The request, the incarnations of its topics and how it names them, and how many bytes of records it holds."""
     topic_ids: dict[str, UUID] = {}
     wire_names: dict[str, bytes] = {}
     size = 0
+    transactional = transactional_id is not None
     if ProduceRequest.is_flexible(version):
         parts: dict[str, list[tuple[int, memoryview]]] = {}
         for batch in batches:
             queue = batch.queue
             topic = queue.topic
-            records = _built(batch)
+            records = _built(batch, transactional)
             size += len(records)
             entry = (queue.partition, records)
             if topic.name in parts:
@@ -119,7 +134,7 @@ def produce_request(
                 parts[topic.name] = [entry]
                 topic_ids[topic.name] = topic.topic_id
                 wire_names[topic.name] = topic.topic_id.bytes if version > _LAST_WITH_NAMES else topic.name.encode()
-        made = BatchesRequest(acks=acks, timeout_ms=timeout_ms)
+        made = BatchesRequest(transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms)
         made.topics = [(wire_names[name], parts[name]) for name in parts]
         return made, topic_ids, wire_names, size
     topics: dict[str, TopicProduceData] = {}
@@ -130,10 +145,13 @@ def produce_request(
         if data is None:
             topic_ids[topic.name] = topic.topic_id
             data = topics[topic.name] = TopicProduceData(name=topic.name)
-        records = _built(batch)
+        records = _built(batch, transactional)
         size += len(records)
         data.partition_data.append(PartitionProduceData(index=queue.partition, records=records))
-    request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values()))
+    data_of_all = list(topics.values())
+    request = ProduceRequest(
+        transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=data_of_all
+    )
     return request, topic_ids, wire_names, size
 
 

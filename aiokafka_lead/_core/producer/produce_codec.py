@@ -92,7 +92,7 @@ def read_plain(frame: memoryview, position: int, end: int, by_id: bool) -> Batch
 
 
 class BatchesRequest(ProduceRequest):
-    """A request that is written from ``topics``; of its schema's fields only ``acks`` and ``timeout_ms`` count."""
+    """A request that is written from ``topics``; of its schema's other fields only ``topic_data`` does not count."""
 
     __slots__ = ("topics",)
 
@@ -104,7 +104,12 @@ class BatchesRequest(ProduceRequest):
 
 def write_request(version: int, request: BatchesRequest, chunks: list[Buffer], out: bytearray) -> bytearray:
     """The encoder of flexible versions."""
-    out.append(0)  # no transaction
+    if request.transactional_id is None:
+        out.append(0)
+    else:
+        name_of_id = request.transactional_id.encode()
+        raw.append_uvarint(out, len(name_of_id) + 1)
+        out += name_of_id
     out += request.acks.to_bytes(2, "big", signed=True)
     out += request.timeout_ms.to_bytes(4, "big", signed=True)
     raw.append_uvarint(out, len(request.topics) + 1)

@@ -11,7 +11,7 @@ from typing import Any
 from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
 from ..._core.metadata.types import Broker
 from ..._options.logs import client_log
-from ..._wire import Request
+from ..._wire import ApiVersions, Request
 from ...config import ClientConfig, ConsumerConfig
 from ...errors import KafkaConnectionError, KafkaError
 from ...errors.base import own_copy
@@ -175,6 +175,11 @@ class Brokers:
         """Why the node's last connect failed or its connection was lost; None since one became ready."""
         node = self._nodes.get(node_id)
         return None if node is None else self._reachability.last_error(node.endpoint)
+
+    def offers(self) -> list[ApiVersions]:
+        """What the brokers offer that a connection is ready to."""
+        links = [link for node in self._nodes.values() for link in node.links.values()]
+        return [link.connection.versions for link in links if link.connection is not None and link.connection.ready]
 
     def failed_since(self, at: float) -> list[int]:
         """The nodes whose last connect failed, or whose connection was lost, at this time or later."""

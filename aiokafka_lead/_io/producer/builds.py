@@ -43,8 +43,11 @@ class _Build:
 class Builds:
     """Requests whose batches are being compressed. They leave in the order in which they came, for each broker."""
 
-    def __init__(self, spawn: Spawn, submit: Callable[[Connection, list[ProducerBatch]], None]) -> None:
+    def __init__(
+        self, spawn: Spawn, submit: Callable[[Connection, list[ProducerBatch]], None], transactional: bool
+    ) -> None:
         """``submit`` sends a request that is built, on the connection that had room for it."""
+        self._transactional = transactional
         self._spawn = spawn
         self._submit = submit
         self._waiting: dict[int, deque[_Build]] = {}
@@ -62,7 +65,7 @@ class Builds:
         self._spawn(self._run, build, name="kafka producer compression")
 
     async def _run(self, build: _Build) -> None:
-        await anyio.to_thread.run_sync(build_batches, build.batches, limiter=_threads())
+        await anyio.to_thread.run_sync(build_batches, build.batches, self._transactional, limiter=_threads())
         build.done = True
         node_id = build.connection.node_id
         waiting = self._waiting[node_id]

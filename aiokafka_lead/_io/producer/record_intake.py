@@ -12,7 +12,7 @@ from ..._core.producer.append import TopicBuffer
 from ..._core.producer.buffer_memory import MemoryClaim
 from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ...config import ProducerConfig
-from ...errors import ConfigError, KafkaError, MessageTooLargeError, RequestTimedOutError
+from ...errors import ConfigError, ConfigTypeError, KafkaError, MessageTooLargeError, RequestTimedOutError
 from ...types import Header
 from ..metadata.actor import MetadataActor
 from .fast_path import FastPath
@@ -43,14 +43,22 @@ class RecordIntake:
         fast: FastPath,
         metadata: MetadataActor,
         check: Callable[[], None],
+        refused: Callable[[KafkaError], None] | None = None,
     ) -> None:
-        """``check`` raises unless the producer can be used here and now."""
+        """``check`` raises unless the producer can be used here and now; ``refused`` hears why a send raises."""
         self._accumulator = sender.accumulator
         self._sender = sender
         self._fast = fast
         self._metadata = metadata
-        self._check = check
+        self.check = check
+        """Raises unless records can be taken."""
+        self._refused = refused
         self._max_block_s = config.max_block_ms / 1000
+
+    def refused(self, error: KafkaError) -> None:
+        """A send raises this, and its record is not taken. Wrong arguments mean nothing to others."""
+        if self._refused is not None and not isinstance(error, (ConfigError, ConfigTypeError)):
+            self._refused(error)
 
     def put(self, record: PreparedRecord) -> Delivery | None:
         """Take the record now; None when its topic is not known, or memory is short."""
@@ -84,7 +92,7 @@ class RecordIntake:
         if accumulator.crowded():
             await anyio.lowlevel.checkpoint()
             accumulator.opened = 0
-            self._check()
+            self.check()
         buffer = accumulator.topic(record.topic)
         if buffer is not None and record.partition < buffer.count:
             delivery = self._put(buffer, record, granted=False)
@@ -101,18 +109,19 @@ class RecordIntake:
                 buffer = accumulator.topic(record.topic)
                 if buffer is None:
                     await self._metadata.topic(record.topic, _left_ms(deadline))
-                    self._check()
+                    self.check()
                     buffer = accumulator.topic(record.topic)
                 if buffer is not None:
                     if record.partition >= buffer.count:
                         await self._look_for_partition(record, buffer, deadline)
+                        self.check()
                     delivery = self._put(buffer, record, granted=claim is not None)
                     if delivery is not None:
                         return delivery
                     if claim is None:
                         size = accumulator.record_size(record.key, record.value, record.headers)
                         claim = await self._sender.reserve(size, max(0.0, deadline - time.monotonic()))
-                    self._check()
+                    self.check()
         finally:
             if claim is not None:
                 accumulator.memory.release(claim)
@@ -162,9 +171,11 @@ class RecordIntake:
         try:
             delivery = await self.put_when_possible(record)
         except MessageTooLargeError as error:
+            self.refused(error)
             batch.add_failed(error)
             return True
         except KafkaError as error:
+            self.refused(error)
             if not len(batch):
                 raise
             batch.add_failed(error, left)

@@ -34,6 +34,7 @@ cdef class Sender:
     cdef object _hinted
     cdef object _warnings
     cdef object _blocked
+    cdef object _answered
     cdef object _log
 
     cpdef _notify(self)

@@ -88,7 +88,7 @@ class Sender:
         self._metadata = metadata
         self._ask_any = ask_any
         self._spawn = spawn
-        self._builds = Builds(spawn, self._submit_built)
+        self._builds = Builds(spawn, self._submit_built, config.transactional_id is not None)
         self._wake = Signal()
         self._identity_wanted = Signal()
         """Wakes the task that gets producer ids."""
@@ -103,6 +103,8 @@ class Sender:
         """Of topics that stay unknown: an application that goes on sending to one would get a line for each call."""
         self._blocked: set[Waiter[None]] = set()
         """Sends that wait for memory."""
+        self._answered: Signal | None = None
+        """Set at each answer, while somebody waits for all of them."""
 
     # --- its life -----------------------------------------------------------------------------------------------------
 
@@ -113,7 +115,7 @@ class Sender:
         self._metadata.add_listener(self._on_snapshot)
         self.accumulator.on_snapshot(self._metadata.snapshot, time.monotonic())
         self._spawn(self._run, name="kafka producer")
-        if self.accumulator.identity is not None:
+        if self.accumulator.identity is not None and self.accumulator.transactional is None:
             self._spawn(self._keep_identity, self.accumulator.identity, name="kafka producer id")
 
     async def _run(self) -> None:
@@ -203,6 +205,20 @@ class Sender:
             await waiter.wait(timeout_s)
         finally:
             self.accumulator.end_flush(ticket)
+
+    async def answered(self, timeout_s: float) -> bool:
+        """Until every batch that was sent is answered, or its connection is lost; False when the timeout passed."""
+        deadline = time.monotonic() + timeout_s
+        self._answered = Signal()
+        try:
+            while self.accumulator.unanswered:
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    return False
+                await self._answered.wait(left_s)
+        finally:
+            self._answered = None
+        return True
 
     async def _park(self, outcome: BatchOutcome) -> None:
         if loop_token() is not self._loop:
@@ -327,8 +343,11 @@ class Sender:
         config = self._config
         node_id = connection.node_id
         try:
-            version = produce_version(connection.versions, batches, config.compression_type)
-            request, topic_ids, wire_names, size = produce_request(batches, version, config.acks, self._timeout_ms)
+            transactional = self.accumulator.transactional
+            version = produce_version(connection.versions, batches, config.compression_type, transactional)
+            request, topic_ids, wire_names, size = produce_request(
+                batches, version, config.acks, self._timeout_ms, config.transactional_id
+            )
             sent = SentBatches(node_id, connection.label, version, batches, topic_ids, wire_names)
             self.accumulator.counters.bytes_sent += size
             connection.submit(request, partial(self._on_done, sent), version=version, expect_response=config.acks != 0)
@@ -351,6 +370,8 @@ class Sender:
                 self._answers.acknowledged(batch, sent.node_id, -1, -1, now)
         else:
             self._on_response(sent, response, now)
+        if self._answered is not None:
+            self._answered.set()
         if self.accumulator.pending:
             self._notify()
 

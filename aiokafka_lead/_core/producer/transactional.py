@@ -1,0 +1,186 @@
+"""Sequences of a transactional producer, and which partitions its transaction may be written to (KIP-98, KIP-890).
+
+All partitions share the producer's epoch, and a partition cannot start its sequences over by itself: where that would
+be needed, the transaction fails, and the epoch ends with it.
+
+Without KIP-890 the coordinator must know a partition before its first batch leaves. With it, that batch makes the
+partition part of the transaction: the broker asks the coordinator, and answers an error if the same producer has it ask
+again before that is answered. So a broker gets one such request at a time, with all partitions that are ready then.
+
+Compiled through ``transactional.pxd`` where a compiler is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...errors import KafkaError
+from .append import NO_SEQUENCE, PartitionQueue, ProducerBatch
+from .idempotence import IdempotentSequencing, is_later, sequence_after
+
+__all__ = ["TransactionalSequencing"]
+
+_NO_SEQUENCE = NO_SEQUENCE
+_NO_LEADER = -1
+
+
+class TransactionalSequencing(IdempotentSequencing):
+    """The identity and the sequences of a transactional producer, and its open transaction's partitions."""
+
+    __slots__ = (
+        "_touching",
+        "_waiting",
+        "failed",
+        "gap",
+        "on_failure",
+        "on_wanted",
+        "transaction",
+        "v2",
+        "wanted",
+        "written",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.transaction = 0
+        """The open transaction's number, or that of the latest."""
+        self.v2 = False
+        """Whether it is one of KIP-890."""
+        self.failed = True
+        """Whether nothing more of it is to be sent; also while none is open."""
+        self.written = False
+        """Whether something of it was sent to a partition, and so may be in it."""
+        self.gap = False
+        """Whether a batch was given up that had a sequence: the epoch cannot go on."""
+        self.wanted: dict[PartitionQueue, None] = {}
+        """Partitions that the coordinator is to be told of."""
+        self.on_wanted: Callable[[], None] = _ignore
+        """Called when there are more of them."""
+        self.on_failure: Callable[[KafkaError], None] = _ignore_error
+        """Called when records of the transaction are given up."""
+        self._touching: dict[int, dict[PartitionQueue, None]] = {}
+        """By broker, the partitions whose first batch of the transaction awaits its answer."""
+        self._waiting: dict[int, dict[PartitionQueue, None]] = {}
+        """By broker, those that wait for such answers."""
+
+    # --- the transaction ----------------------------------------------------------------------------------------------
+
+    def begin(self, number: int, producer_id: int, producer_epoch: int, v2: bool) -> None:
+        """The next transaction is open, under this identity."""
+        self.assign_producer_id(producer_id, producer_epoch)
+        self.transaction = number
+        self.v2 = v2
+        self.failed = self.gap = self.written = False
+        self.wanted.clear()
+
+    def end(self) -> None:
+        """Nothing more of the transaction is to be sent."""
+        self.failed = True
+        self.wanted.clear()
+
+    def opened(self, queue: PartitionQueue) -> None:
+        """A partition has a new batch."""
+        if not self.v2 and queue.transaction != self.transaction and queue not in self.wanted:
+            self.wanted[queue] = None
+            self.on_wanted()
+
+    def added(self, queue: PartitionQueue) -> None:
+        """The coordinator knows that the partition is part of the transaction."""
+        self.wanted.pop(queue, None)
+        queue.transaction = self.transaction
+
+    def requested(self, node_id: int, batches: Sequence[ProducerBatch]) -> None:
+        """These batches go to a broker together."""
+        self.written = True
+        if not self.v2:
+            return
+        for batch in batches:
+            if batch.queue.transaction != self.transaction:
+                self._touching.setdefault(node_id, {})[batch.queue] = None
+
+    def answered(self, queue: PartitionQueue) -> list[PartitionQueue]:
+        """Something happened to a partition; those that need not wait any more."""
+        if not self._touching or queue.in_flight > 0:
+            return _NONE
+        found = self._touching.get(queue.in_flight_node)
+        if found is None or queue not in found:
+            return _NONE
+        del found[queue]
+        if found:
+            return _NONE
+        del self._touching[queue.in_flight_node]
+        return list(self._waiting.pop(queue.in_flight_node, ()))
+
+    @property
+    def awaits_produce(self) -> bool:
+        """Whether a first batch of the transaction in some partition awaits its answer."""
+        return bool(self._touching)
+
+    # --- sequences ----------------------------------------------------------------------------------------------------
+
+    def blocks(self, queue: PartitionQueue, batch: ProducerBatch, leader_id: int) -> bool:
+        if queue.in_flight > 0 and queue.in_flight_node != leader_id:
+            return True
+        if self.failed or self.producer_id < 0:
+            return True
+        if queue.transaction != self.transaction:
+            if not self.v2:
+                return True
+            if leader_id in self._touching:
+                self._waiting.setdefault(leader_id, {})[queue] = None
+                return True
+        if batch.base_sequence != _NO_SEQUENCE:
+            return queue.batches[0] is not batch
+        return queue.in_flight > 0 and queue.proven_node != leader_id
+
+    def sending(self, batch: ProducerBatch) -> None:
+        if batch.base_sequence != _NO_SEQUENCE:
+            return
+        queue = batch.queue
+        if queue.producer_id != self.producer_id or queue.producer_epoch != self.producer_epoch:
+            queue.producer_id = self.producer_id
+            queue.producer_epoch = self.producer_epoch
+            queue.next_sequence = queue.acked_sequence = 0
+            queue.proven_node = _NO_LEADER
+        batch.producer_id = queue.producer_id
+        batch.producer_epoch = queue.producer_epoch
+        batch.base_sequence = queue.next_sequence
+        queue.next_sequence = sequence_after(queue.next_sequence, batch.builder.record_count)
+
+    def acknowledged(self, batch: ProducerBatch, node_id: int) -> None:
+        queue = batch.queue
+        if batch.producer_epoch != queue.producer_epoch or batch.producer_id != queue.producer_id:
+            return  # of a transaction before
+        if queue.batches[0] is batch:
+            queue.proven_node = node_id
+        if batch.producer_epoch == self.producer_epoch and batch.producer_id == self.producer_id and not self.failed:
+            queue.transaction = self.transaction
+        following = sequence_after(batch.base_sequence, batch.builder.record_count)
+        if is_later(following, queue.acked_sequence):
+            queue.acked_sequence = following
+
+    def surely_in_log(self, batch: ProducerBatch) -> bool:
+        queue = batch.queue
+        same = batch.producer_epoch == queue.producer_epoch and batch.producer_id == queue.producer_id
+        return same and super().surely_in_log(batch)
+
+    def rejected(self, batch: ProducerBatch) -> None:
+        """Nothing: whoever takes this for a new start of the sequences gives the batch up instead."""
+
+    def given_up(self, batch: ProducerBatch, in_doubt: bool) -> None:
+        batch.queue.proven_node = _NO_LEADER
+        self.gap = True
+
+    def settle(self, queue: PartitionQueue) -> bool:
+        return False
+
+
+_NONE: list[PartitionQueue] = []
+
+
+def _ignore() -> None:
+    pass
+
+
+def _ignore_error(_: KafkaError) -> None:
+    pass

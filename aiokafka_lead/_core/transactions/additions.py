@@ -1,0 +1,148 @@
+"""What becomes part of a transaction, partitions and offsets: requests in each version's shape, and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..._options.arguments import map_of, offset, topic_partition
+from ..._wire import ApiVersions
+from ..._wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ..._wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from ..._wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from ...errors import ConfigError, ConfigTypeError, KafkaError, OperationNotAttemptedError, error_for_code
+from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from .state import TransactionState
+
+__all__ = [
+    "OFFSETS",
+    "add_offsets_request",
+    "add_partitions_request",
+    "checked_group",
+    "offsets_request",
+    "read_added",
+    "read_offsets",
+]
+
+LAST_OF_CLIENTS = 3
+"""AddPartitionsToTxn from 4 on is for brokers."""
+
+FIRST_WITH_MEMBER = 3
+"""TxnOffsetCommit from here on names the group's member, so that one that is out cannot commit (KIP-447)."""
+
+FIRST_OF_V2 = 5
+"""TxnOffsetCommit from here on makes the group part of the transaction (KIP-890)."""
+
+
+OFFSETS = map_of("TopicPartition to offset", topic_partition, offset)
+"""Checks the offsets that the application gives."""
+
+
+def checked_group(group: ConsumerGroupMetadata | str) -> ConsumerGroupMetadata:
+    """A group as given by the application. Raises `ConfigTypeError` or `ConfigError`."""
+    found = ConsumerGroupMetadata(group) if isinstance(group, str) else group
+    if not isinstance(found, ConsumerGroupMetadata):
+        raise ConfigTypeError(f"group_metadata must be a ConsumerGroupMetadata or a str, not {type(group).__name__}")
+    if not found.group_id:
+        raise ConfigError("group_metadata must name a group")
+    return found
+
+
+def add_partitions_request(
+    state: TransactionState, partitions: Iterable[TopicPartition], versions: ApiVersions
+) -> tuple[AddPartitionsToTxnRequest, int]:
+    """The request and its version. Raises `UnsupportedVersionError`."""
+    topics: dict[str, AddPartitionsToTxnTopic] = {}
+    for tp in partitions:
+        topics.setdefault(tp.topic, AddPartitionsToTxnTopic(name=tp.topic)).partitions.append(tp.partition)
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=state.transactional_id,
+        v3_and_below_producer_id=state.producer_id,
+        v3_and_below_producer_epoch=state.epoch,
+        v3_and_below_topics=list(topics.values()),
+    )
+    return request, versions.version_for(AddPartitionsToTxnRequest, highest=LAST_OF_CLIENTS)
+
+
+def read_added(response: AddPartitionsToTxnResponse) -> KafkaError | None:
+    """The answer's worst error: the coordinator adds all partitions, or none. That one was not tried is no reason."""
+    reason: KafkaError | None = None
+    for topic in response.results_by_topic_v3_and_below:
+        for result in topic.results_by_partition:
+            if result.partition_error_code:
+                kind = error_for_code(result.partition_error_code)
+                error = kind(f"AddPartitionsToTxn: {topic.name}-{result.partition_index}: {kind().message}")
+                if reason is None or isinstance(reason, OperationNotAttemptedError) or not error.retriable:
+                    reason = error
+    return reason
+
+
+def add_offsets_request(
+    state: TransactionState, group_id: str, versions: ApiVersions
+) -> tuple[AddOffsetsToTxnRequest, int]:
+    """The request and its version. Raises `UnsupportedVersionError`."""
+    request = AddOffsetsToTxnRequest(
+        transactional_id=state.transactional_id,
+        producer_id=state.producer_id,
+        producer_epoch=state.epoch,
+        group_id=group_id,
+    )
+    return request, versions.version_for(AddOffsetsToTxnRequest)
+
+
+def offsets_request(
+    state: TransactionState,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    group: ConsumerGroupMetadata,
+    versions: ApiVersions,
+) -> tuple[TxnOffsetCommitRequest, int]:
+    """The request and its version.
+
+    Raises `UnsupportedVersionError`, also for a member of a group where the broker cannot tell whether it still is one.
+    """
+    lowest = FIRST_OF_V2 if state.v2 else FIRST_WITH_MEMBER if group.member_id else None
+    highest = None if state.v2 else FIRST_OF_V2 - 1
+    version = versions.version_for(TxnOffsetCommitRequest, lowest=lowest, highest=highest)
+    topics: dict[str, TxnOffsetCommitRequestTopic] = {}
+    for tp, position in offsets.items():
+        topics.setdefault(tp.topic, TxnOffsetCommitRequestTopic(name=tp.topic)).partitions.append(
+            TxnOffsetCommitRequestPartition(
+                partition_index=tp.partition,
+                committed_offset=position.offset,
+                committed_leader_epoch=-1 if position.leader_epoch is None else position.leader_epoch,
+                committed_metadata=position.metadata,
+            )
+        )
+    request = TxnOffsetCommitRequest(
+        transactional_id=state.transactional_id,
+        group_id=group.group_id,
+        producer_id=state.producer_id,
+        producer_epoch=state.epoch,
+        topics=list(topics.values()),
+    )
+    if version >= FIRST_WITH_MEMBER:
+        request.generation_id = group.generation_id
+        request.member_id = group.member_id
+        request.group_instance_id = group.group_instance_id
+    return request, version
+
+
+def read_offsets(response: TxnOffsetCommitResponse) -> dict[TopicPartition, KafkaError]:
+    """The partitions whose offset did not become part of the transaction."""
+    failed: dict[TopicPartition, KafkaError] = {}
+    for topic in response.topics:
+        for partition in topic.partitions:
+            if partition.error_code:
+                tp = TopicPartition(topic.name, partition.partition_index)
+                kind: Any = error_for_code(partition.error_code)
+                failed[tp] = kind(f"TxnOffsetCommit: {tp}: {kind().message}")
+    return failed

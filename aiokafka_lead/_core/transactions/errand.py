@@ -1,0 +1,226 @@
+"""What is asked of the transaction coordinator, step by step, until the next transaction may begin.
+
+An errand is a new producer id, the end of a transaction, or a new epoch; each answer decides what is asked next. It is
+over when the producer is ready for its next transaction, or never will be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from ..._wire import ApiVersions, Request
+from ..._wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from ..._wire.messages.end_txn import EndTxnRequest
+from ..._wire.messages.init_producer_id import InitProducerIdRequest
+from ...errors import KafkaError, ProducerFencedError, TransactionalIdNotFoundError, error_for_code
+from .verdicts import Call, Verdict, verdict_of
+
+__all__ = ["Errand", "Outcome"]
+
+FIRST_INIT_WITH_EPOCH = 3
+"""InitProducerId from here on gives the next epoch of a producer that names its own (KIP-360)."""
+
+FIRST_END_WITH_EPOCH = 5
+"""EndTxn from here on is that of KIP-890: it ends the epoch with the transaction, and answers with the next one."""
+
+_ENDING = ("PrepareAbort", "PrepareCommit", "PrepareEpochFence")
+_TIMED_OUT = "CompleteAbort"
+
+
+class Outcome(Enum):
+    """What became of a transaction."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+    """Another producer took over before the coordinator's answer to the commit was had."""
+
+
+class Errand:
+    """One errand. `request` says what to ask, `answered` and `lost` take what came of it, until ``call`` is None."""
+
+    def __init__(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        call: Call,
+        producer_id: int = -1,
+        epoch: int = -1,
+        *,
+        v2: bool = False,
+        renew: bool = False,
+    ) -> None:
+        """Begins with ``call``. ``v2``: the transaction is one of KIP-890. ``renew``: its epoch ends with it anyway."""
+        self.transactional_id = transactional_id
+        self.timeout_ms = timeout_ms
+        self.call: Call | None = call
+        """What is asked now; None when the errand is over."""
+        self.producer_id = producer_id
+        """The producer's own, until there is a new one."""
+        self.epoch = epoch
+        self.v2 = v2
+        self.renew = renew
+        self.outcome: Outcome | None = None
+        """What became of the transaction, once that is known; the errand may go on then."""
+        self.refusal: KafkaError | None = None
+        """Why the errand ended before it was done."""
+        self.reason: KafkaError | None = None
+        """Why the transaction is aborted though it was to be committed, or why somebody else is asked about."""
+        self.latest: KafkaError | None = None
+        """The latest error."""
+        self.in_doubt = False
+        """Whether an EndTxn that commits may have been carried out though no answer came."""
+
+    @property
+    def fenced(self) -> bool:
+        """Whether it ended with the finding that another producer has the transactional id."""
+        return isinstance(self.refusal, ProducerFencedError)
+
+    def request(self, versions: ApiVersions) -> tuple[Request[Any], int]:
+        """What to ask a broker of these versions, and in which version. Raises `UnsupportedVersionError`."""
+        call = self.call
+        if call is Call.ASK:
+            version = versions.version_for(DescribeTransactionsRequest)
+            return DescribeTransactionsRequest(transactional_ids=[self.transactional_id]), version
+        if call in (Call.COMMIT, Call.ABORT):
+            highest = None if self.v2 else FIRST_END_WITH_EPOCH - 1
+            version = versions.version_for(
+                EndTxnRequest, lowest=FIRST_END_WITH_EPOCH if self.v2 else None, highest=highest
+            )
+            end = EndTxnRequest(
+                transactional_id=self.transactional_id,
+                producer_id=self.producer_id,
+                producer_epoch=self.epoch,
+                committed=call is Call.COMMIT,
+            )
+            return end, version
+        version = versions.version_for(InitProducerIdRequest)
+        init = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=self.timeout_ms)
+        if call is Call.RENEW and version >= FIRST_INIT_WITH_EPOCH:
+            init.producer_id, init.producer_epoch = self.producer_id, self.epoch
+        return init, version
+
+    def lost(self) -> None:
+        """The request may have been carried out, but its answer is lost.
+
+        Without KIP-890 it may even be carried out later, in another transaction of the same epoch (KAFKA-17754): that
+        one must have another epoch.
+        """
+        if self.call is Call.COMMIT:
+            self.in_doubt = True
+        if not self.v2:
+            self.renew = True
+
+    def answered(self, response: Any) -> Verdict | None:
+        """The coordinator has answered. None if the errand has made its step, else when to ask the same again."""
+        if self.call is Call.ASK:
+            return self._learn(response)
+        if response.error_code:
+            kind = error_for_code(response.error_code)
+            return self.failed(kind(f"{self._name}: {kind().message}"))
+        if self.call is Call.COMMIT or self.call is Call.ABORT:
+            self._ended(response.producer_id, response.producer_epoch)
+        else:
+            self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+            self.call = None
+        return None
+
+    def failed(self, error: KafkaError) -> Verdict | None:
+        """The coordinator refused, or could not be asked. None if the errand has made its step, or is over."""
+        assert self.call is not None
+        self.latest = error
+        verdict = verdict_of(self.call, type(error))
+        if verdict is Verdict.REFUSE and self.in_doubt and self.call is Call.COMMIT:
+            verdict = Verdict.RETRY  # what became of the transaction has to be learnt, however long that takes
+        step = _STEPS.get(verdict)
+        if step is None:
+            return verdict
+        step(self, error)
+        return None
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def _ended(self, producer_id: int, epoch: int) -> None:
+        self.outcome = Outcome.COMMITTED if self.call is Call.COMMIT else Outcome.ABORTED
+        if producer_id >= 0:
+            self.producer_id, self.epoch = producer_id, epoch
+        self.call = Call.RENEW if self.renew else None
+
+    def _abort(self, error: KafkaError) -> None:
+        """The commit was refused, now and for ever: whatever is open is aborted, in the next step."""
+        self.reason = error
+        self.call = Call.ABORT
+
+    def _go_on(self, error: KafkaError) -> None:
+        """There is nothing to end."""
+        self._not_committed(error)
+        self.call = Call.RENEW
+
+    def _ask(self, error: KafkaError) -> None:
+        self.reason = self.reason or error
+        self.call = Call.ASK
+
+    def _start(self, error: KafkaError) -> None:
+        self._not_committed(error)
+        self.call = Call.START
+
+    def _not_committed(self, error: KafkaError) -> None:
+        self.reason = self.reason or error
+        if self.outcome is None:
+            self.outcome = Outcome.UNKNOWN if self.in_doubt else Outcome.ABORTED
+
+    def _refuse(self, error: KafkaError) -> None:
+        self.refusal = error
+        self.call = None
+
+    def _fence(self, error: KafkaError) -> None:
+        text = f"another producer has taken over the transactional id {self.transactional_id!r}"
+        if self.outcome is None:
+            self.outcome = Outcome.UNKNOWN if self.in_doubt else Outcome.ABORTED
+        if self.outcome is Outcome.UNKNOWN:
+            text += "; the transaction may have been committed before"
+        fenced = ProducerFencedError(text)
+        fenced.__cause__ = self.reason or error
+        self._refuse(fenced)
+
+    def _learn(self, response: DescribeTransactionsResponse) -> Verdict | None:
+        """Tell a transaction that took too long from a rival.
+
+        The coordinator aborts the former under the next epoch of the same producer, and forgets the one before: so the
+        new epoch has to be asked for after that next one. A rival that began and aborted a transaction meanwhile looks
+        the same, and is fenced then, as by any producer that is started later; nothing is lost.
+        """
+        found = next((s for s in response.transaction_states if s.transactional_id == self.transactional_id), None)
+        if found is None:
+            return self.failed(TransactionalIdNotFoundError(f"{self._name}: the answer does not name the id"))
+        if found.error_code:
+            kind = error_for_code(found.error_code)
+            return self.failed(kind(f"{self._name}: {kind().message}"))
+        own = found.producer_id == self.producer_id and found.producer_epoch in (self.epoch, self.epoch + 1)
+        if own and found.transaction_state in _ENDING:
+            return Verdict.RETRY
+        if own and found.transaction_state == _TIMED_OUT and found.producer_epoch == self.epoch + 1:
+            self._not_committed(self.reason or ProducerFencedError())
+            self.epoch = found.producer_epoch
+            self.call = Call.RENEW
+            return None
+        self._fence(ProducerFencedError(f"{self._name}: the producer id is {found.producer_id}"))
+        return None
+
+    @property
+    def _name(self) -> str:
+        assert self.call is not None
+        return f"{self.call.value} of {self.transactional_id!r}"
+
+
+_STEPS: dict[Verdict, Callable[[Errand, KafkaError], None]] = {
+    Verdict.ABORT: Errand._abort,
+    Verdict.RENEW: Errand._go_on,
+    Verdict.START: Errand._start,
+    Verdict.ASK: Errand._ask,
+    Verdict.FENCED: Errand._fence,
+    Verdict.REFUSE: Errand._refuse,
+    Verdict.FAIL: Errand._refuse,
+}

@@ -1,0 +1,196 @@
+"""One transactional producer's state: its phase, its identity, and what the open transaction has."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...errors import IllegalStateError, KafkaError, TransactionAbortedError
+from ...errors.base import own_copy
+from .errand import Errand, Outcome
+from .phase import TRANSITIONS, Event, Phase
+from .verdicts import Call
+
+__all__ = ["TransactionHealth", "TransactionState"]
+
+_NOT_OVER = (Phase.OPEN, Phase.FAILED, Phase.COMMITTING, Phase.ABORTING)
+
+
+class TransactionHealth(NamedTuple):
+    """How a transactional producer is doing; see `Producer.transaction_health`."""
+
+    transactional_id: str
+    phase: str
+    """"new", "starting", "ready", "open", "failed" (it can only be aborted), "committing", "aborting", "renewing" (of
+    its epoch) or "fenced"."""
+    producer_id: int
+    """-1 before the first."""
+    producer_epoch: int
+    version: int
+    """2 where the latest transaction is one of KIP-890, else 1."""
+    age_ms: float | None
+    """How long a transaction is open; None while none is."""
+    timeout_ms: float
+    """When it is that old, the coordinator aborts it."""
+    error: KafkaError | None
+    """Why the transaction can only be aborted, or what ended the producer."""
+
+    @property
+    def late(self) -> bool:
+        """Whether more than half of the time is used up that the coordinator leaves to the open transaction."""
+        return self.age_ms is not None and self.age_ms > self.timeout_ms / 2
+
+
+class TransactionState:
+    """The phase and what goes with it. Changes are announced by their names; it does no I/O and reads no clock."""
+
+    def __init__(self, transactional_id: str, timeout_ms: int) -> None:
+        self.transactional_id = transactional_id
+        self.timeout_ms = timeout_ms
+        self.phase = TRANSITIONS.first
+        self.producer_id = -1
+        self.epoch = -1
+        self.v2 = False
+        """Whether the latest transaction is one of KIP-890."""
+        self.number = 0
+        """Of the latest transaction, from 1."""
+        self.touched = False
+        """Whether the coordinator may know of the transaction: without, there is nothing to end."""
+        self.renew = False
+        """Whether the epoch may not outlive the transaction: a request of it may still be on its way (KAFKA-17754), or
+        sequences have a gap."""
+        self.error: KafkaError | None = None
+        """Why the transaction can only be aborted; in the phase FENCED, what ended the producer."""
+        self.outcome: Outcome | None = None
+        """What became of the latest transaction."""
+        self.began_at = 0.0
+
+    # --- the application's wishes -------------------------------------------------------------------------------------
+
+    def check_begin(self) -> None:
+        """Raise if no transaction can begin, even after whatever is still under way."""
+        self.check_fenced()
+        if self.phase in (Phase.OPEN, Phase.FAILED):
+            raise IllegalStateError("a transaction is open: commit or abort it before the next one begins")
+
+    def check_open(self, number: int) -> None:
+        """Raise unless this transaction takes records and offsets."""
+        if self.phase is Phase.OPEN and self.number == number:
+            return
+        self.check_fenced()
+        if self.number == number and self.phase is Phase.FAILED:
+            raise self.aborted("the transaction has failed, and can only be aborted")
+        if self.number == number and self.phase in (Phase.COMMITTING, Phase.ABORTING):
+            raise IllegalStateError("the transaction is being ended")
+        raise IllegalStateError("no transaction is open: sends belong between its begin and its end")
+
+    def check_fenced(self) -> None:
+        """Raise `ProducerFencedError` once another producer has taken over the transactional id."""
+        if self.phase is Phase.FENCED:
+            assert self.error is not None
+            raise own_copy(self.error)
+
+    def begin(self, v2: bool, now: float) -> None:
+        """A transaction begins."""
+        self._take(Event.BEGIN)
+        self.number += 1
+        self.v2 = v2
+        self.touched = self.renew = False
+        self.error = self.outcome = None
+        self.began_at = now
+
+    def fail(self, error: KafkaError) -> bool:
+        """The transaction can only be aborted from now on; whether that is news."""
+        if self.phase not in (Phase.OPEN, Phase.COMMITTING):
+            return False
+        self._take(Event.FAIL)
+        self.error = error
+        return True
+
+    def commit(self) -> None:
+        """The transaction takes nothing more; what it has is to be sent."""
+        self._take(Event.COMMIT)
+
+    def abort(self) -> None:
+        """The transaction takes nothing more; what it has is to be discarded."""
+        self._take(Event.ABORT)
+
+    # --- errands ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> Errand:
+        """Ask for a producer id."""
+        self._take(Event.START)
+        return Errand(self.transactional_id, self.timeout_ms, Call.START)
+
+    def renewal(self) -> Errand:
+        """Ask for a new epoch outside of a transaction."""
+        self._take(Event.RENEW)
+        return self._errand(Call.RENEW)
+
+    def end(self) -> Errand | None:
+        """Ask for the end of the transaction; None where the coordinator does not know of it: then it is over."""
+        committed = self.phase is Phase.COMMITTING
+        if not self.touched:
+            self.outcome = Outcome.COMMITTED if committed else Outcome.ABORTED
+            self._take(Event.ENDED)
+            return None
+        return self._errand(Call.COMMIT if committed else Call.ABORT)
+
+    def _errand(self, call: Call) -> Errand:
+        return Errand(
+            self.transactional_id, self.timeout_ms, call, self.producer_id, self.epoch, v2=self.v2, renew=self.renew
+        )
+
+    def advanced(self, errand: Errand) -> None:
+        """An errand has made a step, or is over."""
+        if self.phase is Phase.COMMITTING and errand.reason is not None and errand.call in (Call.ABORT,):
+            self._take(Event.FAIL)
+            self.error = errand.reason
+            self._take(Event.ABORT)
+        if errand.fenced:
+            self._take(Event.FENCE)
+            self.error, self.outcome = errand.refusal, errand.outcome or self.outcome
+            return
+        if errand.refusal is not None:
+            self._refused(errand.refusal)
+            return
+        if errand.outcome is not None and self.outcome is None:
+            self.outcome = errand.outcome
+            if errand.outcome is not Outcome.COMMITTED:
+                self.error = self.error or errand.reason
+            self._take(Event.ENDED if errand.call is None else Event.RENEW)
+        elif errand.call is None:
+            self._take(Event.STARTED if self.phase is Phase.STARTING else Event.RENEWED)
+        if errand.call is None:
+            self.producer_id, self.epoch = errand.producer_id, errand.epoch
+            self.renew = False
+
+    def _refused(self, error: KafkaError) -> None:
+        if self.phase is Phase.COMMITTING:
+            self._take(Event.FAIL)
+            self.error = error
+        else:
+            self._take(Event.REFUSED)
+
+    # --- what others may know -----------------------------------------------------------------------------------------
+
+    def aborted(self, text: str) -> TransactionAbortedError:
+        """The error for what is, or will be, aborted."""
+        failure = TransactionAbortedError(text if self.error is None else f"{text}: {self.error}")
+        failure.__cause__ = self.error
+        return failure
+
+    def health(self, now: float) -> TransactionHealth:
+        """How it is doing at this moment."""
+        return TransactionHealth(
+            transactional_id=self.transactional_id,
+            phase=self.phase.value,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            version=2 if self.v2 else 1,
+            age_ms=(now - self.began_at) * 1000 if self.phase in _NOT_OVER else None,
+            timeout_ms=self.timeout_ms,
+            error=self.error,
+        )
+
+    def _take(self, event: Event) -> None:
+        self.phase = TRANSITIONS.after(self.phase, event)

@@ -1,0 +1,39 @@
+"""Whether transactions are those of KIP-890 (V2), or as they were before (V1).
+
+The cluster decides, by its finalized feature ``transaction.version``: ranges of versions alone say nothing, since
+brokers offer the new ones before the feature is raised. A client hears of it when it connects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..._wire import ApiVersions
+from ..._wire.messages.end_txn import EndTxnRequest
+from ..._wire.messages.produce import ProduceRequest
+from ..._wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+__all__ = ["TransactionVersion"]
+
+FEATURE = "transaction.version"
+FIRST_V2_LEVEL = 2
+_NEEDED = ((ProduceRequest, 12), (EndTxnRequest, 5), (TxnOffsetCommitRequest, 5))
+
+
+class TransactionVersion:
+    """What the newest answer said; a transaction ends in the version that it began in."""
+
+    def __init__(self) -> None:
+        self._newest = -1
+        """The finalized features' epoch in that answer."""
+        self._level = 0
+
+    def v2(self, offers: Iterable[ApiVersions]) -> bool:
+        """Whether the next transaction is to be one of KIP-890, by what the brokers connected to have offered."""
+        usable = True
+        for offered in offers:
+            if offered.finalized_features_epoch > self._newest:
+                self._newest = offered.finalized_features_epoch
+                self._level = offered.finalized_features.get(FEATURE, 0)
+            usable = usable and all(offered.supports(request, version) for request, version in _NEEDED)
+        return usable and self._level >= FIRST_V2_LEVEL

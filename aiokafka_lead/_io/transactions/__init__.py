@@ -1,0 +1,1 @@
+"""Transactions: the tasks and calls that carry out what `_core.transactions` decides."""

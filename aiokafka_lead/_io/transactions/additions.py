@@ -1,0 +1,208 @@
+"""Partitions and offsets on their way into a transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import anyio
+
+from ..._core.producer.accumulator import Accumulator
+from ..._core.producer.append import PartitionQueue
+from ..._core.transactions.additions import (
+    add_offsets_request,
+    add_partitions_request,
+    offsets_request,
+    read_added,
+    read_offsets,
+)
+from ..._core.transactions.phase import Phase
+from ..._core.transactions.state import TransactionState
+from ..._core.transactions.verdicts import Call
+from ..._wire import ApiVersions, Request
+from ...errors import (
+    CommitFailedError,
+    FencedInstanceIdError,
+    IllegalGenerationError,
+    KafkaError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+    error_for_code,
+)
+from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from ..client import Client
+from ..group.coordinators import CoordinatorKind
+from ..loop import Signal, Waiter
+from .coordinator import Asking
+
+__all__ = ["Additions"]
+
+_NOT_A_MEMBER = (FencedInstanceIdError, IllegalGenerationError, StaleMemberEpochError, UnknownMemberIdError)
+
+
+class Additions:
+    """One request of each kind at a time. A failure fails the transaction."""
+
+    def __init__(
+        self,
+        state: TransactionState,
+        accumulator: Accumulator,
+        client: Client,
+        asking: Asking,
+        failed: Callable[[KafkaError], None],
+    ) -> None:
+        self._state = state
+        assert accumulator.transactional is not None
+        self._sequencing = accumulator.transactional
+        self._schedule = accumulator.schedule
+        self._client = client
+        self._asking = asking
+        self._failed = failed
+        self._wanted = Signal()
+        self._groups: set[str] = set()
+        """Those that the coordinator knows to be part of the transaction ``_number``."""
+        self._number = 0
+        self._busy = 0
+        """Requests under way."""
+        self._idle: Waiter[None] | None = None
+        self._one_at_a_time = anyio.Lock()
+        self._sequencing.on_wanted = self._wanted.set
+
+    async def idle(self, timeout_s: float | None = None) -> None:
+        """Until no request is under way. Raises TimeoutError."""
+        if self._busy:
+            if self._idle is None:
+                self._idle = Waiter()
+            await self._idle.wait(timeout_s)
+
+    def _done(self) -> None:
+        self._busy -= 1
+        if not self._busy and self._idle is not None:
+            idle, self._idle = self._idle, None
+            idle.set_result(None)
+
+    def _lost(self) -> None:
+        """An answer was lost: the request may be carried out later, in another transaction of this epoch."""
+        self._state.renew = not self._state.v2
+
+    # --- partitions, where they have to be added ----------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Tell the coordinator of partitions as they come, until cancelled."""
+        while True:
+            await self._wanted.wait()
+            while self._sequencing.wanted:
+                self._busy += 1
+                try:
+                    await self._add(self._state.number, list(self._sequencing.wanted))
+                finally:
+                    self._done()
+
+    async def _add(self, number: int, queues: list[PartitionQueue]) -> None:
+        partitions = [TopicPartition(queue.topic.name, queue.partition) for queue in queues]
+        self._state.touched = True
+
+        def shape(versions: ApiVersions) -> tuple[Request[Any], int]:
+            return add_partitions_request(self._state, partitions, versions)
+
+        error = await self._asking.until_taken(
+            Call.ADD_PARTITIONS,
+            CoordinatorKind.TRANSACTION,
+            self._state.transactional_id,
+            shape,
+            read_added,
+            self._lost,
+            partial(self._goes_on, number),
+        )
+        if not self._goes_on(number):
+            return
+        if error is not None:
+            self._failed(error)
+            return
+        for queue in queues:
+            self._sequencing.added(queue)
+            self._schedule.evaluate(queue, time.monotonic())
+
+    def _goes_on(self, number: int) -> bool:
+        """Whether this transaction can still be committed."""
+        return self._state.number == number and self._state.phase in (Phase.OPEN, Phase.COMMITTING)
+
+    # --- offsets ------------------------------------------------------------------------------------------------------
+
+    async def offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata) -> None:
+        """Make offsets part of the transaction. A call that does not come to its end fails that."""
+        number = self._state.number
+        self._busy += 1
+        try:
+            async with self._one_at_a_time:
+                self._state.check_open(number)
+                error = await self._take(number, dict(offsets), group)
+        except BaseException:
+            if self._goes_on(number):
+                self._failed(KafkaError("a call that sent offsets to the transaction did not come to its end"))
+            raise
+        finally:
+            self._done()
+        if error is None:
+            return
+        if self._goes_on(number):
+            self._failed(error)
+        if isinstance(error, _NOT_A_MEMBER):
+            raise CommitFailedError(f"the offsets are not those of a member any more: {error}") from error
+        raise error
+
+    async def _take(
+        self, number: int, left: dict[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> KafkaError | None:
+        wanted = partial(self._goes_on, number)
+        if not self._state.v2:
+            error = await self._add_group(number, group.group_id)
+            if error is not None:
+                return error
+        self._state.touched = True
+
+        def shape(versions: ApiVersions) -> tuple[Request[Any], int]:
+            return offsets_request(self._state, left, group, versions)
+
+        def read(response: Any) -> KafkaError | None:
+            failed = read_offsets(response)
+            for tp in [tp for tp in left if tp not in failed]:
+                del left[tp]
+            return min(failed.values(), key=lambda error: error.retriable, default=None)
+
+        error = await self._asking.until_taken(
+            Call.COMMIT_OFFSETS, CoordinatorKind.GROUP, group.group_id, shape, read, self._lost, wanted
+        )
+        if error is None and left:
+            self._state.check_open(number)
+        return error
+
+    async def _add_group(self, number: int, group_id: str) -> KafkaError | None:
+        """Tell the transaction's coordinator of the group, once."""
+        if self._number != number:
+            self._number = number
+            self._groups.clear()
+        if group_id in self._groups:
+            return None
+        self._state.touched = True
+
+        def shape(versions: ApiVersions) -> tuple[Request[Any], int]:
+            return add_offsets_request(self._state, group_id, versions)
+
+        def read(response: Any) -> KafkaError | None:
+            return error_for_code(response.error_code)() if response.error_code else None
+
+        error = await self._asking.until_taken(
+            Call.ADD_OFFSETS,
+            CoordinatorKind.TRANSACTION,
+            self._state.transactional_id,
+            shape,
+            read,
+            self._lost,
+            partial(self._goes_on, number),
+        )
+        if error is None:
+            self._groups.add(group_id)
+        return error

@@ -1,0 +1,195 @@
+"""What the application calls: the transactional part of `Producer`, and a transaction as a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self
+
+from ..._core.producer.delivery import Delivery, DeliveryBatch
+from ..._core.transactions.additions import OFFSETS, checked_group
+from ..._core.transactions.state import TransactionHealth
+from ...errors import IllegalStateError
+from ...types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMetadata, TopicPartition
+from .manager import Transactions
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    K = TypeVar("K", default=bytes)
+    V = TypeVar("V", default=bytes)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+
+__all__ = ["Transaction", "TransactionalCalls"]
+
+
+class TransactionalCalls(Generic[K, V]):
+    """The calls of a producer that was made with a ``transactional_id``; others raise `IllegalStateError`."""
+
+    _transactions: Transactions | None
+
+    def transaction(self) -> Transaction[K, V]:
+        """A transaction, for ``async with``: committed at the end of the block, aborted when that raises.
+
+            async with producer.transaction() as txn:
+                await txn.send("out", b"value")
+                await txn.send_offsets({partition: offset}, consumer.group_metadata())
+
+        Leaving the block raises what `commit_transaction` raises. A block that is cancelled, or raises, aborts: that
+        takes a few seconds at most, and then its own error goes on.
+        """
+        return Transaction(self, self._own_transactions())
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction: what is sent from now on is part of it, until its end.
+
+        Waits for the end of the one before, and for a producer id, at most ``max_block_ms``. Raises
+        `ProducerFencedError` once another producer has the transactional id, `RequestTimedOutError`, and
+        `TransactionAbortedError` where the outcome of the transaction before was unknown, and turned out to be that.
+        """
+        await self._own_transactions().begin()
+
+    async def commit_transaction(self) -> None:
+        """Commit the open transaction; returns when it is certain that all of it counts, at the same time.
+
+        Sends what is pending and waits for it. Raises `TransactionAbortedError` if anything of it has failed, whether
+        or not somebody awaited that: then it is aborted, and may be done again; `ProducerFencedError` when another
+        producer has taken over the transactional id; `CommitOutcomeUnknownError` after ``max_block_ms``. Cancelled
+        while records are on their way, it aborts; later it cannot be, and the cancellation is raised when the outcome
+        is known.
+        """
+        await self._own_transactions().commit()
+
+    async def abort_transaction(self) -> None:
+        """Abort the open transaction: none of it counts. Records that are pending fail with `TransactionAbortedError`.
+
+        Does nothing where the latest transaction is aborted already. Raises `RequestTimedOutError` after
+        ``max_block_ms``; the abort goes on then, and the next transaction waits for it.
+        """
+        await self._own_transactions().abort()
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group_metadata: ConsumerGroupMetadata | str,
+    ) -> None:
+        """Commit these offsets of a consumer group as part of the open transaction (KIP-98, KIP-447).
+
+        An offset is that of the next record to read. ``group_metadata`` is that of `Consumer.group_metadata`, so that a
+        member which the group has put out cannot commit; the group's name alone is for consumers that assign their
+        partitions themselves. Raises `CommitFailedError` for such a member, or another `KafkaError`; then the
+        transaction can only be aborted. A call that is cancelled leaves it so, too.
+        """
+        found = OFFSETS("offsets", offsets)
+        group = checked_group(group_metadata)
+        await self._own_transactions().send_offsets(found, group)
+
+    def transaction_health(self) -> TransactionHealth:
+        """How the producer's transactions are doing: phase, epoch, and the age of an open one. Possible at any time."""
+        return self._own_transactions().health()
+
+    def _own_transactions(self) -> Transactions:
+        if self._transactions is None:
+            raise IllegalStateError("the producer has no transactions: it was made without transactional_id")
+        self._transactions.check()
+        return self._transactions
+
+
+class Transaction(Generic[K, V]):
+    """One transaction of a producer; see `Producer.transaction`. Its sends are those of the producer.
+
+    They raise `IllegalStateError` after the end of the block: what a task that outlives it sends would become part of
+    another transaction.
+    """
+
+    def __init__(self, producer: Any, transactions: Transactions) -> None:
+        self._producer = producer
+        self._transactions = transactions
+        self._number = 0
+        """0 before it begins."""
+
+    async def __aenter__(self) -> Self:
+        if self._number:
+            raise IllegalStateError("a transaction begins once: ask the producer for another one")
+        self._number = await self._transactions.begin()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._transactions.is_open(self._number):
+            return  # ended within the block
+        if error is None:
+            await self._transactions.commit()
+        else:
+            await self._transactions.abort_for(error)
+
+    async def send(
+        self,
+        topic: str,
+        value: V | None = None,
+        key: K | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] | None = None,
+    ) -> Delivery:
+        """`Producer.send`, as part of this transaction."""
+        self._check()
+        delivery: Delivery = await self._producer.send(topic, value, key, partition, timestamp_ms, headers)
+        return delivery
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: V | None = None,
+        key: K | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] | None = None,
+    ) -> RecordMetadata:
+        """`Producer.send_and_wait`, as part of this transaction."""
+        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: V | None = None,
+        key: K | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] | None = None,
+    ) -> Delivery:
+        """`Producer.send_nowait`, as part of this transaction."""
+        self._check()
+        delivery: Delivery = self._producer.send_nowait(topic, value, key, partition, timestamp_ms, headers)
+        return delivery
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Iterable[V | None],
+        keys: Iterable[K | None] | None = None,
+        partition: int | None = None,
+        headers: Sequence[Header] | Sequence[Sequence[Header] | None] | None = None,
+        timestamps_ms: Iterable[int] | None = None,
+    ) -> DeliveryBatch:
+        """`Producer.send_many`, as part of this transaction."""
+        self._check()
+        batch: DeliveryBatch = await self._producer.send_many(topic, values, keys, partition, headers, timestamps_ms)
+        return batch
+
+    async def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group_metadata: ConsumerGroupMetadata | str,
+    ) -> None:
+        """`Producer.send_offsets_to_transaction`, as part of this transaction."""
+        self._check()
+        await self._producer.send_offsets_to_transaction(offsets, group_metadata)
+
+    def _check(self) -> None:
+        self._transactions.state.check_open(self._number)

@@ -1,0 +1,121 @@
+"""Asking a coordinator, again and again where that helps; every wait holds up this call alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from ..._core.backoff import Backoff
+from ..._core.transactions.errand import Errand
+from ..._core.transactions.verdicts import Call, Verdict, verdict_of
+from ..._wire import ApiVersions, Request
+from ...errors import ConcurrentTransactionsError, KafkaError
+from ..client import Client
+from ..connection.connection import Connection
+from ..group.coordinators import CoordinatorKind, Coordinators
+
+__all__ = ["Asking"]
+
+FIRST_WAIT_MS = 10
+"""Before a request is repeated that came while the transaction before was being ended, which takes milliseconds."""
+
+LONGEST_WAIT_MS = 100
+"""Such waits grow to this."""
+
+Shape = Callable[[ApiVersions], tuple[Request[Any], int]]
+"""From what a broker offers to the request and its version."""
+
+
+class Asking:
+    """Requests to the coordinators of one transactional id and of groups."""
+
+    def __init__(self, client: Client, coordinators: Coordinators, transactional_id: str) -> None:
+        self._client = client
+        self._coordinators = coordinators
+        self._transactional_id = transactional_id
+        config = client.config
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._soon = Backoff(min(FIRST_WAIT_MS, config.retry_backoff_ms), min(LONGEST_WAIT_MS, config.retry_backoff_ms))
+
+    async def run(self, errand: Errand, advanced: Callable[[Errand], None]) -> None:
+        """Carry an errand out to its end; ``advanced`` hears of each step."""
+        failures = 0
+        while errand.call is not None:
+            connection: Connection | None = None
+            verdict: Verdict | None
+            try:
+                connection = await self._coordinator(CoordinatorKind.TRANSACTION, self._transactional_id)
+                request, version = errand.request(connection.versions)
+                response = await self._sent(connection, request, version, errand.lost)
+                verdict = errand.answered(response)
+            except KafkaError as error:
+                verdict = errand.failed(error)
+            if verdict is None:
+                failures = 0
+                advanced(errand)
+                continue
+            if verdict is Verdict.FIND and connection is not None:
+                self._coordinators.forget(CoordinatorKind.TRANSACTION, self._transactional_id, connection.node_id)
+            failures += 1
+            await anyio.sleep(self._wait_s(verdict, errand.latest, failures))
+
+    async def until_taken(
+        self,
+        call: Call,
+        kind: CoordinatorKind,
+        key: str,
+        shape: Shape,
+        read: Callable[[Any], KafkaError | None],
+        lost: Callable[[], None],
+        wanted: Callable[[], bool],
+    ) -> KafkaError | None:
+        """Ask until the coordinator has taken it, or nobody wants it any more: None; else the error that is for good.
+
+        ``lost`` hears of each answer that is lost.
+        """
+        failures = 0
+        while wanted():
+            connection: Connection | None = None
+            try:
+                connection = await self._coordinator(kind, key)
+                request, version = shape(connection.versions)
+                error = read(await self._sent(connection, request, version, lost))
+            except KafkaError as failure:
+                error = failure
+            if error is None:
+                return None
+            verdict = verdict_of(call, type(error))
+            if verdict not in (Verdict.RETRY, Verdict.FIND):
+                return error
+            if verdict is Verdict.FIND and connection is not None:
+                self._coordinators.forget(kind, key, connection.node_id)
+            if error.refreshes_metadata:
+                self._client.metadata.request_update()
+            failures += 1
+            await anyio.sleep(self._wait_s(verdict, error, failures))
+        return None
+
+    async def _coordinator(self, kind: CoordinatorKind, key: str) -> Connection:
+        deadline = time.monotonic() + self._client.config.request_timeout_ms / 1000
+        return await self._coordinators.connection(kind, key, deadline)
+
+    async def _sent(self, connection: Connection, request: Request[Any], version: int, lost: Callable[[], None]) -> Any:
+        """The answer; says so if there is none though the request may have been carried out."""
+        answered = False
+        try:
+            response = await connection.request(request, version=version)
+            answered = True
+            return response
+        finally:
+            if not answered:
+                lost()
+
+    def _wait_s(self, verdict: Verdict, error: KafkaError | None, failures: int) -> float:
+        if isinstance(error, ConcurrentTransactionsError):
+            return self._soon.delay_s(failures)
+        if verdict is Verdict.FIND and failures == 1:
+            return 0.0  # looking the coordinator up has waits of its own
+        return self._backoff.delay_s(failures)

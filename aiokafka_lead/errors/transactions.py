@@ -1,0 +1,30 @@
+"""How a transaction may end other than as asked (KIP-98, KIP-890, KIP-1050).
+
+`ProducerFencedError`, the third of them, is an answer of brokers: another producer has taken over the transactional id,
+and this one must stop.
+"""
+
+from __future__ import annotations
+
+from .base import KafkaError
+
+__all__ = ["CommitOutcomeUnknownError", "TransactionAbortedError"]
+
+
+class TransactionAbortedError(KafkaError):
+    """The transaction was aborted, or can only be aborted: nothing of it counts, and it may be done again.
+
+    The cause is the error that made it so.
+    """
+
+    retriable = True
+
+
+class CommitOutcomeUnknownError(KafkaError):
+    """max_block_ms passed before the coordinator said whether the transaction is committed.
+
+    The question goes on being asked: ``commit_transaction()`` waits for the answer again, and then returns or raises
+    `TransactionAbortedError`; ``begin_transaction()`` waits for it, too.
+    """
+
+    retriable = True

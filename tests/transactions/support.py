@@ -1,0 +1,35 @@
+"""What tests of transactions share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+
+from aiokafka_lead import Consumer, Producer, TopicPartition
+from aiokafka_lead.testing import EmbeddedCluster
+
+ID = "payments"
+PARTITIONS = 3
+
+
+def transactional(cluster: EmbeddedCluster, **options: Any) -> Producer:
+    """A producer with the transactional id `ID` that does not wait long before it tries again."""
+    options = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 40, "linger_ms": 0, **options}
+    return Producer(cluster.bootstrap_servers, transactional_id=options.pop("transactional_id", ID), **options)
+
+
+async def committed(cluster: EmbeddedCluster, topic: str = "events") -> dict[int, list[bytes | None]]:
+    """What a consumer with ``read_committed`` sees of a topic, by partition, once no transaction is open."""
+    options: dict[str, Any] = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+    found: dict[int, list[bytes | None]] = {partition: [] for partition in range(PARTITIONS)}
+    ends = {TopicPartition(topic, p): cluster.end_offset(topic, p) for p in range(PARTITIONS)}
+    async with Consumer(bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
+        consumer.assign(list(ends))
+        with anyio.fail_after(20):
+            while True:
+                positions = {tp: await consumer.position(tp) for tp in ends}
+                if all(positions[tp] >= end for tp, end in ends.items()):
+                    return found
+                for tp, records in (await consumer.getmany(timeout_ms=50)).items():
+                    found[tp.partition] += [record.value for record in records]

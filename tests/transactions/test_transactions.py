@@ -1,0 +1,207 @@
+"""Transactions as an application writes them: what counts, what does not, and what a call raises."""
+
+from __future__ import annotations
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from aiokafka_lead import Producer, TopicPartition
+from aiokafka_lead.errors import (
+    ConfigError,
+    IllegalStateError,
+    InvalidRecordError,
+    MessageTooLargeError,
+    ProducerFencedError,
+    TransactionAbortedError,
+)
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .support import ID, committed, transactional
+
+pytestmark = pytest.mark.anyio
+
+
+async def fail_in_transaction(producer: Producer) -> None:
+    async with producer.transaction() as txn:
+        await txn.send_and_wait("events", b"never", partition=0)
+        raise ZeroDivisionError
+
+
+async def test_what_is_committed_is_seen_and_what_is_aborted_is_not(cluster: EmbeddedCluster) -> None:
+    async with transactional(cluster) as producer:
+        async with producer.transaction() as txn:
+            await txn.send("events", b"one", partition=0)
+            txn.send_nowait("events", b"two", partition=1)
+            batch = await txn.send_many("events", [b"three", b"four"], partition=2)
+        assert batch.done
+        with pytest.raises(ZeroDivisionError):
+            await fail_in_transaction(producer)
+        await producer.begin_transaction()
+        await producer.send("events", b"five", partition=0)
+        await producer.commit_transaction()
+        await producer.begin_transaction()
+        delivery = await producer.send("events", b"neither", partition=1)
+        await producer.abort_transaction()
+        with pytest.raises(TransactionAbortedError, match=r"never sent|may have been written"):
+            await delivery
+    assert await committed(cluster) == {0: [b"one", b"five"], 1: [b"two"], 2: [b"three", b"four"]}
+
+
+async def test_the_requests_are_those_of_the_version(cluster: EmbeddedCluster, transaction_version: int) -> None:
+    async with transactional(cluster) as producer:
+        for number in range(3):
+            async with producer.transaction() as txn:
+                await txn.send("events", b"%d" % number, partition=number)
+                await txn.send_offsets({TopicPartition("events", 0): number}, "group")
+    seen = {
+        api: {record.version for record in cluster.requests.select(api)}
+        for api in ("Produce", "EndTxn", "TxnOffsetCommit", "AddPartitionsToTxn", "AddOffsetsToTxn")
+    }
+    if transaction_version == 2:
+        assert min(seen["Produce"]) >= 12
+        assert seen["EndTxn"] == seen["TxnOffsetCommit"] == {5}
+        assert not seen["AddPartitionsToTxn"]
+        assert not seen["AddOffsetsToTxn"]
+    else:
+        assert max(seen["Produce"]) == 11
+        assert max(seen["EndTxn"]) == 4
+        assert max(seen["AddPartitionsToTxn"]) == 3
+        assert seen["AddOffsetsToTxn"]
+    assert cluster.requests.count("EndTxn") == 3
+
+
+async def test_an_empty_transaction_asks_nothing(cluster: EmbeddedCluster) -> None:
+    async with transactional(cluster) as producer:
+        async with producer.transaction():
+            pass
+        await producer.begin_transaction()
+        await producer.abort_transaction()
+    assert cluster.requests.count("EndTxn") == 0
+
+
+async def test_a_failed_send_forbids_the_commit_though_nobody_awaited_it(cluster: EmbeddedCluster) -> None:
+    async with transactional(cluster) as producer:
+        cluster.faults.add("Produce", topic="events", partition=1, error_code=InvalidRecordError, count=1)
+        await producer.begin_transaction()
+        await producer.send("events", b"good", partition=0)
+        await producer.send("events", b"bad", partition=1)
+        with pytest.raises(TransactionAbortedError) as caught:
+            await producer.commit_transaction()
+        assert isinstance(caught.value.__cause__, InvalidRecordError)
+        async with producer.transaction() as txn:
+            await txn.send("events", b"again", partition=1)
+    assert await committed(cluster) == {0: [], 1: [b"again"], 2: []}
+
+
+async def test_a_send_that_raises_forbids_the_commit_though_the_block_goes_on(cluster: EmbeddedCluster) -> None:
+    async with transactional(cluster, max_request_size=2000) as producer:
+        txn = producer.transaction()
+        await txn.__aenter__()
+        await txn.send("events", b"good", partition=0)
+        with pytest.raises(MessageTooLargeError):
+            await txn.send("events", bytes(3000), partition=0)
+        with pytest.raises(TransactionAbortedError):
+            await txn.__aexit__(None, None, None)
+        async with producer.transaction() as txn:
+            with pytest.raises(ConfigError):
+                await txn.send("events", b"wrong", partition=99)
+            await txn.send("events", b"right", partition=0)
+    assert await committed(cluster) == {0: [b"right"], 1: [], 2: []}
+
+
+async def test_after_a_failure_sends_raise_at_once(cluster: EmbeddedCluster) -> None:
+    async with transactional(cluster) as producer:
+        cluster.faults.add("Produce", topic="events", error_code=InvalidRecordError, count=1)
+        await producer.begin_transaction()
+        with pytest.raises(InvalidRecordError):
+            await producer.send_and_wait("events", b"bad", partition=0)
+        with pytest.raises(TransactionAbortedError):
+            await producer.send("events", b"late", partition=0)
+        with pytest.raises(TransactionAbortedError):
+            producer.send_nowait("events", b"late", partition=0)
+        with pytest.raises(IllegalStateError):
+            await producer.begin_transaction()
+        with pytest.raises(TransactionAbortedError):
+            await producer.commit_transaction()
+        await producer.abort_transaction()  # as Java's users do after a commit that failed
+        await producer.begin_transaction()
+        await producer.commit_transaction()
+
+
+async def test_sends_belong_into_a_transaction(cluster: EmbeddedCluster) -> None:
+    async with transactional(cluster) as producer:
+        async with producer.transaction() as txn:
+            await txn.send("events", b"in", partition=0)
+        for call in (txn.send, producer.send, txn.send_and_wait):
+            with pytest.raises(IllegalStateError, match="no transaction is open"):
+                await call("events", b"out", partition=0)
+        with pytest.raises(IllegalStateError):
+            await producer.send_many("events", [b"out"], partition=0)
+        for end in (producer.commit_transaction, producer.abort_transaction):
+            with pytest.raises(IllegalStateError, match="no transaction is open"):
+                await end()
+        await producer.begin_transaction()
+        with pytest.raises(IllegalStateError, match="no transaction is open"):
+            txn.send_nowait("events", b"of the one before", partition=0)
+        await producer.commit_transaction()
+    assert await committed(cluster) == {0: [b"in"], 1: [], 2: []}
+
+
+async def test_a_send_that_waits_beyond_the_end_is_not_part_of_the_next_transaction(cluster: EmbeddedCluster) -> None:
+    async with transactional(cluster, allow_auto_create_topics=False) as producer:
+        await producer.begin_transaction()
+        raised: list[BaseException] = []
+
+        async def send_late() -> None:
+            try:
+                await producer.send("later", b"of the first")
+            except IllegalStateError as error:
+                raised.append(error)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(send_late)
+            await anyio.lowlevel.checkpoint()
+            await producer.abort_transaction()
+            await producer.begin_transaction()
+            await cluster.create_topic("later")
+        await producer.commit_transaction()
+        assert raised
+    assert cluster.end_offset("later") == 0
+
+
+async def test_who_starts_later_fences_who_started_before(cluster: EmbeddedCluster) -> None:
+    async with transactional(cluster) as zombie:
+        await zombie.begin_transaction()
+        await zombie.send_and_wait("events", b"of the zombie", partition=0)
+        async with transactional(cluster) as rightful:
+            async with rightful.transaction() as txn:
+                await txn.send("events", b"right", partition=0)
+            await zombie.send("events", b"again", partition=0)
+            with pytest.raises((ProducerFencedError, TransactionAbortedError)):
+                await zombie.commit_transaction()
+            for _ in range(2):
+                with pytest.raises(ProducerFencedError, match=ID):
+                    await zombie.begin_transaction()
+            assert zombie.transaction_health().phase == "fenced"
+            async with rightful.transaction() as txn:
+                await txn.send("events", b"undisturbed", partition=0)
+    assert await committed(cluster) == {0: [b"right", b"undisturbed"], 1: [], 2: []}
+
+
+async def test_stop_aborts(cluster: EmbeddedCluster) -> None:
+    async with transactional(cluster) as producer:
+        await producer.begin_transaction()
+        await producer.send_and_wait("events", b"unfinished", partition=0)
+    view = cluster.transactions.view(ID)
+    assert view is not None
+    assert view.state == "CompleteAbort"
+
+
+async def test_options(cluster: EmbeddedCluster) -> None:
+    for wrong in ({"acks": 1}, {"enable_idempotence": False}, {"transaction_timeout_ms": 0}, {"transactional_id": ""}):
+        with pytest.raises(ConfigError):
+            transactional(cluster, **wrong)
+    plain = Producer(cluster.bootstrap_servers)
+    with pytest.raises(IllegalStateError, match="transactional_id"):
+        plain.transaction()

@@ -121,9 +121,8 @@ class EmbeddedCluster(ClusterControls):
         self._wanted_ports = dict(zip(ids, ports or [0] * len(ids), strict=True))
         state = ClusterState(nodes, cluster_id, topic_configs or {})
         self._handlers = dict(all_handlers())
-        apis = Apis(
-            self._handlers, Features(DEFAULT_LEVELS if features is None else features), sasl=sasl_users is not None
-        )
+        levels = Features({**DEFAULT_LEVELS, **(features or {})})
+        apis = Apis(self._handlers, levels, sasl=sasl_users is not None)
         apis.max_versions.update(max_versions or {})
         options = BrokerOptions(
             auto_create_topics=auto_create_topics,

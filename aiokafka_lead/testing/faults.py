@@ -51,6 +51,7 @@ class Fault:
     skip: int
     after: bool
     delay_ms: float
+    hold: bool
     drop: bool
     disconnect: bool
     error_code: int | None
@@ -59,6 +60,7 @@ class Fault:
     throttle_time_ms: int
     hint: Hint | None
     struck: int = field(default=0, init=False)
+    _held: list[Callable[[], None]] = field(default_factory=list, init=False)
 
     @property
     def spent(self) -> bool:
@@ -96,8 +98,19 @@ class Fault:
         return True
 
     def remove(self) -> None:
-        """The rule strikes no more."""
+        """The rule strikes no more; what it holds is let go."""
         self.count = 0
+        self.release()
+
+    def keep(self, go_on: Callable[[], None]) -> None:
+        """Hold a request or an answer; ``go_on`` lets it go."""
+        self._held.append(go_on)
+
+    def release(self) -> None:
+        """Let go what the rule holds, in the order in which it came. Call this where the cluster's event loop runs."""
+        held, self._held = self._held, []
+        for go_on in held:
+            go_on()
 
 
 def _error(name: str, value: Any) -> Any:
@@ -122,6 +135,7 @@ _CHECKS: dict[str, Check] = {
     "skip": integer(0),
     "after": boolean,
     "delay_ms": milliseconds(),
+    "hold": boolean,
     "drop": boolean,
     "disconnect": boolean,
     "error_code": optional(_error),
@@ -154,6 +168,7 @@ class Faults:
         skip: int = 0,
         after: bool = False,
         delay_ms: float = 0,
+        hold: bool = False,
         drop: bool = False,
         disconnect: bool = False,
         error_code: int | type[BrokerError] | None = None,
@@ -170,6 +185,8 @@ class Faults:
         What happens, before the request is processed or, with ``after``, when it has taken effect:
 
         * ``delay_ms``: it is processed, or answered, later; as at any broker, later requests of its connection wait.
+        * ``hold``: the same until `Fault.release`; a request that a slow network holds is processed even if its client
+          has given the connection up meanwhile.
         * ``drop``: it is never answered, and neither is anything behind it on its connection.
         * ``disconnect``: the connection is reset.
         * ``error_code`` (number or error class): the answer is this error: for each topic or partition that the rule
@@ -193,6 +210,7 @@ class Faults:
             skip=skip,
             after=after,
             delay_ms=delay_ms,
+            hold=hold,
             drop=drop,
             disconnect=disconnect,
             error_code=code,

@@ -18,7 +18,7 @@ from ._checks import AdminTopicNames
 from ._server.backend import running_backend
 from .cluster import EmbeddedCluster
 from .controls import Done
-from .faults import Faults
+from .faults import Fault, Faults
 from .request_log import RequestLog
 
 __all__ = ["ClusterThread", "Doing"]
@@ -113,6 +113,10 @@ class ClusterThread:
     @property
     def faults(self) -> Faults:
         return self._cluster.faults
+
+    def release(self, fault: Fault) -> None:
+        """`Fault.release`, in the cluster's thread."""
+        self._call(fault.release)
 
     @property
     def max_versions(self) -> dict[str | int | type[Request[Any]], int]:

@@ -1,4 +1,4 @@
-"""Questions to the coordinators of groups and transactions, as in `probes`."""
+"""Questions to the coordinators of groups, as in `probes`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 import anyio
 
-from aiokafka_lead._wire import Request, Response
-from aiokafka_lead._wire.messages import add_partitions_to_txn as ap
+from aiokafka_lead._wire import Request
 from aiokafka_lead._wire.messages import join_group as jg
 from aiokafka_lead._wire.messages import leave_group as lg
 from aiokafka_lead._wire.messages import offset_commit as oc
@@ -15,17 +14,12 @@ from aiokafka_lead._wire.messages import offset_fetch as of
 from aiokafka_lead._wire.messages import sync_group as sg
 from aiokafka_lead._wire.messages.delete_groups import DeleteGroupsRequest
 from aiokafka_lead._wire.messages.describe_groups import DescribeGroupsRequest
-from aiokafka_lead._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from aiokafka_lead._wire.messages.find_coordinator import FindCoordinatorRequest
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatRequest
-from aiokafka_lead._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from aiokafka_lead._wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.testing.raw import batch
 
 from .probes import Answers, World
 
-_LOADING = (14, 15, 16)
-_CONCURRENT_TRANSACTIONS = 51
+LOADING = (14, 15, 16)
 
 
 async def coordinator(world: World, key: str, kind: int = 0) -> int:
@@ -34,7 +28,7 @@ async def coordinator(world: World, key: str, kind: int = 0) -> int:
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
         found = (await world.ask(request, 4)).coordinators[0]
         if found.error_code == 0 and (
-            kind == 1 or await heartbeat(world, found.node_id, key, 1, "nobody") not in _LOADING
+            kind == 1 or await heartbeat(world, found.node_id, key, 1, "nobody") not in LOADING
         ):
             return found.node_id
         await anyio.sleep(0.2)
@@ -227,135 +221,4 @@ async def static_members(world: World) -> Answers:
     answers["unknown instance"] = await members.commit(generation, third.member_id, group_instance_id="j")
     answers["fenced leave"] = await members.leave((first.member_id, "i"))
     answers["leave"] = await members.leave(("", "i"))
-    return answers
-
-
-class Transactions:
-    """What a transactional producer says, and is told."""
-
-    def __init__(self, world: World, transactional_id: str, broker: int) -> None:
-        self.world = world
-        self.transactional_id = transactional_id
-        self.broker = broker
-        self.producer_id = -1
-
-    async def _ready(self, request: Request[Any], version: int) -> Any:
-        """Ask until the transaction before is quite over."""
-        while True:
-            response: Response = await self.world.ask(request, version, broker=self.broker)
-            if getattr(response, "error_code", 0) not in (*_LOADING, _CONCURRENT_TRANSACTIONS):
-                return response
-            await anyio.sleep(0.05)
-
-    async def init(self, *, version: int = 5, **fields: Any) -> InitProducerIdResponse:
-        request = InitProducerIdRequest(
-            **{"transactional_id": self.transactional_id, "transaction_timeout_ms": 60_000, **fields}
-        )
-        response: InitProducerIdResponse = await self._ready(request, version)
-        return response
-
-    async def end(
-        self, epoch: int, *, committed: bool, producer_id: int | None = None, version: int = 4
-    ) -> EndTxnResponse:
-        request = EndTxnRequest(
-            transactional_id=self.transactional_id,
-            producer_id=self.producer_id if producer_id is None else producer_id,
-            producer_epoch=epoch,
-            committed=committed,
-        )
-        response: EndTxnResponse = await self._ready(request, version)
-        return response
-
-    async def add(self, epoch: int, *topics: str) -> list[int]:
-        wanted = [ap.AddPartitionsToTxnTopic(name=topic, partitions=[0]) for topic in topics]
-        request = ap.AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.transactional_id,
-            v3_and_below_producer_id=self.producer_id,
-            v3_and_below_producer_epoch=epoch,
-            v3_and_below_topics=wanted,
-        )
-        while True:
-            response = await self.world.ask(request, 3, broker=self.broker)
-            codes = sorted(
-                part.partition_error_code
-                for topic in response.results_by_topic_v3_and_below
-                for part in topic.results_by_partition
-            )
-            if _CONCURRENT_TRANSACTIONS not in codes:
-                return codes
-            await anyio.sleep(0.05)
-
-    async def write(
-        self, topic: str, leader: int, epoch: int, sequence: int, *, version: int, transactional: bool = True
-    ) -> int:
-        records = batch(b"v", producer_id=self.producer_id, epoch=epoch, sequence=sequence, transactional=transactional)
-        wanted = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=records)])
-        request = ProduceRequest(
-            transactional_id=self.transactional_id if transactional else None,
-            acks=-1,
-            timeout_ms=10_000,
-            topic_data=[wanted],
-        )
-        while True:
-            code = (
-                (await self.world.ask(request, version, broker=leader)).responses[0].partition_responses[0].error_code
-            )
-            if code != _CONCURRENT_TRANSACTIONS:
-                return code
-            await anyio.sleep(0.05)
-
-
-async def transactions(world: World) -> Answers:
-    topic, other, name = world.name("-transactions"), world.name("-other"), world.name("-tx")
-    leader, _, _ = await world.topic(topic)
-    other_leader, _, _ = await world.topic(other)
-    txn = Transactions(world, name, await coordinator(world, name, 1))
-    first = await txn.init()
-    txn.producer_id = first.producer_id
-    second = await txn.init()
-    answers: Answers = {
-        "init": (first.error_code, first.producer_epoch),
-        "init again": (second.error_code, second.producer_epoch, second.producer_id == first.producer_id),
-        "no timeout": (await txn.init(transaction_timeout_ms=0)).error_code,
-        "long timeout": (await txn.init(transaction_timeout_ms=10**8)).error_code,
-        "no id": (await txn.init(transactional_id="")).error_code,
-    }
-
-    async def resumed(producer_id: int, epoch: int, version: int = 5) -> tuple[int, int]:
-        response = await txn.init(producer_id=producer_id, producer_epoch=epoch, version=version)
-        return response.error_code, response.producer_epoch
-
-    answers["resumed"] = await resumed(txn.producer_id, 1)
-    answers["resumed again"] = await resumed(txn.producer_id, 1)
-    answers["resumed by somebody"] = await resumed(txn.producer_id + 999, 0)
-    answers["resumed, old epoch"] = await resumed(txn.producer_id, 0)
-    answers["resumed, old epoch, 3"] = await resumed(txn.producer_id, 0, version=3)
-    epoch = 2
-    answers["end of nothing"] = (await txn.end(epoch, committed=True)).error_code
-    answers["end by somebody"] = (await txn.end(epoch, committed=True, producer_id=999)).error_code
-    answers["end, old epoch"] = (await txn.end(epoch - 1, committed=True)).error_code
-    answers["end, old epoch, 1"] = (await txn.end(epoch - 1, committed=True, version=1)).error_code
-    answers["add, no topic"] = await txn.add(epoch, topic, world.name("-none"))
-    answers["add, old epoch"] = await txn.add(epoch - 1, topic)
-    answers["add"] = await txn.add(epoch, topic)
-    answers["write"] = await txn.write(topic, leader, epoch, 0, version=11)
-    answers["write elsewhere"] = await txn.write(other, other_leader, epoch, 0, version=11)
-    answers["write outside"] = await txn.write(topic, leader, epoch, 1, version=11, transactional=False)
-    answers["commit"] = [(await txn.end(epoch, committed=True)).error_code for _ in range(2)]
-    answers["abort after it"] = (await txn.end(epoch, committed=False)).error_code
-    answers["add again"] = await txn.add(epoch, topic)
-    answers["write again"] = await txn.write(topic, leader, epoch, 1, version=11)
-    answers["abort"] = (await txn.end(epoch, committed=False)).error_code
-    # The second version of transactions (KIP-890). A new epoch first: it is given when the abort's marker is in the
-    # log, and a write that is on its way while the marker comes may be refused.
-    answers["resumed after it"] = await resumed(txn.producer_id, epoch)
-    epoch += 1
-    answers["write, 12"] = await txn.write(topic, leader, epoch, 0, version=12)
-    for attempt in (1, 2):
-        ended = await txn.end(epoch, committed=True, version=5)
-        answers[f"commit, 5, {attempt}"] = ended.error_code, ended.producer_epoch
-    answers["write, old epoch"] = await txn.write(topic, leader, epoch, 1, version=12)
-    aborted = await txn.end(epoch + 1, committed=False, version=5)
-    answers["abort of nothing, 5"] = aborted.error_code, aborted.producer_epoch
-    answers["commit of nothing, 5"] = (await txn.end(epoch + 2, committed=True, version=5)).error_code
     return answers

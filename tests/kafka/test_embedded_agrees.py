@@ -7,7 +7,7 @@ import pytest
 
 from aiokafka_lead.testing import EmbeddedCluster
 
-from . import consumer_group_probes, coordinator_probes, probes, topic_probes
+from . import consumer_group_probes, coordinator_probes, probes, topic_probes, transaction_probes
 from .harness import KafkaCluster
 
 PROBES: list[probes.Probe] = [
@@ -20,13 +20,13 @@ PROBES: list[probes.Probe] = [
     topic_probes.topics,
     coordinator_probes.groups,
     coordinator_probes.static_members,
-    coordinator_probes.transactions,
     consumer_group_probes.invalid_heartbeats,
     consumer_group_probes.consumer_groups,
     consumer_group_probes.server_assignors,
     consumer_group_probes.regular_expressions,
     consumer_group_probes.static_consumers,
     consumer_group_probes.moving_groups,
+    *transaction_probes.PROBES,
 ]
 
 

@@ -15,6 +15,7 @@ _MODULES = (
     "consumer_group_describe",
     "consumer_group_heartbeat",
     "coordinators",
+    "features",
     "fetch",
     "group_admin",
     "groups",

@@ -58,6 +58,8 @@ def check_coordinator(context: RequestContext, kind: int, key: str) -> None:
     """Raise NotCoordinatorError at any other broker than the key's coordinator."""
     if kind == GROUP and not key:
         raise InvalidGroupIdError("a group needs an id")
+    if kind == TRANSACTION and not key:
+        raise InvalidRequestError("a transactional id must not be empty")
     if context.engine.state.coordinators.of(kind, key) != context.node.node_id:
         raise NotCoordinatorError(f"broker {context.node.node_id} does not coordinate {key}")
 

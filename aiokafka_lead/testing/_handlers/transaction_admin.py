@@ -33,7 +33,6 @@ from ..._wire.messages.write_txn_markers import (
 from ...errors import (
     BrokerError,
     InvalidRegularExpressionError,
-    InvalidRequestError,
     NotLeaderOrFollowerError,
     TransactionalIdNotFoundError,
     raise_for_code,
@@ -60,8 +59,6 @@ def describe_transactions(
 def _describe(context: RequestContext, transactional_id: str) -> TransactionState:
     state = TransactionState(transactional_id=transactional_id)
     try:
-        if not transactional_id:
-            raise InvalidRequestError("a transactional id must not be empty")
         check_coordinator(context, TRANSACTION, transactional_id)
         txn = context.engine.transactions.transactions.get(transactional_id)
         if txn is None:
@@ -114,11 +111,8 @@ def _is_listed(txn: Transaction, request: ListTransactionsRequest, now_ms: int) 
         return False
     if request.producer_id_filters and txn.producer_id not in request.producer_id_filters:
         return False
-    if request.duration_filter < 0:
-        return True
-    # Only what is open, or about to end, takes time.
-    runs = txn.state is TxnState.ONGOING or txn.is_ending
-    return runs and now_ms - txn.started_ms > request.duration_filter
+    # As at a broker: what is over counts from its start, too, and what never began from long ago.
+    return request.duration_filter < 0 or now_ms - txn.started_ms > request.duration_filter
 
 
 def describe_producers(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:

@@ -246,6 +246,7 @@ class _Job:
 
     def start(self) -> None:
         delay_s = 0.0
+        holder: Fault | None = None
         for rule in self.rules:
             if rule.after or (rule.by_partition and answers_for_parts(self.frame.api_key)) or not rule.strike():
                 continue
@@ -260,7 +261,11 @@ class _Job:
                 self.error_code = rule.error_code
             if rule.garbage is not None:
                 self.garbage.append(rule)
-        if delay_s > 0:
+            if rule.hold:
+                holder = rule
+        if holder is not None:
+            holder.keep(self._run_released)
+        elif delay_s > 0:
             self.connection.engine.timers.call_later(delay_s, self._run_later)
         else:
             self._run()
@@ -269,6 +274,11 @@ class _Job:
         if not self.connection.closed:
             self._run()
             self.connection.resume()
+
+    def _run_released(self) -> None:
+        """The request has arrived at last, from a client that may have gone."""
+        self._run()
+        self.connection.resume()
 
     def _run(self) -> None:
         connection, frame = self.connection, self.frame
@@ -299,6 +309,7 @@ class _Job:
     def finish(self, response: Response | None) -> None:
         connection = self.connection
         delay_s = 0.0
+        holder: Fault | None = None
         for rule in self.rules:
             if not rule.after or not rule.strike():
                 continue
@@ -313,7 +324,11 @@ class _Job:
                 set_errors(response, rule.error_code, rule.topic, rule.partition)
             if rule.garbage is not None:
                 self.garbage.append(rule)
-        if delay_s > 0:
+            if rule.hold:
+                holder = rule
+        if holder is not None:
+            holder.keep(lambda: self._send_later(response))
+        elif delay_s > 0:
             connection.engine.timers.call_later(delay_s, lambda: self._send_later(response))
         else:
             self._send(response)

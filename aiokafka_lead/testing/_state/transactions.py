@@ -13,7 +13,6 @@ from ...errors import (
     BrokerError,
     ConcurrentTransactionsError,
     InvalidProducerIdMappingError,
-    InvalidRequestError,
     InvalidTransactionTimeoutError,
     InvalidTxnStateError,
     ProducerFencedError,
@@ -124,8 +123,6 @@ class TransactionCoordinator:
         return self._checked(transactional_id, producer_id, epoch)
 
     def _checked(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
-        if not transactional_id:
-            raise InvalidRequestError("a transactional id must not be empty")
         txn = self.transactions.get(transactional_id)
         if txn is None or txn.producer_id != producer_id:
             raise InvalidProducerIdMappingError(f"{transactional_id} does not belong to producer {producer_id}")
@@ -145,8 +142,6 @@ class TransactionCoordinator:
         ``bump``: each transaction has an epoch of its own (KIP-890, EndTxn 5), so that nothing late can slip into
         the next one.
         """
-        if not transactional_id:
-            raise InvalidRequestError("a transactional id must not be empty")
         txn = self.transactions.get(transactional_id)
         answer = None if txn is None else txn.answer_to_end(producer_id, epoch, committed=committed, bump=bump)
         if txn is None or answer is None:

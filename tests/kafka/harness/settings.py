@@ -53,6 +53,8 @@ _COMMON = {
     "offsets.topic.num.partitions": "3",
     "share.coordinator.state.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
+    # How often the coordinator looks for transactions that take too long; the default of 10 s makes tests wait.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     # Followers serve consumers of their rack (KIP-392).
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     # A dead broker is fenced after this; the default of 9 s makes tests of crashes wait.

@@ -6,20 +6,23 @@ import os
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 from ..errors import ConfigError, ConfigTypeError
-from .checks import Checked, boolean, one_of, option, optional, path, text
+from .checks import boolean, one_of, option, optional, path, text
+from .kerberos import KerberosConfig, KerberosOptions
 from .tls.material import TlsMaterial
 
 __all__ = ["ContextFactory", "SecurityConfig", "SecurityOptions"]
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"]
 
 
 ContextFactory = Callable[[], ssl.SSLContext | Awaitable[ssl.SSLContext]]
 """Gives the context for the next connection."""
+
+_WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 _MATERIAL = (
     "ssl_cafile",
@@ -35,7 +38,7 @@ _MATERIAL = (
 """The options of `TlsMaterial`."""
 
 
-class SecurityOptions(TypedDict, total=False):
+class SecurityOptions(KerberosOptions, total=False):
     """Options of TLS and SASL, which every client takes."""
 
     security_protocol: SecurityProtocol
@@ -85,7 +88,7 @@ def _authorities(name: str, value: Any) -> str | bytes:
 
 
 @dataclass(init=False, repr=False, eq=False)
-class SecurityConfig(Checked):
+class SecurityConfig(KerberosConfig):
     """The options of `SecurityOptions`, checked; see there for each one's meaning."""
 
     security_protocol: SecurityProtocol = option("PLAINTEXT", one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
@@ -99,7 +102,9 @@ class SecurityConfig(Checked):
     ssl_keydata: str | None = option(None, optional(text), secret=True)
     ssl_password: str | None = option(None, optional(text), secret=True)
     ssl_check_hostname: bool = option(True, boolean)
-    sasl_mechanism: SaslMechanism | None = option(None, optional(one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")))
+    sasl_mechanism: SaslMechanism | None = option(
+        None, optional(one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"))
+    )
     sasl_plain_username: str | None = option(None, optional(text))
     sasl_plain_password: str | None = option(None, optional(text), secret=True)
     sasl_delegation_token: bool = option(False, boolean)
@@ -112,9 +117,10 @@ class SecurityConfig(Checked):
         return given
 
     def _check_security(self) -> None:
+        self._check_kerberos(used=self.sasl_mechanism == "GSSAPI")
         if self.security_protocol.startswith("SASL_"):
             for name in ("sasl_plain_username", "sasl_plain_password"):
-                if getattr(self, name) is None:
+                if getattr(self, name) is None and self.sasl_mechanism in _WITH_PASSWORD:
                     raise ConfigError(f"{name} is required for sasl_mechanism {self.sasl_mechanism}")
         elif self.sasl_mechanism is not None or self.sasl_plain_password is not None:
             raise ConfigError(f"security_protocol {self.security_protocol} does not use the sasl_* options given")

@@ -91,10 +91,17 @@ def _scram_login(config: ClientConfig) -> Login:
     return ScramLogin(config.sasl_mechanism or "", _credentials(config))
 
 
+def _gssapi_login(config: ClientConfig) -> Login:
+    from .gssapi import GssapiLogin
+
+    return GssapiLogin(config)
+
+
 _LOGINS: dict[str, Callable[[ClientConfig], Login]] = {
     "PLAIN": _password_login,
     "SCRAM-SHA-256": _scram_login,
     "SCRAM-SHA-512": _scram_login,
+    "GSSAPI": _gssapi_login,
 }
 """By Kafka's name of the mechanism, what makes the login of a client."""
 

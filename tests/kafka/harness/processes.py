@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
@@ -45,7 +45,13 @@ class Processes:
         self._tell(f"dir {self.folder}")
 
     def start(
-        self, command: Sequence[str], *, log: IO[bytes], stdin: int | None = None, stdout: int | None = None
+        self,
+        command: Sequence[str],
+        *,
+        log: IO[bytes],
+        stdin: int | None = None,
+        stdout: int | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
         """Start a command in a process group of its own; what it says goes to ``log`` unless piped."""
         with self._lock:
@@ -54,6 +60,7 @@ class Processes:
                 stdin=subprocess.DEVNULL if stdin is None else stdin,
                 stdout=log if stdout is None else stdout,
                 stderr=log,
+                env=environment,
                 start_new_session=True,
             )
             self._running[process.pid] = process

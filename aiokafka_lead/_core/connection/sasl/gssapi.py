@@ -1,0 +1,106 @@
+"""SASL GSSAPI without the GSS-API (RFC 4752): which message comes when, and what may be agreed on.
+
+The calls of the GSS-API talk to a KDC and block; `_io.connection.gssapi` makes them.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from ....errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailedError
+from ...transitions import Transitions
+
+__all__ = ["NO_LAYER", "Event", "Phase", "kerberos_error", "layer_answer", "phases"]
+
+NO_LAYER = 1
+"""The bit of "no security layer" (QOP auth): Kafka protects nothing after the authentication."""
+
+_OFFER_BYTES = 4
+
+
+class Phase(Enum):
+    """Whose message comes next in an exchange."""
+
+    CONTEXT = auto()
+    """The broker's part of the security context."""
+    LAYER = auto()
+    """The broker's offer of security layers."""
+    OUTCOME = auto()
+    """The broker's word that the client is who it claims to be."""
+    DONE = auto()
+
+
+class Event(Enum):
+    """What a message did."""
+
+    CONTINUED = auto()
+    """The context needs one more."""
+    ESTABLISHED = auto()
+    """The context is complete, and the broker has proved who it is."""
+    CHOSEN = auto()
+    """The layer is agreed on."""
+    ACCEPTED = auto()
+
+
+phases: Transitions[Phase, Event] = Transitions(
+    "a GSSAPI exchange",
+    Phase.CONTEXT,
+    {
+        Phase.CONTEXT: {Event.CONTINUED: Phase.CONTEXT, Event.ESTABLISHED: Phase.LAYER},
+        Phase.LAYER: {Event.CHOSEN: Phase.OUTCOME},
+        Phase.OUTCOME: {Event.ACCEPTED: Phase.DONE},
+        Phase.DONE: {},
+    },
+)
+
+
+def layer_answer(offer: bytes, principal: str) -> bytes:
+    """The answer to the broker's unwrapped offer: no layer, no room for protected messages, and who the client is.
+
+    Java sends its principal as the authorization identity, too. Raises `SaslAuthenticationFailedError` for a broker
+    that insists on a layer, or whose offer is no offer.
+    """
+    if len(offer) != _OFFER_BYTES:
+        raise SaslAuthenticationFailedError(f"the broker's offer of security layers is {len(offer)} bytes long, not 4")
+    if not offer[0] & NO_LAYER:
+        raise SaslAuthenticationFailedError(
+            f"the broker insists on a security layer (QOP bits {offer[0]}), which Kafka does not have"
+        )
+    return bytes([NO_LAYER, 0, 0, 0]) + principal.encode()
+
+
+# Of krb5.h; the GSS-API's minor codes are these.
+_BASE = -1765328384
+_CURES = {
+    _BASE + 6: "the KDC does not know sasl_kerberos_principal",
+    _BASE + 7: "the KDC does not know the broker's principal: see sasl_kerberos_service_name, and the name that the "
+    "broker advertises (or sasl_kerberos_domain_name)",
+    _BASE + 18: "the principal is locked or has expired",
+    _BASE + 23: "the password has expired: renew the principal's key and the keytab",
+    _BASE + 24: "the key in sasl_kerberos_keytab is not the principal's any more, or the password was wrong",
+    _BASE + 31: "the broker's key has changed, or another host answers by its name",
+    _BASE + 32: "the ticket has expired: run kinit, or set sasl_kerberos_keytab",
+    _BASE + 141: "there is no ticket: run kinit, or set sasl_kerberos_keytab",
+    _BASE + 195: "there is no ticket: run kinit, or set sasl_kerberos_keytab",
+}
+_PASSING = {
+    _BASE + 29: "a service of the KDC is not available",
+    _BASE + 37: "the clocks of this machine, the KDC and the broker are too far apart",
+    _BASE + 52: "the KDC's answer was cut short",
+    _BASE + 154: "the KDC's realm or address cannot be found",
+    _BASE + 156: "no KDC can be reached",
+}
+"""What may be over in a moment."""
+
+
+def kerberos_error(doing: str, minor: int, text: str) -> KafkaError:
+    """The error for a call of the GSS-API that failed, by its minor code.
+
+    `KafkaConnectionError`, which is retriable, where the KDC is out of reach or clocks are apart; else
+    `SaslAuthenticationFailedError`.
+    """
+    code = minor - 2**32 if minor >= 2**31 else minor
+    passing = _PASSING.get(code)
+    meaning = passing or _CURES.get(code)
+    said = f"Kerberos, {doing}: {meaning} ({text})" if meaning else f"Kerberos, {doing}: {text}"
+    return KafkaConnectionError(said) if passing else SaslAuthenticationFailedError(said)

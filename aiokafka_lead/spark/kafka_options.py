@@ -88,7 +88,9 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
     if found.get("security_protocol", "").startswith("SASL_"):
         _check_mechanism(settings)
         if "sasl.jaas.config" in settings:
-            found.update(_credentials(settings["sasl.jaas.config"]))
+            found.update(_login(settings["sasl.jaas.config"]))
+            if "Krb5LoginModule" in settings["sasl.jaas.config"]:
+                found.setdefault("sasl_mechanism", "GSSAPI")  # Java's default
     if found.get("security_protocol", "").endswith("SSL"):
         found.update(tls_options(settings))
     return found
@@ -150,21 +152,33 @@ def integer(options: Mapping[str, str], name: str, low: int = _INT64_MIN, high: 
 
 def _check_mechanism(settings: Mapping[str, str]) -> None:
     """Raise ValueError for what a Java client has and this one lacks; the client itself checks the rest."""
-    mechanism = settings.get("sasl.mechanism", "").strip().upper()
-    if not mechanism and "Krb5LoginModule" in settings.get("sasl.jaas.config", ""):
-        mechanism = "GSSAPI"
-    if mechanism in ("GSSAPI", "OAUTHBEARER"):
+    if settings.get("sasl.mechanism", "").strip().upper() == "OAUTHBEARER":
         raise ValueError(
-            f"option 'kafka.sasl.mechanism': {mechanism} is not supported, only PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512"
+            "option 'kafka.sasl.mechanism': OAUTHBEARER is not supported, only PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and "
+            "GSSAPI"
         )
 
 
-def _credentials(jaas: str) -> dict[str, str]:
-    """User and password from a JAAS line of Java's PlainLoginModule or ScramLoginModule."""
-    found = {key: re.sub(r"\\(.)", r"\1", quoted) or bare for key, quoted, bare in _JAAS_ENTRY.findall(jaas)}
-    if "LoginModule" not in jaas or not {"username", "password"} <= found.keys():
+_KERBEROS = {
+    "keyTab": "sasl_kerberos_keytab",
+    "principal": "sasl_kerberos_principal",
+    "serviceName": "sasl_kerberos_service_name",
+}
+
+
+def _login(jaas: str) -> dict[str, Any]:
+    """The options that a JAAS line of Java's PlainLoginModule, ScramLoginModule or Krb5LoginModule means."""
+    entries = {key: re.sub(r"\\(.)", r"\1", quoted) or bare for key, quoted, bare in _JAAS_ENTRY.findall(jaas)}
+    if "Krb5LoginModule" in jaas:
+        if entries.get("useKeyTab") != "true":
+            entries.pop("keyTab", None)
+        return {own: entries[name] for name, own in _KERBEROS.items() if name in entries}
+    if "LoginModule" not in jaas or not {"username", "password"} <= entries.keys():
         raise ValueError("option 'kafka.sasl.jaas.config' must name a LoginModule with username and password")
-    return {"sasl_plain_username": found["username"], "sasl_plain_password": found["password"]}
+    found: dict[str, Any] = {"sasl_plain_username": entries["username"], "sasl_plain_password": entries["password"]}
+    if entries.get("tokenauth") == "true":
+        found["sasl_delegation_token"] = True
+    return found
 
 
 def _mention(name: str) -> None:

@@ -60,6 +60,41 @@ def test_credentials_from_a_jaas_line(module: str) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        (
+            'useKeyTab=true storeKey=true keyTab="/etc/alice.keytab" principal="alice@TEST.LOCAL" serviceName=mail',
+            {
+                "sasl_kerberos_keytab": "/etc/alice.keytab",
+                "sasl_kerberos_principal": "alice@TEST.LOCAL",
+                "sasl_kerberos_service_name": "mail",
+            },
+        ),
+        ('useTicketCache=true keyTab="/etc/alice.keytab"', {}),
+    ],
+)
+def test_tickets_from_a_jaas_line(entries: str, expected: dict[str, str]) -> None:
+    jaas = f"com.sun.security.auth.module.Krb5LoginModule required {entries};"
+    for mechanism in ({}, {"sasl__mechanism": "gssapi"}):
+        found = client_options(
+            _given(security__protocol="SASL_PLAINTEXT", sasl__jaas__config=jaas, **mechanism), ConsumerConfig
+        )
+        assert found == {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "GSSAPI"} | expected
+    named = _given(security__protocol="SASL_SSL", sasl__mechanism="GSSAPI", sasl__kerberos__service__name="mail")
+    assert client_options(named, ConsumerConfig)["sasl_kerberos_service_name"] == "mail"
+
+
+def test_a_delegation_token_from_a_jaas_line() -> None:
+    jaas = (
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="i" password="h" tokenauth="true";'
+    )
+    found = client_options(
+        _given(security__protocol="SASL_SSL", sasl__mechanism="SCRAM-SHA-256", sasl__jaas__config=jaas), ConsumerConfig
+    )
+    assert found["sasl_delegation_token"] is True
+
+
 def test_certificates(tmp_path: Path) -> None:
     authority = trustme.CA()
     certificate = authority.issue_cert("localhost")
@@ -156,17 +191,12 @@ def test_a_mechanism_without_sasl_is_of_no_effect(mechanism: str) -> None:
         ConsumerConfig.from_options("a:1", found)
 
 
-_KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;"
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (_given(request__timeout__ms="soon"), "request.timeout.ms"),
         (_given(check__crcs="yes"), "check.crcs"),
         (_given(security__protocol="SASL_SSL", sasl__jaas__config="nonsense"), "LoginModule"),
-        (_given(security__protocol="SASL_SSL", sasl__mechanism="gssapi"), "GSSAPI is not supported, only PLAIN"),
-        (_given(security__protocol="SASL_PLAINTEXT", sasl__jaas__config=_KERBEROS), "GSSAPI is not supported"),
         (_given(security__protocol="SASL_SSL", sasl__mechanism="OAUTHBEARER"), "OAUTHBEARER is not supported"),
         (_given(security__protocol="SSL", ssl__truststore__type="JKS"), "must be PEM or PKCS12"),
     ],

@@ -1,7 +1,8 @@
 """Compiles the hot modules where Cython and a C compiler are; everywhere else they stay plain Python.
 
 Each of them is one ``.py`` with its C types in a sibling ``.pxd``. They are compiled all or none, because compiled
-modules take each other's C types. ``AIOKAFKA_LEAD_PURE=1`` leaves them as they are. In place, for developers:
+modules take each other's C types. ``AIOKAFKA_LEAD_PURE=1`` leaves them as they are, and ``AIOKAFKA_LEAD_WITHOUT=a,b``
+compiles them without those modules of ``aiokafka_lead/_cpython`` (or without ``all``). In place, for developers:
 ``python setup.py build_ext --inplace``; build again after a change, since Python prefers the compiled file.
 """
 
@@ -26,9 +27,10 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-INLINED = {"raw", "clock", "tuples", "awaiting", "slots", "calling"}
-"""Modules whose ``.pxd`` holds C functions for others, and which are not compiled themselves."""
-HOT_MODULES = sorted(p.with_suffix(".py") for p in Path("aiokafka_lead").rglob("*.pxd") if p.stem not in INLINED)
+INLINED = Path("aiokafka_lead/_cpython")
+"""Where each ``.pxd`` holds C functions for the modules, and is not compiled itself."""
+TRICKS = {path.stem for path in INLINED.glob("*.pxd")}
+HOT_MODULES = sorted(p.with_suffix(".py") for p in Path("aiokafka_lead").rglob("*.pxd") if p.parent != INLINED)
 PER_RECORD = {
     f"aiokafka_lead.{name}"
     for name in (
@@ -64,11 +66,32 @@ def hot_extensions() -> list[Extension]:
     """What to compile: nothing where that is not wanted, or there is no Cython."""
     if os.environ.get("AIOKAFKA_LEAD_PURE") == "1":
         return []
+    macros: list[tuple[str, str | None]] = [(f"AIOKAFKA_LEAD_WITHOUT_{name.upper()}", "1") for name in left_out()]
     try:
         import Cython.Build  # noqa: F401
     except ImportError:
         return []
-    return [Extension(".".join(path.with_suffix("").parts), [str(path)]) for path in HOT_MODULES]
+    return [Extension(".".join(p.with_suffix("").parts), [str(p)], define_macros=macros) for p in HOT_MODULES]
+
+
+def left_out() -> list[str]:
+    """The modules of ``_cpython`` that compiled modules are to do without: each has a plainer way."""
+    asked = {name.strip() for name in os.environ.get("AIOKAFKA_LEAD_WITHOUT", "").split(",")} - {""}
+    names = TRICKS if asked == {"all"} else asked
+    if unknown := names - TRICKS:
+        sys.exit(
+            f"AIOKAFKA_LEAD_WITHOUT names {', '.join(sorted(unknown))}: it takes {', '.join(sorted(TRICKS))}, or all"
+        )
+    return sorted(names)
+
+
+def note_left_out(note: Path) -> Path:
+    """Write it down: every module is built anew when it changes."""
+    names = ",".join(left_out())
+    note.parent.mkdir(parents=True, exist_ok=True)
+    if not note.exists() or note.read_text() != names:
+        note.write_text(names)
+    return note
 
 
 @cache
@@ -84,12 +107,13 @@ def cimported(source: Path) -> frozenset[Path]:
     return frozenset(path for name in names if (path := name.with_suffix(".pxd")).is_file())
 
 
-def last_change(source: Path) -> float:
-    """When something was changed that a module's C code is made of."""
-    made_of, seen = {source, Path("setup.py")}, set[Path]()
+def last_change(source: Path, note: Path) -> float:
+    """When something was changed that a module's C code is made of, the `note_left_out` among it."""
+    settings = {Path("setup.py"), note}
+    made_of, seen = {source, *settings}, set[Path]()
     while unseen := made_of - seen:
         seen |= unseen
-        made_of = made_of.union(*map(cimported, unseen - {Path("setup.py")}))
+        made_of = made_of.union(*map(cimported, unseen - settings))
     return max(path.stat().st_mtime for path in made_of)
 
 
@@ -103,11 +127,12 @@ def translate(extension: Extension, folder: Path) -> None:
     Options.get_directive_defaults().update(no_gc=False, freelist=0)  # it takes for whole modules only what it has here
     source = Path(extension.sources[0])
     made = folder / source.with_suffix(".c")
+    types = {} if "collector" in left_out() else TYPES.get(extension.name, {})
     (translated,) = cythonize(
         [extension],
         build_dir=str(folder),
-        compiler_directives={**DIRECTIVES, **TYPES.get(extension.name, {})},
-        force=made.exists() and made.stat().st_mtime <= last_change(source),
+        compiler_directives={**DIRECTIVES, **types},
+        force=made.exists() and made.stat().st_mtime <= last_change(source, note_left_out(folder / "left_out")),
         quiet=True,
     )
     extension.sources = translated.sources

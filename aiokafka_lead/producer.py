@@ -12,9 +12,9 @@ from ._core.producer.delivery import Delivery, DeliveryBatch
 from ._core.producer.metrics import ProducerMetrics
 from ._core.producer.record import ANY_PARTITION, check_headers, check_partition, check_timestamp, check_topic, to_bytes
 from ._core.producer.serializers import Serializers
+from ._cpython.clock import wall_ms
 from ._io.client import Client
 from ._io.loop import Waiter, loop_probe, loop_thread
-from ._io.producer.clock import wall_ms
 from ._io.producer.fast_path import FastPath, all_bytes
 from ._io.producer.record_intake import PreparedRecord, RecordIntake
 from ._io.producer.send_methods import QuickSend, QuickSendNowait

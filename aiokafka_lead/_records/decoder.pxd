@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from aiokafka_lead._records cimport raw
+from aiokafka_lead._cpython cimport collector, raw
 from aiokafka_lead._records.record cimport ConsumerRecord
 
 cdef int64_t _INT32_MAX

@@ -8,9 +8,9 @@ from __future__ import annotations
 from array import array
 from typing import Any, NoReturn
 
+from .._cpython import collector, raw
 from ..errors import CorruptRecordError
 from ..types import Header, Headers, TimestampType
-from . import raw
 from .record import ConsumerRecord
 
 __all__ = ["RecordIndex", "index_records", "join_indexes", "read_records"]
@@ -101,7 +101,7 @@ class RecordReader:
         if count == 0:
             return ()
         found = (self.header(),) if count == 1 else tuple([self.header() for _ in range(count)])
-        raw.untrack(found)
+        collector.untrack(found)
         if self.at != self.end:
             corrupt("a record is longer than its fields")
         return found
@@ -121,7 +121,7 @@ class RecordReader:
             content = data[at:end]
             self.at = end
         header = (key, content)
-        raw.untrack(header)
+        collector.untrack(header)
         return header
 
     def skip_headers(self) -> None:

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 
-from aiokafka_lead._records cimport raw
+from aiokafka_lead._cpython cimport raw
 
 cdef Py_ssize_t _FIRST_CAPACITY
 cdef Py_ssize_t _MAX_RECORD_OVERHEAD

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .._cpython import raw
 from ..errors import IllegalStateError
 from ..types import Header, Headers, TimestampType
-from . import raw
 from .checksum import crc32c
 from .compression import compress, decompress
 from .decoder import read_records

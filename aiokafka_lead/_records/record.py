@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import GenericAlias
 
-from . import slots
+from .._cpython import slots
 
 __all__ = ["ConsumerRecord"]
 

@@ -88,8 +88,8 @@ def test_two_builds_at_once_compile_each_module_once_and_a_change_those_that_it_
     assert len([*(checkout / "aiokafka_lead").rglob("*.so")]) == len(everything)
     for changed, reached in [
         ("_records/columns.py", ["_records/columns"]),
-        ("_io/producer/calling.pxd", ["_io/producer/send_methods"]),
-        ("_records/slots.pxd", ["_core/run/order", "_core/run/work", *(f"_records/{name}" for name in READING)]),
+        ("_cpython/calling.pxd", ["_io/producer/send_methods"]),
+        ("_cpython/slots.pxd", ["_core/run/order", "_core/run/work", *(f"_records/{name}" for name in READING)]),
     ]:
         (checkout / "aiokafka_lead" / changed).touch()
         build(checkout, CC=str(compiler))

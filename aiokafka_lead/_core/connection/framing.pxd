@@ -1,6 +1,6 @@
 cimport cython
 
-from aiokafka_lead._records cimport raw
+from aiokafka_lead._cpython cimport raw, references
 
 
 @cython.final

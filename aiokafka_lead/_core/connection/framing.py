@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from ..._records import raw
+from ..._cpython import raw, references
 from ..._wire import Buffer
 from ...errors import KafkaError
 from .foreign import frame_length_error
@@ -125,12 +125,13 @@ class FrameReader:
             return raw.new_buffer(length)
         for at in range(len(bodies)):
             body = bodies[at]
-            if raw.has_no_other_owner(body):
+            if references.has_no_other_owner(body):
                 raw.resize(body, length)
                 return body
         body = raw.new_buffer(length)
         bodies.append(body)
-        if len(bodies) > KEPT_BODIES or not raw.has_no_other_owner(body):  # where that cannot be told, none is kept
+        # Where it is not known, none is kept.
+        if len(bodies) > KEPT_BODIES or not references.has_no_other_owner(body):
             del bodies[0]
         return body
 

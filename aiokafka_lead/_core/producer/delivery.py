@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, cast
 
+from ..._cpython import awaiting
 from ...errors import IllegalStateError, KafkaError
 from ...errors.base import own_copy
 from ...types import RecordMetadata
-from .. import awaiting
 from .outcome import BatchOutcome, nothing_to_wait_for
 
 __all__ = ["Delivery", "DeliveryBatch", "new_delivery"]

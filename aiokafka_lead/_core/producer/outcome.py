@@ -9,9 +9,9 @@ from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, Protocol
 
+from ..._cpython import tuples
 from ...errors import IllegalStateError, KafkaError
 from ...types import RecordMetadata
-from . import tuples
 
 __all__ = ["NO_OFFSET", "BatchOutcome", "Park", "Part", "Wakeable", "nothing_to_wait_for"]
 

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
-from aiokafka_lead._records cimport raw
+from aiokafka_lead._cpython cimport raw
 
 cdef Py_ssize_t _COPY_BELOW
 cdef Py_ssize_t _PARTITION_BYTES

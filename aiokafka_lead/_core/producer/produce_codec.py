@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..._records import raw
+from ..._cpython import raw
 from ..._wire import Buffer
 from ..._wire.codec import decoder_of
 from ..._wire.messages.produce import ProduceRequest, ProduceResponse

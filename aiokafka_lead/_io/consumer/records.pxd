@@ -1,6 +1,6 @@
 cimport cython
 
-from aiokafka_lead._core cimport awaiting
+from aiokafka_lead._cpython cimport awaiting
 
 
 @cython.final

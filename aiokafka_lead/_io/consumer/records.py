@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from typing import Any, Self
 
-from ..._core import awaiting
+from ..._cpython import awaiting
 from ..._records import ConsumerRecord
 from ...errors import IllegalStateError
 

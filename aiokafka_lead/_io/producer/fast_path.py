@@ -11,9 +11,9 @@ from ..._core.producer.accumulator import Accumulator
 from ..._core.producer.append import TopicBuffer
 from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._core.producer.record import check_headers
+from ..._cpython import clock
 from ...errors import MessageTooLargeError
 from ...types import Header
-from . import clock
 
 __all__ = ["FastPath", "all_bytes"]
 

@@ -1,9 +1,8 @@
 cimport cython
 
 from aiokafka_lead._core.producer.delivery cimport Delivery
-from aiokafka_lead._io.producer cimport calling
+from aiokafka_lead._cpython cimport calling, references
 from aiokafka_lead._io.producer.fast_path cimport FastPath
-from aiokafka_lead._records cimport raw
 
 
 cdef class SendCall

@@ -13,9 +13,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from ..._core.producer.delivery import Delivery
-from ..._records import raw
+from ..._cpython import calling, references
 from ...types import Header
-from . import calling
 from .fast_path import FastPath
 
 __all__ = ["QuickSend", "QuickSendNowait", "SendCall"]
@@ -160,7 +159,7 @@ def _new_call(
 ) -> SendCall:
     """A new `SendCall`, made faster than by a call of the class."""
     call = method._spare
-    if call is not None and raw.has_no_other_owner(call):
+    if call is not None and references.has_no_other_owner(call):
         method._spare = None
     else:
         call = SendCall.__new__(SendCall)

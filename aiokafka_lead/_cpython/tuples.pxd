@@ -4,12 +4,28 @@
 # provisions for deep nesting and finalizers. Of plain values none of that is needed.
 
 from cpython.object cimport PyTypeObject
-from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_SET_ITEM
 
 
 cdef extern from *:
     """
+    #ifdef AIOKAFKA_LEAD_WITHOUT_TUPLES
+
+    #define aiokafka_lead_recycle(kind) ((void) (kind))
+
+    static inline PyObject *aiokafka_lead_new_tuple(
+        PyTypeObject *kind, PyObject *first, PyObject *second, PyObject *third, PyObject *fourth
+    ) {
+        PyObject *made = NULL;
+        PyObject *arguments = Py_BuildValue("((OOOO))", first, second, third, fourth);
+        if (arguments != NULL) {
+            made = PyTuple_Type.tp_new(kind, arguments, NULL);
+            Py_DECREF(arguments);
+        }
+        return made;
+    }
+
+    #else
+
     #define AIOKAFKA_LEAD_KEPT 1024
 
     static PyTypeObject *aiokafka_lead_recycled;
@@ -38,20 +54,29 @@ cdef extern from *:
         kind->tp_dealloc = aiokafka_lead_drop_tuple;
     }
 
-    /* Four places, to be filled. Unknown to the garbage collector. */
-    static inline PyObject *aiokafka_lead_new_tuple(PyTypeObject *kind) {
+    /* Unknown to the garbage collector. */
+    static inline PyObject *aiokafka_lead_new_tuple(
+        PyTypeObject *kind, PyObject *first, PyObject *second, PyObject *third, PyObject *fourth
+    ) {
         PyObject *made = kind == aiokafka_lead_recycled && aiokafka_lead_kept_count > 0
             ? PyObject_Init(aiokafka_lead_kept[--aiokafka_lead_kept_count], kind)
             : (PyObject *) PyObject_GC_NewVar(PyTupleObject, kind, 4);
+        if (made == NULL)
+            return NULL;
     #if PY_VERSION_HEX >= 0x030E0000
-        if (made != NULL)
-            ((PyTupleObject *) made)->ob_hash = -1;  /* not known yet */
+        ((PyTupleObject *) made)->ob_hash = -1;  /* not known yet */
     #endif
+        PyTuple_SET_ITEM(made, 0, Py_NewRef(first));
+        PyTuple_SET_ITEM(made, 1, Py_NewRef(second));
+        PyTuple_SET_ITEM(made, 2, Py_NewRef(third));
+        PyTuple_SET_ITEM(made, 3, Py_NewRef(fourth));
         return made;
     }
+
+    #endif
     """
     void aiokafka_lead_recycle(PyTypeObject *kind)
-    object aiokafka_lead_new_tuple(type kind)
+    object aiokafka_lead_new_tuple(PyTypeObject *kind, object first, object second, object third, object fourth)
 
 
 cdef inline int recycle(type kind) except -1:
@@ -60,13 +85,4 @@ cdef inline int recycle(type kind) except -1:
 
 
 cdef inline object of_four(type kind, object first, object second, object third, object fourth):
-    made = aiokafka_lead_new_tuple(kind)
-    Py_INCREF(first)
-    PyTuple_SET_ITEM(made, 0, first)
-    Py_INCREF(second)
-    PyTuple_SET_ITEM(made, 1, second)
-    Py_INCREF(third)
-    PyTuple_SET_ITEM(made, 2, third)
-    Py_INCREF(fourth)
-    PyTuple_SET_ITEM(made, 3, fourth)
-    return made
+    return aiokafka_lead_new_tuple(<PyTypeObject *> kind, first, second, third, fourth)

@@ -9,6 +9,12 @@ from cpython.object cimport PyTypeObject
 
 cdef extern from *:
     """
+    #ifdef AIOKAFKA_LEAD_WITHOUT_AWAITING
+
+    #define aiokafka_lead_shorten_await(kind, ready, take) ((void) (ready), (void) (take))
+
+    #else
+
     typedef struct {
         unaryfunc wait;
         int (*ready)(PyObject *);
@@ -58,6 +64,8 @@ cdef extern from *:
         kind->tp_iternext = aiokafka_lead_iternext;
         PyType_Modified(kind);
     }
+
+    #endif
     """
     void aiokafka_lead_shorten_await(PyTypeObject *kind, int (*ready)(object) except -1, object (*take)(object))
 

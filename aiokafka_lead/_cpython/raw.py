@@ -116,12 +116,3 @@ def new_int32s(count: int) -> array[int]:
 def new_int64s(count: int) -> array[int]:
     """An array of type "q"; compiled, it is not cleared."""
     return array("q", bytes(8 * count))
-
-
-def untrack(record: object) -> None:
-    """Compiled, spares the garbage collector an object that holds nothing which could refer back to it."""
-
-
-def has_no_other_owner(kept: object) -> bool:
-    """Whether nobody has it but one attribute or item and the caller's variable. (Plain Python does not tell.)"""
-    return False

@@ -9,6 +9,13 @@ from cpython.object cimport PyTypeObject
 
 cdef extern from *:
     """
+    #ifdef AIOKAFKA_LEAD_WITHOUT_CALLING
+
+    #define aiokafka_lead_call_at(self, slot, name) 0
+    #define aiokafka_lead_run_by(kind, first_step, rest) ((void) (first_step), (void) (rest))
+
+    #else
+
     typedef struct {
         _PyCFunctionFastWithKeywords call;
         PyObject *(*first_step)(PyObject *);
@@ -66,6 +73,8 @@ cdef extern from *:
         kind->tp_as_async->am_send = aiokafka_lead_run;
         PyType_Modified(kind);
     }
+
+    #endif
     """
     int call_by "aiokafka_lead_call_at" (object one, size_t slot, object name) except -1
     void aiokafka_lead_run_by(PyTypeObject *kind, object (*first_step)(object), object (*rest)(object))

@@ -1,52 +1,67 @@
 # Raw memory for the compiled modules; raw.py tells what each function means.
 
-from cpython.bytes cimport PyBytes_AS_STRING
-from cpython.object cimport PyObject
 from cpython.array cimport array, clone
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 
+# Memory stays where it is for as long as its owner is kept, and its size.
 cdef extern from *:
     """
-    static inline int aiokafka_lead_has_no_other_owner(PyObject *kept) {
-    #ifdef Py_GIL_DISABLED
-        return 0;
-    #else
-        return Py_REFCNT(kept) == 2;
-    #endif
+    #ifdef AIOKAFKA_LEAD_WITHOUT_RAW
+
+    #define AIOKAFKA_LEAD_BY_PROTOCOL 1
+
+    static inline void *aiokafka_lead_memory(PyObject *owner) {
+        Py_buffer view;
+        if (PyObject_GetBuffer(owner, &view, PyBUF_SIMPLE) < 0)
+            return NULL;
+        PyBuffer_Release(&view);
+        return view.buf;
     }
+
+    #define aiokafka_lead_of_bytes(owner) aiokafka_lead_memory(owner)
+    #define aiokafka_lead_of_bytearray(owner) aiokafka_lead_memory(owner)
+    #define aiokafka_lead_of_memoryview(owner) aiokafka_lead_memory(owner)
+
+    #else
+
+    #define AIOKAFKA_LEAD_BY_PROTOCOL 0
+    #define aiokafka_lead_memory(owner) NULL
+    #define aiokafka_lead_of_bytes(owner) ((void *) PyBytes_AS_STRING(owner))
+    #define aiokafka_lead_of_bytearray(owner) ((void *) PyByteArray_AS_STRING(owner))
+    #define aiokafka_lead_of_memoryview(owner) (PyMemoryView_GET_BUFFER(owner)->buf)
+
+    #endif
     """
-    bint has_no_other_owner "aiokafka_lead_has_no_other_owner" (object kept) noexcept
+    bint BY_PROTOCOL "AIOKAFKA_LEAD_BY_PROTOCOL"
+    void *memory "aiokafka_lead_memory" (object owner)
+    void *of_bytes "aiokafka_lead_of_bytes" (object owner)
+    void *of_bytearray "aiokafka_lead_of_bytearray" (object owner)
+    void *of_memoryview "aiokafka_lead_of_memoryview" (object owner)
 
 
 cdef extern from "Python.h":
-    ctypedef struct Py_buffer:
-        void *buf
-
-    Py_buffer *PyMemoryView_GET_BUFFER(object view)
-    char *PyByteArray_AS_STRING(object buffer)
     int PyByteArray_Resize(object buffer, Py_ssize_t size) except -1
     bytearray PyByteArray_FromStringAndSize(const char *content, Py_ssize_t size)
-    void PyObject_GC_UnTrack(void *op)
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
 
 
 cdef inline const unsigned char *readable(object data) except NULL:
     if type(data) is bytes:
-        return <const unsigned char *> PyBytes_AS_STRING(data)
+        return <const unsigned char *> of_bytes(data)
     # A released memoryview raises here.
     if type(data) is not memoryview or not data.c_contiguous or data.ndim != 1 or data.itemsize != 1:
         raise TypeError("the codec reads bytes and flat memoryviews of bytes only")
-    return <const unsigned char *> PyMemoryView_GET_BUFFER(data).buf
+    return <const unsigned char *> of_memoryview(data)
 
 
 cdef inline void copy(unsigned char *target, Py_ssize_t at, bytes source, Py_ssize_t length) noexcept:
-    memcpy(target + at, <const void *> PyBytes_AS_STRING(source), length)
+    memcpy(target + at, of_bytes(source), length)
 
 
 cdef inline unsigned char *writable(bytearray buffer):
-    return <unsigned char *> PyByteArray_AS_STRING(buffer)
+    return <unsigned char *> of_bytearray(buffer)
 
 
 cdef inline void copy_part(
@@ -92,7 +107,7 @@ cdef inline void put_int32(unsigned char *buffer, Py_ssize_t at, int32_t number)
 cdef inline int append_int32(bytearray buffer, int32_t number) except -1:
     cdef Py_ssize_t size = len(buffer)
     PyByteArray_Resize(buffer, size + 4)
-    put_int32(<unsigned char *> PyByteArray_AS_STRING(buffer), size, number)
+    put_int32(<unsigned char *> of_bytearray(buffer), size, number)
     return 0
 
 
@@ -106,7 +121,7 @@ cdef inline int append_uvarint(bytearray buffer, uint32_t number) except -1:
         count += 1
     digits[count] = <unsigned char> number
     PyByteArray_Resize(buffer, size + count + 1)
-    memcpy(PyByteArray_AS_STRING(buffer) + size, digits, count + 1)
+    memcpy(<unsigned char *> of_bytearray(buffer) + size, digits, count + 1)
     return 0
 
 
@@ -137,20 +152,16 @@ cdef inline int64_t int64_at(const unsigned char *buffer, Py_ssize_t at) noexcep
 
 
 cdef inline int32_t *int32s(array items):
-    return <int32_t *> items.data.as_voidptr
+    return <int32_t *> (memory(items) if BY_PROTOCOL else items.data.as_voidptr)
 
 
 cdef inline int64_t *int64s(array items):
-    return <int64_t *> items.data.as_voidptr
+    return <int64_t *> (memory(items) if BY_PROTOCOL else items.data.as_voidptr)
 
 
 cdef inline array new_int32s(Py_ssize_t count):
-    return clone(<array> array("i"), count, False)
+    return array("i", bytes(4 * count)) if BY_PROTOCOL else clone(<array> array("i"), count, False)
 
 
 cdef inline array new_int64s(Py_ssize_t count):
-    return clone(<array> array("q"), count, False)
-
-
-cdef inline void untrack(object record) noexcept:
-    PyObject_GC_UnTrack(<void *> record)
+    return array("q", bytes(8 * count)) if BY_PROTOCOL else clone(<array> array("q"), count, False)

@@ -10,6 +10,23 @@
 
 cdef extern from *:
     """
+    #ifdef AIOKAFKA_LEAD_WITHOUT_SLOTS
+
+    #define aiokafka_lead_expose(sample, names) 0
+
+    static inline PyObject *aiokafka_lead_like(PyObject *sample) {
+        PyObject *made = NULL;
+        PyObject *key = PyObject_GetAttrString(sample, "key");
+        PyObject *value = PyObject_GetAttrString(sample, "value");
+        if (key != NULL && value != NULL)
+            made = PyObject_CallMethod(sample, "with_content", "OO", key, value);
+        Py_XDECREF(key);
+        Py_XDECREF(value);
+        return made;
+    }
+
+    #else
+
     #include "structmember.h"
 
     #define AIOKAFKA_LEAD_PLACES 16
@@ -88,6 +105,8 @@ cdef extern from *:
         PyType_Modified(kind);
         return 0;
     }
+
+    #endif
     """
     int aiokafka_lead_expose(object sample, tuple names) except -1
     object like "aiokafka_lead_like" (object sample)

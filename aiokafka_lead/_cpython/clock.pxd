@@ -1,0 +1,64 @@
+# Clocks and the thread's identity for the compiled modules; clock.py has the same for plain Python.
+
+from libc.stdint cimport int64_t
+
+
+cdef extern from *:
+    """
+    #ifdef AIOKAFKA_LEAD_WITHOUT_CLOCK
+
+    static inline PyObject *aiokafka_lead_ask(const char *module, const char *name) {
+        PyObject *asked = PyImport_ImportModule(module);
+        PyObject *answer = asked == NULL ? NULL : PyObject_CallMethod(asked, name, NULL);
+        Py_XDECREF(asked);
+        return answer;
+    }
+
+    static inline double aiokafka_lead_monotonic_s(void) {
+        PyObject *answer = aiokafka_lead_ask("time", "monotonic");
+        double seconds = answer == NULL ? -1.0 : PyFloat_AsDouble(answer);
+        Py_XDECREF(answer);
+        return seconds;
+    }
+
+    static inline int64_t aiokafka_lead_wall_ms(void) {
+        PyObject *answer = aiokafka_lead_ask("time", "time_ns");
+        long long ns = answer == NULL ? -1 : PyLong_AsLongLong(answer);
+        Py_XDECREF(answer);
+        return ns < 0 ? -1 : (int64_t) (ns / 1000000);
+    }
+
+    static inline unsigned long aiokafka_lead_thread_id(void) {
+        PyObject *answer = aiokafka_lead_ask("threading", "get_ident");
+        unsigned long thread = answer == NULL ? (unsigned long) -1 : PyLong_AsUnsignedLong(answer);
+        Py_XDECREF(answer);
+        return thread;
+    }
+
+    #else
+
+    #include <time.h>
+
+    static inline double aiokafka_lead_monotonic_s(void) {
+    #if PY_VERSION_HEX >= 0x030D0000
+        PyTime_t now;
+        (void) PyTime_MonotonicRaw(&now);
+        return PyTime_AsSecondsDouble(now);
+    #else
+        return _PyTime_AsSecondsDouble(_PyTime_GetMonotonicClock());
+    #endif
+    }
+
+    static inline int64_t aiokafka_lead_wall_ms(void) {
+        struct timespec now;
+        timespec_get(&now, TIME_UTC);
+        return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    }
+
+    #define aiokafka_lead_thread_id() PyThread_get_thread_ident()
+
+    #endif
+    """
+    double monotonic_s "aiokafka_lead_monotonic_s" () except? -1
+    int64_t wall_ms "aiokafka_lead_wall_ms" () except? -1
+    unsigned long thread_id "aiokafka_lead_thread_id" () except? -1

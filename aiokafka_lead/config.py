@@ -16,6 +16,7 @@ from ._options.checks import (
     boolean,
     build,
     function,
+    hide_secrets,
     integer,
     milliseconds,
     one_of,
@@ -285,10 +286,11 @@ class ClientConfig(SecurityConfig):
 
     @classmethod
     def from_options(cls, bootstrap_servers: BootstrapServers, options: Mapping[str, Any]) -> Self:
-        """Check everything given and fill in the rest.
+        """Check everything given and fill in the rest. Secrets in ``options`` do not show in its ``repr`` afterwards.
 
         Raises `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError) that names the option.
         """
+        hide_secrets(cls, options)
         given = {"bootstrap_servers": bootstrap_servers, **options}
         return build(cls, cls._settle(given))
 
@@ -300,6 +302,7 @@ class ClientConfig(SecurityConfig):
             ("retry_backoff_ms", "retry_backoff_max_ms"),
             ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
             ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
+            ("sasl_login_retry_backoff_ms", "sasl_login_retry_backoff_max_ms"),
         ):
             # Java: a first wait beyond the default longest one makes every wait the same.
             if longest not in given and isinstance(given.get(first), (int, float)):
@@ -318,6 +321,11 @@ class ClientConfig(SecurityConfig):
         self._first_at_most_longest("reconnect_backoff_ms", "reconnect_backoff_max_ms")
         self._first_at_most_longest("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms")
         self._check_security()
+        self._first_at_most_longest("sasl_login_retry_backoff_ms", "sasl_login_retry_backoff_max_ms")
+        if self.sasl_mechanism == "OAUTHBEARER":
+            from .oidc.flat import settle_provider
+
+            settle_provider(self)
 
     def _first_at_most_longest(self, first: str, longest: str) -> None:
         if getattr(self, first) > getattr(self, longest):

@@ -30,7 +30,7 @@ from aiokafka_lead import (
     TopicPartition,
 )
 
-PUBLIC_MODULES = ("admin", "config", "errors", "types")
+PUBLIC_MODULES = ("admin", "config", "errors", "oidc", "types")
 """Where else public names may be."""
 
 

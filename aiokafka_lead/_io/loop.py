@@ -28,6 +28,7 @@ __all__ = [
     "News",
     "Signal",
     "Spawn",
+    "Spawner",
     "Waiter",
     "import_anyio",
     "in_slices",
@@ -48,6 +49,12 @@ class Spawn(Protocol):
     """Runs a task until the client stops; an error that escapes it is fatal for the client."""
 
     def __call__(self, fn: Callable[..., Awaitable[object]], *args: Any, name: str) -> None: ...
+
+
+class Spawner(Protocol):
+    """Where tasks are started: anyio's TaskGroup is one."""
+
+    def start_soon(self, func: Callable[..., Any], /, *args: Any, name: object = None) -> Any: ...
 
 
 class _Parked(Protocol):

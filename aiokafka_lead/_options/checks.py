@@ -60,8 +60,17 @@ class Checked:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
+class Secret(str):
+    """A secret as its option keeps it: the text itself, but for ``repr``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+
 def option(default: Any, check: Check, *, secret: bool = False) -> Any:
-    """A dataclass field with a default and a check; a secret one stays out of ``repr``."""
+    """A dataclass field with a default and a check; a secret one stays out of ``repr``, see also `hide_secrets`."""
     return dataclasses.field(default=default, repr=not secret, metadata={"check": check})
 
 
@@ -82,6 +91,13 @@ def build(cls: type[_C], given: Mapping[str, Any]) -> _C:
         elif field.default is dataclasses.MISSING:
             raise ConfigTypeError(f"{name} is required")
     return cls(**checked)
+
+
+def hide_secrets(cls: type[Checked], given: Mapping[str, Any]) -> None:
+    """Make a `Secret` of each text that is one, in place: an error's traceback shows what its functions were given."""
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        if not field.repr and isinstance(given, dict) and isinstance(given.get(field.name), str):
+            given[field.name] = Secret(given[field.name])
 
 
 def integer(low: int, high: int = INT32_MAX) -> Check:
@@ -110,6 +126,19 @@ def _time(unit: str, low: float, high: float = math.inf) -> Check:
             raise ConfigError(f"{name} must be a finite number of {unit}, at least {low}, not {value}")
         if value > high:
             raise ConfigError(f"{name} must be at most {high} {unit}, not {value}")
+        return value
+
+    return check
+
+
+def number(low: float, high: float) -> Check:
+    """A number from ``low`` to ``high``."""
+
+    def check(name: str, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ConfigTypeError(f"{name} must be a number, not {type(value).__name__}")
+        if not low <= value <= high:
+            raise ConfigError(f"{name} must be from {low:g} to {high:g}, not {value}")
         return value
 
     return check
@@ -215,6 +244,8 @@ def servers(name: str, value: Any) -> tuple[tuple[str, int], ...]:
         server = item.strip()
         if not server:
             continue
+        if "@" in server:
+            raise ConfigError(f"{name} takes host:port, and no credentials: those are options of their own (sasl_*)")
         if "://" in server:
             raise ConfigError(f"{name} takes host:port; name the protocol of {server!r} with security_protocol")
         match = _SERVER.fullmatch(server)

@@ -11,12 +11,13 @@ from typing import Any, Literal
 from ..errors import ConfigError, ConfigTypeError
 from .checks import boolean, one_of, option, optional, path, text
 from .kerberos import KerberosConfig, KerberosOptions
+from .oauth import PROVIDER_OPTIONS, OAuthConfig, OAuthOptions
 from .tls.material import TlsMaterial
 
 __all__ = ["ContextFactory", "SecurityConfig", "SecurityOptions"]
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
 
 
 ContextFactory = Callable[[], ssl.SSLContext | Awaitable[ssl.SSLContext]]
@@ -38,7 +39,7 @@ _MATERIAL = (
 """The options of `TlsMaterial`."""
 
 
-class SecurityOptions(KerberosOptions, total=False):
+class SecurityOptions(KerberosOptions, OAuthOptions, total=False):
     """Options of TLS and SASL, which every client takes."""
 
     security_protocol: SecurityProtocol
@@ -88,7 +89,7 @@ def _authorities(name: str, value: Any) -> str | bytes:
 
 
 @dataclass(init=False, repr=False, eq=False)
-class SecurityConfig(KerberosConfig):
+class SecurityConfig(KerberosConfig, OAuthConfig):
     """The options of `SecurityOptions`, checked; see there for each one's meaning."""
 
     security_protocol: SecurityProtocol = option("PLAINTEXT", one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
@@ -103,7 +104,7 @@ class SecurityConfig(KerberosConfig):
     ssl_password: str | None = option(None, optional(text), secret=True)
     ssl_check_hostname: bool = option(True, boolean)
     sasl_mechanism: SaslMechanism | None = option(
-        None, optional(one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"))
+        None, optional(one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"))
     )
     sasl_plain_username: str | None = option(None, optional(text))
     sasl_plain_password: str | None = option(None, optional(text), secret=True)
@@ -118,6 +119,9 @@ class SecurityConfig(KerberosConfig):
 
     def _check_security(self) -> None:
         self._check_kerberos(used=self.sasl_mechanism == "GSSAPI")
+        given = [name for name in PROVIDER_OPTIONS if getattr(self, name)]
+        if given and self.sasl_mechanism != "OAUTHBEARER":
+            raise ConfigError(f"{given[0]} is for sasl_mechanism OAUTHBEARER, not {self.sasl_mechanism}")
         if self.security_protocol.startswith("SASL_"):
             for name in ("sasl_plain_username", "sasl_plain_password"):
                 if getattr(self, name) is None and self.sasl_mechanism in _WITH_PASSWORD:

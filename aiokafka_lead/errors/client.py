@@ -23,6 +23,7 @@ __all__ = [
     "RebootstrapError",
     "RecordSerializationError",
     "SslAuthenticationError",
+    "TokenProviderError",
     "WrongEventLoopError",
 ]
 
@@ -83,6 +84,12 @@ class NotKafkaError(KafkaConnectionError):
 
 class SslAuthenticationError(KafkaError):
     """TLS was refused: a certificate is not accepted, or both sides share no version or cipher."""
+
+
+class TokenProviderError(KafkaError):
+    """There is no token: the provider failed, took too long, or gave what is none. The next connection asks again."""
+
+    retriable = True
 
 
 class MalformedMessageError(KafkaError):

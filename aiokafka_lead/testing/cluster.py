@@ -13,7 +13,7 @@ import anyio
 import anyio.abc
 
 from .._options.arguments import list_of, map_of, string
-from .._options.checks import Check, boolean, instance, integer, milliseconds, optional, text
+from .._options.checks import Check, boolean, function, instance, integer, milliseconds, optional, text
 from .._wire import Request
 from ..errors import ConfigError
 from . import _checks
@@ -22,6 +22,7 @@ from ._server.apis import Apis
 from ._server.broker import BrokerServer
 from ._server.connection import ServerConnection, Transport
 from ._server.engine import BrokerOptions, Engine
+from ._server.sasl import OAuthValidator, SaslOptions
 from ._server.timers import Timer, Timers
 from ._server.transports import Listener, listen
 from ._state.cluster import BrokerNode, ClusterState
@@ -43,6 +44,8 @@ _OPTIONS: dict[str, Check] = {
     "default_replication_factor": optional(integer(1)),
     "topic_configs": optional(map_of("str to str", text, string)),
     "sasl_users": optional(map_of("user to password", text, text)),
+    "oauth_validator": optional(function),
+    "sasl_session_ms": optional(milliseconds(1)),
     "ssl_context": optional(instance(ssl.SSLContext, "an ssl.SSLContext")),
     "max_versions": optional(map_of("API to version", lambda _, api: api_key_of(api), integer(-1))),
     "features": optional(map_of("feature to level", text, integer(0))),
@@ -63,7 +66,10 @@ class EmbeddedCluster(ClusterControls):
 
     Broker options: ``auto_create_topics`` with ``num_partitions`` and ``default_replication_factor`` (default: 3, or
     the number of brokers when there are fewer); ``topic_configs`` for all topics, over Kafka's defaults;
-    ``sasl_users`` (user to password) demands SASL, with PLAIN and SCRAM; ``ssl_context`` makes the listeners TLS;
+    ``sasl_users`` (user to password) demands SASL, with PLAIN and SCRAM; ``oauth_validator`` demands it with
+    OAUTHBEARER: it is given a token and its extensions, and returns the user, or the user and when the token ends
+    (``time.time()``), or None to refuse; ``sasl_session_ms`` is how long sessions last (KIP-368); ``ssl_context`` makes
+    the listeners TLS;
     ``max_versions`` caps APIs (name, number or request class to version, -1 takes the API away), to play older
     brokers; ``features`` sets levels of finalized features, over Kafka 4's: ``{"transaction.version": 0}`` is a cluster
     without KIP-890; ``groups`` are the options of consumer groups. ``failover_delay_ms`` is
@@ -93,6 +99,8 @@ class EmbeddedCluster(ClusterControls):
         default_replication_factor: int | None = None,
         topic_configs: Mapping[str, str] | None = None,
         sasl_users: Mapping[str, str] | None = None,
+        oauth_validator: OAuthValidator | None = None,
+        sasl_session_ms: float | None = None,
         ssl_context: ssl.SSLContext | None = None,
         max_versions: Mapping[str | int | type[Request[Any]], int] | None = None,
         features: Mapping[str, int] | None = None,
@@ -121,14 +129,15 @@ class EmbeddedCluster(ClusterControls):
         self._wanted_ports = dict(zip(ids, ports or [0] * len(ids), strict=True))
         state = ClusterState(nodes, cluster_id, topic_configs or {})
         self._handlers = dict(all_handlers())
+        sasl = SaslOptions(None if sasl_users is None else dict(sasl_users), oauth_validator, sasl_session_ms)
         levels = Features({**DEFAULT_LEVELS, **(features or {})})
-        apis = Apis(self._handlers, levels, sasl=sasl_users is not None)
+        apis = Apis(self._handlers, levels, sasl=bool(sasl.mechanisms))
         apis.max_versions.update(max_versions or {})
         options = BrokerOptions(
             auto_create_topics=auto_create_topics,
             num_partitions=num_partitions,
             replication_factor=default_replication_factor or min(3, len(ids)),
-            sasl_users=None if sasl_users is None else dict(sasl_users),
+            sasl=sasl,
             groups=groups or GroupOptions(),
         )
         self._fetch_session_slots = fetch_session_slots

@@ -15,6 +15,7 @@ from ...errors import (
     UnsupportedSaslMechanismError,
     raise_for_code,
 )
+from ...errors.shown import shown
 from .connection import Connection
 from .login import Login
 
@@ -31,7 +32,7 @@ async def authenticate(connection: Connection, versions: ApiVersions, login: Log
     """Returns when the broker's session ends for good, less a margin; infinity where it does not (KIP-368)."""
     handshake = await connection.exchange(SaslHandshakeRequest(mechanism=login.mechanism), _SASL_VERSION)
     if handshake.error_code == UnsupportedSaslMechanismError.code:
-        offered = ", ".join(sorted(handshake.mechanisms)) or "none"
+        offered = shown(", ".join(sorted(handshake.mechanisms)) or "none")
         text = f"the broker does not offer sasl_mechanism {login.mechanism}; it offers {offered}"
         raise UnsupportedSaslMechanismError(text, broker=connection.label)
     if handshake.error_code == IllegalSaslStateError.code:
@@ -41,16 +42,17 @@ async def authenticate(connection: Connection, versions: ApiVersions, login: Log
 
     exchange = login.exchange(connection.endpoint[0])
     version = versions.version_for(SaslAuthenticateRequest)
-    message = await exchange.start()
-    lifetime_ms = 0
+    # No variable holds the messages as they are: an error's traceback shows what they do.
+    request = SaslAuthenticateRequest(auth_bytes=await exchange.start())
     for _ in range(MAX_SASL_ROUNDS):
-        response = await connection.exchange(SaslAuthenticateRequest(auth_bytes=message), version)
-        reason = response.error_message or "the broker refused the credentials"
-        raise_for_code(response.error_code, reason, connection.label)
-        lifetime_ms = response.session_lifetime_ms
-        message = await exchange.respond(response.auth_bytes)
+        response = await connection.exchange(request, version)
+        if response.error_code:
+            reason = f": {shown(response.error_message)}" if response.error_message else ""
+            text = f"the broker refused the login with {login.mechanism}{reason}"
+            raise_for_code(response.error_code, text, connection.label)
+        request = SaslAuthenticateRequest(auth_bytes=await exchange.respond(response.auth_bytes))
         if exchange.done:
-            return _retire_at(lifetime_ms)
+            return _retire_at(response.session_lifetime_ms)
     raise SaslAuthenticationFailedError("the broker does not come to an end", broker=connection.label)
 
 

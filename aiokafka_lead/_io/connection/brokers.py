@@ -15,9 +15,10 @@ from ..._wire import ApiVersions, Request
 from ...config import ClientConfig, ConsumerConfig
 from ...errors import KafkaConnectionError, KafkaError
 from ...errors.base import own_copy
+from ..loop import Spawner
 from .connection import Connection, ConnectionSettings, Lane
 from .handshake import Security
-from .link import Link, LinkContext, Spawner
+from .link import Link, LinkContext
 
 __all__ = ["Brokers", "Connection", "Lane", "NodeState"]
 
@@ -62,7 +63,7 @@ class Brokers:
         )
         self._context = LinkContext(
             settings=settings,
-            security=Security.from_config(config),
+            security=Security.from_config(config, tasks),
             hot=hot,
             reachability=self._reachability,
             tasks=tasks,

@@ -11,7 +11,7 @@ from ..._wire import ApiVersions, Request, make_codecs
 from ..._wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...config import ClientConfig
 from ...errors import KafkaConnectionError, UnsupportedVersionError, raise_for_code
-from ..loop import in_slices
+from ..loop import Spawner, in_slices
 from .connection import Connection
 from .tls import TlsContexts, new_tls_contexts
 
@@ -30,8 +30,8 @@ class Security(NamedTuple):
     login: Login | None
 
     @classmethod
-    def from_config(cls, config: ClientConfig) -> Security:
-        """From the ``security_protocol``, ``ssl_*`` and ``sasl_*`` options."""
+    def from_config(cls, config: ClientConfig, tasks: Spawner) -> Security:
+        """From the ``security_protocol``, ``ssl_*`` and ``sasl_*`` options; logins may run tasks."""
         uses_tls = config.security_protocol.endswith("SSL")
         uses_sasl = config.security_protocol.startswith("SASL_")
         tls = new_tls_contexts(config) if uses_tls else None
@@ -39,7 +39,7 @@ class Security(NamedTuple):
             return cls(tls, None)
         from .login import new_login  # not imported where nobody authenticates: it takes its time
 
-        return cls(tls, new_login(config))
+        return cls(tls, new_login(config, tasks))
 
 
 async def shake_hands(connection: Connection, security: Security, hot: Iterable[type[Request[Any]]] = ()) -> None:

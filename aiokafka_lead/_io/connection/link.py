@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import anyio
 
@@ -15,18 +15,12 @@ from ..._options.logs import ClientLog
 from ..._wire import Request
 from ...errors import KafkaConnectionError, KafkaError
 from ...errors.base import own_copy
-from ..loop import Waiter, sleep_until
+from ..loop import Spawner, Waiter, sleep_until
 from .connection import Connection, ConnectionSettings, Lane
 from .handshake import Security, shake_hands
 from .transport import open_transport
 
-__all__ = ["Link", "LinkContext", "Spawner"]
-
-
-class Spawner(Protocol):
-    """Where tasks are started: anyio's TaskGroup is one."""
-
-    def start_soon(self, func: Callable[..., Any], /, *args: Any, name: object = None) -> Any: ...
+__all__ = ["Link", "LinkContext"]
 
 
 class LinkContext(NamedTuple):

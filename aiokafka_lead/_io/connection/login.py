@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ..._core.connection.sasl import Credentials, SaslMechanism, new_mechanism
 from ...config import ClientConfig
+from ..loop import Spawner
 
 __all__ = ["ComputedExchange", "Exchange", "Login", "new_login"]
 
@@ -81,31 +82,38 @@ def _credentials(config: ClientConfig) -> Credentials:
     return Credentials(name, password, config.sasl_delegation_token)
 
 
-def _password_login(config: ClientConfig) -> Login:
+def _password_login(config: ClientConfig, tasks: Spawner) -> Login:
     return _PasswordLogin(config.sasl_mechanism or "", _credentials(config))
 
 
-def _scram_login(config: ClientConfig) -> Login:
+def _scram_login(config: ClientConfig, tasks: Spawner) -> Login:
     from .scram import ScramLogin
 
     return ScramLogin(config.sasl_mechanism or "", _credentials(config))
 
 
-def _gssapi_login(config: ClientConfig) -> Login:
+def _oauth_login(config: ClientConfig, tasks: Spawner) -> Login:
+    from .oauth import OAuthLogin
+
+    return OAuthLogin(config, tasks)
+
+
+def _gssapi_login(config: ClientConfig, tasks: Spawner) -> Login:
     from .gssapi import GssapiLogin
 
     return GssapiLogin(config)
 
 
-_LOGINS: dict[str, Callable[[ClientConfig], Login]] = {
+_LOGINS: dict[str, Callable[[ClientConfig, Spawner], Login]] = {
     "PLAIN": _password_login,
     "SCRAM-SHA-256": _scram_login,
     "SCRAM-SHA-512": _scram_login,
+    "OAUTHBEARER": _oauth_login,
     "GSSAPI": _gssapi_login,
 }
 """By Kafka's name of the mechanism, what makes the login of a client."""
 
 
-def new_login(config: ClientConfig) -> Login:
-    """The login that the ``sasl_*`` options describe."""
-    return _LOGINS[config.sasl_mechanism or ""](config)
+def new_login(config: ClientConfig, tasks: Spawner) -> Login:
+    """The login that the ``sasl_*`` options describe; what it does in the background is a task of ``tasks``."""
+    return _LOGINS[config.sasl_mechanism or ""](config, tasks)

@@ -32,6 +32,7 @@ from ...errors import (
     RebootstrapError,
     RebootstrapRequiredError,
     RequestTimedOutError,
+    TokenProviderError,
 )
 from ...errors.base import own_copy
 from ..connection.brokers import Brokers
@@ -408,7 +409,9 @@ class MetadataActor:
 
 
 def _final_error(errors: Mapping[int, KafkaError]) -> KafkaError | None:
-    """The error, if all are of one kind and trying again cannot help."""
+    """The error, if all are of one kind which is not about connections."""
     kinds = {type(error) for error in errors.values()}
     first = next(iter(errors.values()), None)
-    return first if len(kinds) == 1 and first is not None and not first.retriable else None
+    if len(kinds) != 1 or first is None:
+        return None
+    return None if first.retriable and not isinstance(first, TokenProviderError) else first

@@ -9,7 +9,7 @@ from .._server.context import RequestContext
 
 
 def handshake(context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-    mechanisms = list(context.engine.options.sasl_mechanisms)
+    mechanisms = list(context.engine.options.sasl.mechanisms)
     try:
         if request.mechanism not in mechanisms:
             raise UnsupportedSaslMechanismError(f"mechanism {request.mechanism} is not enabled")
@@ -20,13 +20,14 @@ def handshake(context: RequestContext, request: SaslHandshakeRequest) -> SaslHan
 
 
 def authenticate(context: RequestContext, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+    authentication = context.connection.authentication
     try:
-        answer = context.connection.authentication.step(request.auth_bytes)
+        answer = authentication.step(request.auth_bytes)
     except SaslAuthenticationFailedError as error:
         # As a broker does: the answer is sent, then the connection ends.
         context.engine.defer(context.connection.close)
         return SaslAuthenticateResponse(error_code=error.code, error_message=error.message)
-    return SaslAuthenticateResponse(auth_bytes=answer)
+    return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=authentication.lifetime_ms)
 
 
 HANDLERS = {SaslHandshakeRequest: handshake, SaslAuthenticateRequest: authenticate}

@@ -60,7 +60,7 @@ class ServerConnection:
         self.number = number
         # The client's address, for group members' descriptions.
         self.peer = peer
-        self.authentication = Authentication(engine.options.sasl_users)
+        self.authentication = Authentication(engine.options.sasl)
         self._transport = transport
         self._on_closed = on_closed
         self._frames: deque[bytes | bytearray] = deque()

@@ -16,6 +16,7 @@ from .._state.members import GroupOptions
 from .._state.transactions import TransactionCoordinator
 from ..faults import Faults
 from ..request_log import RequestLog
+from .sasl import SaslOptions
 from .timers import Timers
 
 if TYPE_CHECKING:
@@ -32,9 +33,7 @@ class BrokerOptions:
     auto_create_topics: bool = True
     num_partitions: int = 1
     replication_factor: int = 1
-    # user -> password; None: no authentication.
-    sasl_users: dict[str, str] | None = None
-    sasl_mechanisms: tuple[str, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    sasl: SaslOptions = field(default_factory=SaslOptions)
     max_frame_bytes: int = 104_857_600
     groups: GroupOptions = field(default_factory=GroupOptions)
 

@@ -1,12 +1,16 @@
-"""Who a client is: the server's side of SASL PLAIN (RFC 4616) and SCRAM (RFC 5802)."""
+"""Who a client is: the server's side of SASL PLAIN (RFC 4616), SCRAM (RFC 5802) and OAUTHBEARER (RFC 7628)."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import hmac
+import math
+import re
 import secrets
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from ..._wire import ApiKey
@@ -16,42 +20,124 @@ _BEFORE_AUTHENTICATION = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, 
 _SCRAM_ITERATIONS = 4096
 _SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
-MECHANISMS = ("PLAIN", *_SCRAM_HASHES)
+OAuthValidator = Callable[[str, Mapping[str, str]], str | tuple[str, float] | None]
+"""From a token and its extensions to the user, or the user and when the token ends (``time.time()``); None refuses."""
+
+
+@dataclass(frozen=True)
+class SaslOptions:
+    """How the brokers authenticate clients."""
+
+    # user -> password, for PLAIN and SCRAM.
+    users: Mapping[str, str] | None = None
+    # For OAUTHBEARER.
+    oauth_validator: OAuthValidator | None = None
+    # How long a session lasts (KIP-368); None: for as long as the connection, or a token.
+    session_ms: float | None = None
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """Those that are offered; none where there is no authentication."""
+        with_password = () if self.users is None else ("PLAIN", *_SCRAM_HASHES)
+        return with_password if self.oauth_validator is None else (*with_password, "OAUTHBEARER")
 
 
 class _Exchange(Protocol):
+    @property
+    def ends_at(self) -> float:
+        """When what the client has shown is no longer good, in wall-clock seconds."""
+        ...
+
     def step(self, message: bytes) -> tuple[bytes, str | None]:
         """The answer to a client's message, and the user once he is known."""
         ...
 
 
 class Authentication:
-    """One connection's way to a user."""
+    """One connection's way to a user, and the session that it leads to."""
 
-    def __init__(self, users: Mapping[str, str] | None) -> None:
-        self._users = users
+    def __init__(self, options: SaslOptions) -> None:
+        self._options = options
         # The user, once known; None before, and where there is no authentication.
         self.user: str | None = None
+        # When the session ends, in wall-clock seconds.
+        self._ends_at = math.inf
         self._exchange: _Exchange | None = None
 
     def permits(self, api_key: int) -> bool:
         """Whether the connection may use an API now."""
-        return self._users is None or self.user is not None or api_key in _BEFORE_AUTHENTICATION
+        if not self._options.mechanisms or api_key in _BEFORE_AUTHENTICATION:
+            return True
+        return self.user is not None and time.time() < self._ends_at
 
     def begin(self, mechanism: str) -> None:
-        if self._users is None or mechanism not in MECHANISMS:
+        options = self._options
+        if mechanism not in options.mechanisms:
             raise UnsupportedSaslMechanismError(f"mechanism {mechanism} is not enabled")
-        self._exchange = _Plain(self._users) if mechanism == "PLAIN" else _Scram(self._users, _SCRAM_HASHES[mechanism])
+        if mechanism == "OAUTHBEARER":
+            assert options.oauth_validator is not None
+            self._exchange = _OAuthBearer(options.oauth_validator)
+        elif mechanism == "PLAIN":
+            self._exchange = _Plain(options.users or {})
+        else:
+            self._exchange = _Scram(options.users or {}, _SCRAM_HASHES[mechanism])
 
     def step(self, message: bytes) -> bytes:
         """Answer a message of the mechanism. Raises SaslAuthenticationFailedError."""
         if self._exchange is None:
             raise SaslAuthenticationFailedError("SaslAuthenticate before SaslHandshake")
-        answer, self.user = self._exchange.step(message)
+        answer, user = self._exchange.step(message)
+        if self.user is not None and user not in (None, self.user):
+            raise SaslAuthenticationFailedError(
+                f"Cannot change principals during re-authentication from User.{self.user}: User.{user}"
+            )
+        if user is not None:
+            session_ms = self._options.session_ms
+            self._ends_at = min(
+                self._exchange.ends_at, math.inf if session_ms is None else time.time() + session_ms / 1000
+            )
+        self.user = user
         return answer
+
+    @property
+    def lifetime_ms(self) -> int:
+        """What is left of the session, or 0 where it does not end (KIP-368)."""
+        if self.user is None or self._ends_at == math.inf:
+            return 0
+        return max(0, int((self._ends_at - time.time()) * 1000))
+
+
+class _OAuthBearer:
+    _MESSAGE = re.compile(rb"n,(?:a=[^,\x01]*)?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7E \t\r\n]+\x01)+)\x01", re.DOTALL)
+    _TOKEN = re.compile(r"Bearer +([-_~+/.a-zA-Z0-9]+=*)", re.IGNORECASE)
+
+    def __init__(self, validator: OAuthValidator) -> None:
+        self.ends_at = math.inf
+        self._validator = validator
+        # What the client has to acknowledge before it gets the error.
+        self._refusal: bytes | None = None
+
+    def step(self, message: bytes) -> tuple[bytes, str | None]:
+        if self._refusal is not None:
+            raise SaslAuthenticationFailedError(self._refusal.decode())
+        match = self._MESSAGE.fullmatch(message)
+        pairs = [] if match is None else [part.split("=", 1) for part in match["pairs"].decode().split("\x01")[:-1]]
+        extensions = dict(pairs)
+        token = self._TOKEN.fullmatch(extensions.pop("auth", ""))
+        if token is None or len(extensions) != len(pairs) - 1:
+            raise SaslAuthenticationFailedError("Invalid OAUTHBEARER client first message")
+        known = self._validator(token[1], extensions)
+        user, ends_at = known if isinstance(known, tuple) else (known, math.inf)
+        if user is None or ends_at <= time.time():
+            self._refusal = b'{"status":"invalid_token"}'
+            return self._refusal, None
+        self.ends_at = ends_at
+        return b"", user
 
 
 class _Plain:
+    ends_at = math.inf
+
     def __init__(self, users: Mapping[str, str]) -> None:
         self._users = users
 
@@ -67,6 +153,8 @@ class _Plain:
 
 
 class _Scram:
+    ends_at = math.inf
+
     def __init__(self, users: Mapping[str, str], hash_name: str) -> None:
         self._users = users
         self._hash = hash_name

@@ -1,0 +1,36 @@
+"""SASL OAUTHBEARER (RFC 7628, KIP-255, KIP-342): a bearer token, which whoever holds it may use, so it needs TLS."""
+
+from __future__ import annotations
+
+from ....errors import SaslAuthenticationFailedError
+from ....errors.shown import shown
+from ....oidc.token import Token
+
+__all__ = ["OAuthBearer"]
+
+_KVSEP = "\x01"
+
+
+class OAuthBearer:
+    """One OAUTHBEARER authentication with a token whose characters are checked (`Token`)."""
+
+    def __init__(self, token: Token) -> None:
+        self.done = False
+        self._token = token
+        self.refused: str | None = None
+        """Why the broker does not take the token, in its words made safe to show; None unless it has said so."""
+
+    def start(self) -> bytes:
+        """The token and its extensions."""
+        pairs = {"auth": f"Bearer {self._token.value}", **self._token.extensions}
+        return f"n,,{_KVSEP}{''.join(f'{name}={value}{_KVSEP}' for name, value in pairs.items())}{_KVSEP}".encode()
+
+    def respond(self, challenge: bytes) -> bytes:
+        """Nothing where the broker accepts; else what makes it answer with its error (RFC 7628, section 3.2.3)."""
+        if self.refused is not None:
+            raise SaslAuthenticationFailedError(f"the broker refused the token: {self.refused}")
+        if challenge:
+            self.refused = shown(challenge)
+            return _KVSEP.encode()
+        self.done = True
+        return b""

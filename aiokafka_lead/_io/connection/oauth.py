@@ -1,0 +1,125 @@
+"""Logging in with OAUTHBEARER: a token that is there when a connection wants it, and is renewed meanwhile."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+from ..._core.backoff import Backoff
+from ..._core.connection.sasl.oauthbearer import OAuthBearer
+from ..._core.connection.sasl.refresh_window import RefreshWindow
+from ..._options.logs import client_log
+from ...config import ClientConfig
+from ...errors import KafkaError, SaslAuthenticationFailedError
+from ...oidc.token import Token
+from ..loop import Spawner, sleep_until
+from .token_source import Fetching, TokenSource, source_of
+
+__all__ = ["OAuthLogin"]
+
+RETRY_REFRESH_S = 10.0
+"""How long after a refresh that failed the next one begins (Java), while the old token is still good."""
+
+
+class OAuthLogin:
+    """OAUTHBEARER with the ``sasl_oauth_token_provider``; the source of tokens is shared by all of its clients."""
+
+    mechanism = "OAUTHBEARER"
+
+    def __init__(self, config: ClientConfig, tasks: Spawner) -> None:
+        self._provider: Any = config.sasl_oauth_token_provider
+        self._fetching = Fetching(
+            tasks,
+            config.sasl_oauth_token_timeout_ms / 1000,
+            Backoff(config.sasl_login_retry_backoff_ms, config.sasl_login_retry_backoff_max_ms),
+        )
+        self._window = RefreshWindow(
+            config.sasl_login_refresh_window_factor,
+            config.sasl_login_refresh_window_jitter,
+            config.sasl_login_refresh_min_period_seconds,
+            config.sasl_login_refresh_buffer_seconds,
+        )
+        self._source: TokenSource | None = None
+        self._refreshing = False
+        self._log = client_log("oauth", config.client_id)
+
+    def exchange(self, host: str) -> OAuthExchange:
+        return OAuthExchange(self)
+
+    async def token(self) -> Token:
+        """A token that can be used now; raises as `TokenSource.token` does."""
+        if self._source is None:
+            self._source = source_of(self._provider)
+        token = await self._source.token(self._fetching)
+        if token.expires_at is not None and not self._refreshing:
+            self._refreshing = True
+            self._fetching.tasks.start_soon(self._keep_fresh, self._source, name="kafka token refresh")
+        return token
+
+    def accepted(self) -> None:
+        """The broker has taken the token."""
+        assert self._source is not None
+        self._source.accepted()
+
+    def refused(self, token: Token, reason: str) -> None:
+        """The broker has not."""
+        assert self._source is not None
+        error = SaslAuthenticationFailedError(f"the broker refused the token: {reason}")
+        self._source.refused(token, error, self._fetching.backoff)
+
+    async def _keep_fresh(self, source: TokenSource) -> None:
+        """Fetch the token anew ahead of its end, for as long as tokens have one.
+
+        Other clients with the same provider do the same; whoever is first fetches for all.
+        """
+        try:
+            while (token := source.current) is not None and token.expires_at is not None:
+                fetched_at = source.fetched_at
+                await sleep_until(fetched_at + self._window.refresh_after_s(_life_s(token, fetched_at)))
+                while source.fetched_at == fetched_at and source.current is token:
+                    try:
+                        await source.refresh(self._fetching)
+                    except KafkaError as error:
+                        self._log.warning("The token could not be refreshed; the old one is kept: %s", error.message)
+                        await sleep_until(time.monotonic() + min(RETRY_REFRESH_S, _left_s(token) / 2 + 0.1))
+        finally:
+            # A connection that gets the next token starts this again.
+            self._refreshing = False
+
+
+def _life_s(token: Token, fetched_at: float) -> float:
+    """How long the token had to live when it came."""
+    return _left_s(token) + time.monotonic() - fetched_at
+
+
+def _left_s(token: Token) -> float:
+    return math.inf if token.expires_at is None else max(0.0, token.expires_at - time.time())
+
+
+class OAuthExchange:
+    """One connection's OAUTHBEARER, which waits for the token."""
+
+    def __init__(self, login: OAuthLogin) -> None:
+        self._login = login
+        self._token: Token | None = None
+        self._mechanism: OAuthBearer | None = None
+
+    @property
+    def done(self) -> bool:
+        return self._mechanism is not None and self._mechanism.done
+
+    async def start(self) -> bytes:
+        self._token = await self._login.token()
+        self._mechanism = OAuthBearer(self._token)
+        return self._mechanism.start()
+
+    async def respond(self, challenge: bytes) -> bytes:
+        assert self._mechanism is not None
+        assert self._token is not None
+        response = self._mechanism.respond(challenge)
+        if self.done:
+            self._login.accepted()
+        elif self._mechanism.refused is not None:
+            self._login.refused(self._token, self._mechanism.refused)
+        return response

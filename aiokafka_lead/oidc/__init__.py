@@ -1,0 +1,30 @@
+"""Where OAUTHBEARER's tokens come from: providers for the ``sasl_oauth_token_provider`` option.
+
+    Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER",
+             sasl_oauth_token_provider=ClientCredentials("https://idp.example.org/token", "orders", secret))
+
+Each is an object with ``token()``, which gives a `Token`. They block, for clients call them in threads; those that use
+a provider of tokens of their own bring nothing of this along.
+"""
+
+from __future__ import annotations
+
+from .assertion import Assertion, AssertionFile
+from .clouds import azure, confluent_cloud, google
+from .endpoint import ClientCredentials, JwtBearer
+from .files import TokenFile
+from .msk import msk_iam
+from .token import Token
+
+__all__ = [
+    "Assertion",
+    "AssertionFile",
+    "ClientCredentials",
+    "JwtBearer",
+    "Token",
+    "TokenFile",
+    "azure",
+    "confluent_cloud",
+    "google",
+    "msk_iam",
+]

@@ -1,0 +1,113 @@
+"""JWTs that a client signs itself, to prove who it is at a token endpoint (RFC 7523)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from .._options.checks import Secret
+from ..errors import ConfigError, TokenProviderError
+from .files import read_token
+
+__all__ = ["Assertion", "AssertionFile"]
+
+_CLOCK_SKEW_S = 30
+
+
+class AssertionFile:
+    """A JWT that something else signs and keeps in a file; read anew each time."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def __repr__(self) -> str:
+        return f"AssertionFile({str(self.path)!r})"
+
+    def jwt(self) -> str:
+        """What the file holds now; raises `TokenProviderError`."""
+        return read_token(self.path)
+
+
+class Assertion:
+    """Signs a JWT each time, with a private key in a PEM file (needs the ``cryptography`` package).
+
+    ``issuer``, ``subject`` and ``audience`` are its claims of these names, which ``claims`` adds to; ``iat``, ``nbf``,
+    ``exp`` (after ``lifetime_s``) and ``jti`` are made. ``key_id`` goes into its header. The file is read each time, so
+    that a key can be replaced.
+    """
+
+    def __init__(
+        self,
+        private_key_file: str | os.PathLike[str],
+        *,
+        issuer: str | None = None,
+        subject: str | None = None,
+        audience: str | None = None,
+        algorithm: Literal["RS256", "ES256"] = "RS256",
+        key_id: str | None = None,
+        passphrase: str | None = None,
+        claims: Mapping[str, Any] | None = None,
+        lifetime_s: float = 300,
+    ) -> None:
+        if algorithm not in ("RS256", "ES256"):
+            raise ConfigError(f'algorithm must be "RS256" or "ES256", not {algorithm!r}')
+        if not lifetime_s > 0:
+            raise ConfigError(f"lifetime_s must be more than 0, not {lifetime_s!r}")
+        named = {"iss": issuer, "sub": subject, "aud": audience}
+        self.path = Path(private_key_file)
+        self._claims = {**{name: claim for name, claim in named.items() if claim is not None}, **(claims or {})}
+        self._header = {"alg": algorithm, "typ": "JWT", **({} if key_id is None else {"kid": key_id})}
+        self._passphrase = None if passphrase is None else Secret(passphrase)
+        self._lifetime_s = lifetime_s
+
+    def __repr__(self) -> str:
+        return f"Assertion({str(self.path)!r})"
+
+    def jwt(self) -> str:
+        """A new JWT; raises `TokenProviderError` where the key cannot be read or used."""
+        now = int(time.time())
+        claims = {
+            **self._claims,
+            "iat": now,
+            "nbf": now - _CLOCK_SKEW_S,
+            "exp": now + int(self._lifetime_s),
+            "jti": str(uuid.uuid4()),
+        }
+        signed = f"{_part(json.dumps(self._header).encode())}.{_part(json.dumps(claims).encode())}"
+        return f"{signed}.{_part(self._sign(signed.encode()))}"
+
+    def _sign(self, content: bytes) -> bytes:
+        try:
+            from cryptography.hazmat.primitives import hashes
+            from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+            from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+            from cryptography.hazmat.primitives.serialization import load_pem_private_key
+        except ImportError:
+            raise ConfigError("an Assertion needs the cryptography package: pip install cryptography") from None
+        try:
+            password = None if self._passphrase is None else self._passphrase.encode()
+            key = load_pem_private_key(self.path.read_bytes(), password)
+        except OSError as error:
+            reason: str = f"cannot be read: {error.strerror}"
+        except (TypeError, ValueError) as error:
+            reason = f"cannot be used: {error}"
+        else:
+            if self._header["alg"] == "RS256" and isinstance(key, rsa.RSAPrivateKey):
+                return key.sign(content, padding.PKCS1v15(), hashes.SHA256())
+            if self._header["alg"] == "ES256" and isinstance(key, ec.EllipticCurvePrivateKey):
+                r, s = decode_dss_signature(key.sign(content, ec.ECDSA(hashes.SHA256())))
+                return r.to_bytes(32, "big") + s.to_bytes(32, "big")
+            reason = f"does not fit the algorithm {self._header['alg']}"
+        finally:
+            password = None
+        raise TokenProviderError(f"the private key {self.path} {reason}")
+
+
+def _part(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()

@@ -1,0 +1,111 @@
+"""Tokens of Azure Event Hubs and Google's Managed Kafka, and what Confluent Cloud wants to hear with a token."""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import json
+import time
+from collections.abc import Awaitable, Mapping
+from datetime import UTC
+from typing import Any
+
+from ..errors import ConfigError, TokenProviderError
+from .token import Token
+
+__all__ = ["azure", "confluent_cloud", "google"]
+
+_GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+
+
+def confluent_cloud(logical_cluster: str, identity_pool: str | None = None) -> Mapping[str, str]:
+    """The extensions that Confluent Cloud wants: for `ClientCredentials`, as its ``extensions``."""
+    pool = {} if identity_pool is None else {"identityPoolId": identity_pool}
+    return Token("checked", None, {"logicalCluster": logical_cluster, **pool}).extensions
+
+
+def azure(namespace: str, credential: Any = None) -> Azure:
+    """Tokens for an Event Hubs namespace: ``"name"`` or ``"name.servicebus.windows.net"``.
+
+    ``credential`` is one of ``azure.identity`` or ``azure.identity.aio``; a ``DefaultAzureCredential`` unless given.
+    """
+    if not namespace or any(char in namespace for char in "/:@ "):
+        raise ConfigError(f"namespace must be like 'name' or 'name.servicebus.windows.net', not {namespace!r}")
+    if credential is None:
+        try:
+            from azure.identity import DefaultAzureCredential
+        except ImportError:
+            raise ConfigError("azure() needs a credential, or the azure-identity package") from None
+        credential = DefaultAzureCredential()
+    return Azure(namespace if "." in namespace else f"{namespace}.servicebus.windows.net", credential)
+
+
+class Azure:
+    """What `azure` makes."""
+
+    def __init__(self, host: str, credential: Any) -> None:
+        self.scope = f"https://{host}/.default"
+        self._credential = credential
+
+    def __repr__(self) -> str:
+        return f"azure({self.scope!r})"
+
+    def token(self) -> Token | Awaitable[Token]:
+        """A new token, or, where the credential is asynchronous, a coroutine of it."""
+        given = self._credential.get_token(self.scope)
+        return self._later(given) if inspect.isawaitable(given) else Token(given.token, given.expires_on)
+
+    async def _later(self, awaitable: Awaitable[Any]) -> Token:
+        given = await awaitable
+        return Token(given.token, given.expires_on)
+
+
+def google(credentials: Any = None) -> Google:
+    """Tokens for Google's Managed Service for Apache Kafka, from credentials of the ``google-auth`` package.
+
+    Unless given they are the application's default ones (``google.auth.default()``).
+    """
+    if credentials is None:
+        try:
+            import google.auth
+        except ImportError:
+            raise ConfigError("google() needs credentials, or the google-auth package") from None
+        credentials, _ = google.auth.default(scopes=[_GOOGLE_SCOPE])
+    return Google(credentials)
+
+
+class Google:
+    """What `google` makes."""
+
+    def __init__(self, credentials: Any) -> None:
+        self._credentials = credentials
+
+    def __repr__(self) -> str:
+        return f"google({type(self._credentials).__name__})"
+
+    def token(self) -> Token:
+        """A new token in the form that Google's brokers want: a JWT without signature around an access token."""
+        credentials = self._credentials
+        if not credentials.valid:
+            try:
+                from google.auth.transport.requests import Request
+            except ImportError:
+                raise ConfigError("google() needs google-auth[requests] to refresh its credentials") from None
+            credentials.refresh(Request())
+        if credentials.expiry is None:
+            raise TokenProviderError("Google's credentials do not say when they end")
+        expires_at = credentials.expiry.replace(tzinfo=UTC).timestamp()  # which is naive, and means UTC
+        claims = {
+            "exp": expires_at,
+            "iat": time.time(),
+            "iss": "Google",
+            "scope": "kafka",
+            "sub": getattr(credentials, "service_account_email", ""),
+        }
+        header = {"typ": "JWT", "alg": "GOOG_OAUTH2_TOKEN"}
+        parts = (json.dumps(header), json.dumps(claims), credentials.token)
+        return Token(".".join(_base64url(part) for part in parts), expires_at)
+
+
+def _base64url(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()

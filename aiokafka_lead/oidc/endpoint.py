@@ -1,0 +1,168 @@
+"""Tokens from an OAuth 2 token endpoint: client credentials (KIP-768, KIP-1258) and JWTs of one's own (KIP-1139)."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from ssl import SSLContext
+from typing import Any, Literal, Protocol
+
+from .._options.checks import Secret, text
+from ..errors import ConfigError, TokenProviderError
+from .http import Basic, Endpoint, Form, checked_url
+from .token import Token
+
+__all__ = ["ClientCredentials", "JwtBearer"]
+
+TIMEOUT_S = 8.0
+"""How long an endpoint may take: less than ``sasl_oauth_token_timeout_ms``, so that the error names the endpoint."""
+
+LONGEST_LIFE_S = 366 * 24 * 3600.0
+"""A token that is said to live longer is fetched anew after this."""
+
+_JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+
+class SignedClaims(Protocol):
+    """Makes a signed JWT: `Assertion` and `AssertionFile` do."""
+
+    def jwt(self) -> str:
+        """A new one."""
+        ...
+
+
+class _FromEndpoint:
+    """What both have in common."""
+
+    url = ""  # for ``repr`` where the arguments are refused
+
+    def __init__(
+        self,
+        url: str,
+        scope: str | None,
+        extensions: Mapping[str, str] | None,
+        parameters: Mapping[str, str] | None,
+        ssl_context: SSLContext | None,
+        timeout_s: float,
+        allow_http: bool,
+    ) -> None:
+        if not 0 < timeout_s < math.inf:
+            raise ConfigError(f"timeout_s must be a number of seconds, more than 0, not {timeout_s!r}")
+        self.url = checked_url("url", url, allow_http=allow_http)
+        self._endpoint = Endpoint(self.url, ssl_context, timeout_s)
+        self._fields = {**(parameters or {}), **({} if scope is None else {"scope": scope})}
+        self._extensions = Token("checked", None, extensions or {}).extensions
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    def _token(self, fields: Mapping[str, str], basic: Basic | None = None) -> Token:
+        answer = self._endpoint.ask(Form({**self._fields, **fields}, basic))
+        return _token_of(Hidden(answer), self._extensions)
+
+
+class ClientCredentials(_FromEndpoint):
+    """OAuth's client credentials: a token for ``client_id`` and its secret, or an ``assertion`` instead (KIP-1258).
+
+    ``auth`` says where the secret goes: "basic" (a header, as Java), or "post" (a field). ``header_urlencode`` encodes
+    it as RFC 6749 demands, and Java by default does not. ``parameters`` are more fields ("audience", say), and
+    ``extensions`` go to brokers with the token. ``allow_http`` lets secrets go unencrypted beyond this machine.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        client_id: str,
+        client_secret: str | None = None,
+        *,
+        assertion: SignedClaims | None = None,
+        scope: str | None = None,
+        extensions: Mapping[str, str] | None = None,
+        parameters: Mapping[str, str] | None = None,
+        auth: Literal["basic", "post"] = "basic",
+        header_urlencode: bool = False,
+        ssl_context: SSLContext | None = None,
+        timeout_s: float = TIMEOUT_S,
+        allow_http: bool = False,
+    ) -> None:
+        self.client_id = text("client_id", client_id)
+        client_secret = Secret(client_secret or "")  # an error's traceback shows what a function was given
+        super().__init__(url, scope, extensions, parameters, ssl_context, timeout_s, allow_http)
+        if auth not in ("basic", "post"):
+            raise ConfigError(f'auth must be "basic" or "post", not {auth!r}')
+        if assertion is None and not client_secret:
+            raise ConfigError("a client_secret or an assertion is required")
+        self._secret = client_secret
+        self._assertion = assertion
+        self._in_header = auth == "basic"
+        self._urlencode = header_urlencode
+
+    def __repr__(self) -> str:
+        return f"ClientCredentials({self.url!r}, {self.client_id!r})"
+
+    def token(self) -> Token:
+        """A new token; see `Endpoint.ask` for its errors."""
+        fields = {"grant_type": "client_credentials"}
+        if self._assertion is not None:
+            fields |= {"client_id": self.client_id, "client_assertion_type": _CLIENT_ASSERTION}
+            return self._token({**fields, "client_assertion": Secret(self._assertion.jwt())})
+        if self._in_header:
+            return self._token(fields, Basic(self.client_id, self._secret, self._urlencode))
+        return self._token({**fields, "client_id": self.client_id, "client_secret": self._secret})
+
+
+class JwtBearer(_FromEndpoint):
+    """A JWT of one's own for a token (RFC 7523, KIP-1139); the other arguments are those of `ClientCredentials`."""
+
+    def __init__(
+        self,
+        url: str,
+        assertion: SignedClaims,
+        *,
+        scope: str | None = None,
+        extensions: Mapping[str, str] | None = None,
+        parameters: Mapping[str, str] | None = None,
+        ssl_context: SSLContext | None = None,
+        timeout_s: float = TIMEOUT_S,
+        allow_http: bool = False,
+    ) -> None:
+        super().__init__(url, scope, extensions, parameters, ssl_context, timeout_s, allow_http)
+        self._assertion = assertion
+
+    def token(self) -> Token:
+        """A new token; see `Endpoint.ask` for its errors."""
+        return self._token({"grant_type": _JWT_BEARER, "assertion": Secret(self._assertion.jwt())})
+
+
+class Hidden:
+    """An answer that does not show in ``repr``."""
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        self.content = content
+
+
+def _token_of(answer: Hidden, extensions: Mapping[str, str]) -> Token:
+    """The token in an endpoint's answer (RFC 6749, section 5.1); `TokenProviderError` says what it lacks."""
+    kind = answer.content.get("token_type")
+    if kind is not None and str(kind).lower() != "bearer":
+        raise TokenProviderError(f"the token endpoint gave a token of type {str(kind)!r:.50}, not Bearer")
+    if not isinstance(answer.content.get("access_token"), str):
+        raise TokenProviderError("the token endpoint's answer holds no access_token")
+    life_s = _life_s(answer.content.get("expires_in"))
+    expires_at = None if life_s is None else time.time() + min(life_s, LONGEST_LIFE_S)
+    return Token(answer.content["access_token"], expires_at, extensions)
+
+
+def _life_s(expires_in: Any) -> float | None:
+    """Some endpoints write the number as a string."""
+    if expires_in is None:
+        return None
+    try:
+        life_s = math.nan if isinstance(expires_in, bool) else float(expires_in)
+    except (TypeError, ValueError, OverflowError):
+        life_s = math.nan
+    if not life_s > 0:
+        raise TokenProviderError(f"the token endpoint gave a token that expires_in {str(expires_in)!r:.50}")
+    return life_s

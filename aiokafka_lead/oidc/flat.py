@@ -1,0 +1,51 @@
+"""The provider that options of simple values describe, for those who have nothing else (dicts, Spark)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from .._options.oauth import FLAT_OPTIONS, OAuthConfig
+from ..errors import ConfigError
+from .endpoint import ClientCredentials
+from .files import TokenFile
+
+__all__ = ["settle_provider"]
+
+
+def settle_provider(config: OAuthConfig) -> None:
+    """Make the provider that the ``sasl_oauthbearer_*`` options describe, which are then as if not given.
+
+    So sibling clients, which are given the same options, share it.
+    """
+    given = [name for name in FLAT_OPTIONS if getattr(config, name)]
+    if config.sasl_oauth_token_provider is not None:
+        if given:
+            raise ConfigError(f"{given[0]} is of no use beside a sasl_oauth_token_provider")
+        return
+    object.__setattr__(config, "sasl_oauth_token_provider", _provider_of(config))
+    for name in given:
+        object.__setattr__(config, name, type(config).__dataclass_fields__[name].default)
+
+
+def _provider_of(config: OAuthConfig) -> ClientCredentials | TokenFile:
+    url = config.sasl_oauthbearer_token_endpoint_url
+    if url is None:
+        raise ConfigError("sasl_oauth_token_provider is required for sasl_mechanism OAUTHBEARER")
+    if url.startswith("file:"):
+        return TokenFile(Path(unquote(urlsplit(url).path)), extensions=config.sasl_oauthbearer_extensions)
+    for name in ("client_id", "client_secret"):
+        option = f"sasl_oauthbearer_client_credentials_{name}"
+        if getattr(config, option) is None:
+            raise ConfigError(f"{option} is required for a sasl_oauthbearer_token_endpoint_url")
+    try:
+        return ClientCredentials(
+            url,
+            config.sasl_oauthbearer_client_credentials_client_id or "",
+            config.sasl_oauthbearer_client_credentials_client_secret,
+            scope=config.sasl_oauthbearer_scope,
+            extensions=config.sasl_oauthbearer_extensions,
+            header_urlencode=config.sasl_oauthbearer_header_urlencode,
+        )
+    except ConfigError as error:
+        raise ConfigError(f"sasl_oauthbearer_token_endpoint_url: {error.message}") from None

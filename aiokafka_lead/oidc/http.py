@@ -1,0 +1,183 @@
+"""One bounded HTTP request to a token endpoint, of which an error keeps nothing that is secret."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from ssl import SSLContext
+from typing import Any, NamedTuple
+
+from .._options.version import __version__
+from ..errors import ConfigError, SaslAuthenticationFailedError, TokenProviderError
+from ..errors.shown import shown
+
+__all__ = ["Basic", "Endpoint", "Form", "checked_url"]
+
+MAX_ANSWER_BYTES = 1024 * 1024
+"""No token is larger than half of this."""
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_TEMPORARY_STATUS = (408, 425, 429)
+_TEMPORARY_ERRORS = ("temporarily_unavailable", "server_error", "slow_down")
+
+
+class Basic(NamedTuple):
+    """A client's name and secret, for HTTP's Basic authentication."""
+
+    name: str
+    secret: str
+    urlencoded: bool
+    """Whether both are encoded first, as RFC 6749 has it (section 2.3.1)."""
+
+    def header(self) -> str:
+        """The value of ``Authorization``."""
+        pair = [urllib.parse.quote_plus(part) if self.urlencoded else part for part in (self.name, self.secret)]
+        return f"Basic {base64.b64encode(':'.join(pair).encode()).decode()}"
+
+    def __repr__(self) -> str:
+        return f"Basic({self.name!r})"
+
+
+def checked_url(name: str, url: Any, *, allow_http: bool) -> str:
+    """An address that secrets may be sent to; raises `ConfigError`, which does not repeat them."""
+    if not isinstance(url, str):
+        raise ConfigError(f"{name} must be a str, not {type(url).__name__}")
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host = parts.hostname
+        _ = parts.port
+    except ValueError:
+        raise ConfigError(f"{name} is not a URL") from None
+    if parts.scheme not in ("https", "http") or not host:
+        raise ConfigError(f"{name} must begin with https:// and name a host")
+    if "@" in parts.netloc:
+        raise ConfigError(f"{name} must not hold credentials")
+    if parts.scheme == "http" and host not in _LOOPBACK and not allow_http:
+        raise ConfigError(f"{name} must begin with https://, since secrets are sent to {host}; or set allow_http=True")
+    return url
+
+
+class Endpoint:
+    """A token endpoint (RFC 6749): takes a form, answers with JSON. ``timeout_s`` bounds the whole of it."""
+
+    def __init__(self, url: str, ssl_context: SSLContext | None, timeout_s: float) -> None:
+        self.url = url
+        self.timeout_s = timeout_s
+        self._opener = urllib.request.build_opener(_NoRedirect(), urllib.request.HTTPSHandler(context=ssl_context))
+
+    def ask(self, form: Form) -> Mapping[str, Any]:
+        """The answer to a form that is sent.
+
+        Raises `SaslAuthenticationFailedError` where it is refused, and `TokenProviderError` where trying again may
+        help; both name the endpoint and its reason.
+        """
+        answer = self._post(form)
+        if isinstance(answer, str):
+            raise TokenProviderError(f"the token endpoint {self.url} {answer}")
+        content = _json(answer.body)
+        if answer.status == 200 and isinstance(content, dict):
+            return content
+        if answer.status == 200:
+            raise TokenProviderError(f"the token endpoint {self.url} answered with what is no JSON object")
+        reason = _reason(content)
+        text = f"the token endpoint {self.url} answered {answer.status}{f': {reason}' if reason else ''}"
+        error = content.get("error") if isinstance(content, dict) else None
+        if answer.status >= 500 or answer.status in _TEMPORARY_STATUS or error in _TEMPORARY_ERRORS:
+            raise TokenProviderError(text)
+        if 300 <= answer.status < 400:
+            text = f"{text}, and redirects are not followed: set the URL that it leads to"
+        raise SaslAuthenticationFailedError(text)
+
+    def _post(self, form: Form) -> _Answer | str:
+        """The answer, or what went wrong. Errors end here: the frames that they passed through hold the secrets."""
+        deadline = time.monotonic() + self.timeout_s
+        try:
+            with self._opener.open(form.request(self.url), timeout=self.timeout_s) as response:
+                return _Answer(response.status, _read(response, deadline))
+        except urllib.error.HTTPError as error:
+            with error:
+                try:
+                    return _Answer(error.code, _read(error, deadline))
+                except (OSError, http.client.HTTPException, _TooMuchError):
+                    return _Answer(error.code, b"")
+        except TimeoutError:
+            return f"has not answered within {self.timeout_s * 1000:.0f} ms"
+        except urllib.error.URLError as error:
+            if isinstance(error.reason, TimeoutError):
+                return f"has not answered within {self.timeout_s * 1000:.0f} ms"
+            return f"cannot be reached: {shown(str(error.reason))}"
+        except _TooMuchError:
+            return f"answered with more than {MAX_ANSWER_BYTES} bytes"
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            return f"cannot be used: {type(error).__name__}: {shown(str(error))}"
+
+
+class Form:
+    """What is sent. Its fields do not show in ``repr``."""
+
+    def __init__(self, fields: Mapping[str, str], basic: Basic | None = None) -> None:
+        self._fields = fields
+        self._basic = basic
+
+    def request(self, url: str) -> urllib.request.Request:
+        headers = {
+            "Accept": "application/json",
+            "Content-Type": "application/x-www-form-urlencoded",
+            "User-Agent": f"aiokafka-lead/{__version__}",
+        }
+        if self._basic is not None:
+            headers["Authorization"] = self._basic.header()
+        return urllib.request.Request(url, urllib.parse.urlencode(self._fields).encode(), headers, method="POST")
+
+
+class _Answer(NamedTuple):
+    status: int
+    body: bytes
+
+    def __repr__(self) -> str:
+        return f"<answer {self.status}, {len(self.body)} bytes>"
+
+
+class _TooMuchError(Exception):
+    """The answer is larger than any with a token."""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect would take the secrets to where nobody has said that they may go."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _read(response: Any, deadline: float) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while part := response.read1(65_536):
+        size += len(part)
+        if size > MAX_ANSWER_BYTES:
+            raise _TooMuchError
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _reason(content: Any) -> str:
+    """RFC 6749's two fields of an error."""
+    if not isinstance(content, dict):
+        return ""
+    fields = (content.get(name) for name in ("error", "error_description"))
+    return ": ".join(shown(text) for text in fields if isinstance(text, str) and text)

@@ -1,0 +1,92 @@
+"""A token as brokers take it (RFC 7628, KIP-255, KIP-342)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from ..errors import ConfigError, ConfigTypeError
+
+__all__ = ["MAX_TOKEN_BYTES", "Token", "expiry_of_jwt"]
+
+MAX_TOKEN_BYTES = 500_000
+"""A broker closes a connection that sends more than ``sasl.server.max.receive.size`` (524288) before it is known."""
+
+_VALUE = re.compile(r"[-_~+/.a-zA-Z0-9]+=*")
+_EXTENSION_NAME = re.compile(r"[A-Za-z]+")
+_EXTENSION_VALUE = re.compile(r"[\x21-\x7E \t\r\n]+")
+_MILLISECONDS = 100_000_000_000
+"""In seconds since 1970 this is the year 5138; what is later was meant in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What a client proves itself with: ``value``, and until when, in seconds since 1970 (``time.time()``).
+
+    ``expires_at`` None: not known; such a token is used by the connections that are made within a second, and not kept.
+    ``extensions`` go to the broker with it (KIP-342). Raises `ConfigError` for what no broker accepts; neither the
+    value nor the extensions show in ``repr`` or in errors.
+    """
+
+    value: str = field(repr=False)
+    expires_at: float | None = None
+    extensions: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        _check_value(self.value)
+        _check_end(self.expires_at)
+        object.__setattr__(self, "extensions", MappingProxyType(_checked_extensions(self.extensions)))
+
+
+def _check_value(value: Any) -> None:
+    if not isinstance(value, str):
+        raise ConfigTypeError(f"a token must be a str, not {type(value).__name__}")
+    if not value:
+        raise ConfigError("a token must not be empty")
+    if len(value) > MAX_TOKEN_BYTES:
+        raise ConfigError(f"a token of {len(value)} bytes is larger than brokers accept ({MAX_TOKEN_BYTES})")
+    if _VALUE.fullmatch(value) is None:
+        raise ConfigError("a token must be of letters, digits and -._~+/ with = at its end (RFC 6750)")
+
+
+def _check_end(expires_at: Any) -> None:
+    if expires_at is None:
+        return
+    if isinstance(expires_at, bool) or not isinstance(expires_at, (int, float)):
+        raise ConfigTypeError(f"a token's expires_at must be a number of seconds, not {type(expires_at).__name__}")
+    if not math.isfinite(expires_at) or expires_at >= _MILLISECONDS:
+        raise ConfigError(f"a token's expires_at must be in seconds since 1970, not {expires_at} (milliseconds?)")
+
+
+def _checked_extensions(extensions: Any) -> dict[str, str]:
+    if not isinstance(extensions, Mapping):
+        raise ConfigTypeError(f"a token's extensions must be a mapping, not {type(extensions).__name__}")
+    for name, value in extensions.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise ConfigTypeError("a token's extensions must map str to str")
+        if _EXTENSION_NAME.fullmatch(name) is None or name == "auth":
+            raise ConfigError(f'the name of a token\'s extension must be of letters, and not "auth": not {name!r:.50}')
+        if _EXTENSION_VALUE.fullmatch(value) is None:
+            raise ConfigError(f"the value of a token's extension {name:.50} must be of printable ASCII, and not empty")
+    return dict(extensions)
+
+
+def expiry_of_jwt(value: str) -> float:
+    """When a JWT ends, as its ``exp`` says; nothing about it is verified. Raises `ConfigError` for what is no JWT."""
+    parts = value.split(".")
+    expires_at = None
+    if len(parts) == 3:
+        try:
+            claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+            expires_at = claims.get("exp") if isinstance(claims, dict) else None
+        except (ValueError, RecursionError):
+            expires_at = None
+    if isinstance(expires_at, bool) or not isinstance(expires_at, (int, float)):
+        raise ConfigError("the token is no JWT with a time at which it ends (exp)")
+    return expires_at

@@ -15,6 +15,8 @@ __all__ = ["TransactionControls", "TransactionView"]
 
 T = TypeVar("T")
 
+_LAST_EPOCH = 32_766
+
 
 class Caller(Protocol):
     """Runs a function where the cluster lives, and returns what it returns."""
@@ -66,6 +68,18 @@ class TransactionControls:
         """End an open transaction as if its timeout had passed; False where none is open."""
         text("transactional_id", transactional_id)
         return self._call(lambda: self._engine.transactions.time_out(transactional_id))
+
+    def use_epochs_up_to(self, transactional_id: str, epoch: int) -> None:
+        """Go on with a later epoch where no transaction is open: after 32766 comes another producer id."""
+        text("transactional_id", transactional_id)
+        integer(0, _LAST_EPOCH)("epoch", epoch)
+        self._call(lambda: self._set_epoch(transactional_id, epoch))
+
+    def _set_epoch(self, transactional_id: str, epoch: int) -> None:
+        txn = self._engine.transactions.transactions.get(transactional_id)
+        if txn is None or txn.state.value == "Ongoing" or txn.epoch > epoch:
+            raise ConfigError(f"{transactional_id} is not known, has a transaction open, or a later epoch")
+        txn.epoch = epoch
 
     def view(self, transactional_id: str) -> TransactionView | None:
         """How a transactional id is now; None for one that is not known."""

@@ -62,6 +62,8 @@ class Errand:
         self.epoch = epoch
         self.v2 = v2
         self.renew = renew
+        self._ends = call in (Call.COMMIT, Call.ABORT)
+        """Whether it is for the end of a transaction."""
         self.outcome: Outcome | None = None
         """What became of the transaction, once that is known; the errand may go on then."""
         self.refusal: KafkaError | None = None
@@ -168,7 +170,7 @@ class Errand:
 
     def _not_committed(self, error: KafkaError) -> None:
         self.reason = self.reason or error
-        if self.outcome is None:
+        if self._ends and self.outcome is None:
             self.outcome = Outcome.UNKNOWN if self.in_doubt else Outcome.ABORTED
 
     def _refuse(self, error: KafkaError) -> None:
@@ -177,8 +179,7 @@ class Errand:
 
     def _fence(self, error: KafkaError) -> None:
         text = f"another producer has taken over the transactional id {self.transactional_id!r}"
-        if self.outcome is None:
-            self.outcome = Outcome.UNKNOWN if self.in_doubt else Outcome.ABORTED
+        self._not_committed(error)
         if self.outcome is Outcome.UNKNOWN:
             text += "; the transaction may have been committed before"
         fenced = ProducerFencedError(text)

@@ -10,7 +10,7 @@ from .errand import Errand, Outcome
 from .phase import TRANSITIONS, Event, Phase
 from .verdicts import Call
 
-__all__ = ["TransactionHealth", "TransactionState"]
+__all__ = ["Fate", "TransactionHealth", "TransactionState"]
 
 _NOT_OVER = (Phase.OPEN, Phase.FAILED, Phase.COMMITTING, Phase.ABORTING)
 
@@ -40,6 +40,16 @@ class TransactionHealth(NamedTuple):
         return self.age_ms is not None and self.age_ms > self.timeout_ms / 2
 
 
+class Fate:
+    """What became of one transaction: what is left of it when the next one has begun."""
+
+    __slots__ = ("outcome",)
+
+    def __init__(self) -> None:
+        self.outcome: Outcome | None = None
+        """None while it is not known."""
+
+
 class TransactionState:
     """The phase and what goes with it. Changes are announced by their names; it does no I/O and reads no clock."""
 
@@ -60,8 +70,8 @@ class TransactionState:
         sequences have a gap."""
         self.error: KafkaError | None = None
         """Why the transaction can only be aborted; in the phase FENCED, what ended the producer."""
-        self.outcome: Outcome | None = None
-        """What became of the latest transaction."""
+        self.fate = Fate()
+        """That of the latest transaction."""
         self.began_at = 0.0
 
     # --- the application's wishes -------------------------------------------------------------------------------------
@@ -95,7 +105,8 @@ class TransactionState:
         self.number += 1
         self.v2 = v2
         self.touched = self.renew = False
-        self.error = self.outcome = None
+        self.error = None
+        self.fate = Fate()
         self.began_at = now
 
     def fail(self, error: KafkaError) -> bool:
@@ -130,7 +141,7 @@ class TransactionState:
         """Ask for the end of the transaction; None where the coordinator does not know of it: then it is over."""
         committed = self.phase is Phase.COMMITTING
         if not self.touched:
-            self.outcome = Outcome.COMMITTED if committed else Outcome.ABORTED
+            self.fate.outcome = Outcome.COMMITTED if committed else Outcome.ABORTED
             self._take(Event.ENDED)
             return None
         return self._errand(Call.COMMIT if committed else Call.ABORT)
@@ -142,19 +153,19 @@ class TransactionState:
 
     def advanced(self, errand: Errand) -> None:
         """An errand has made a step, or is over."""
-        if self.phase is Phase.COMMITTING and errand.reason is not None and errand.call in (Call.ABORT,):
+        if self.phase is Phase.COMMITTING and errand.reason is not None and errand.call is Call.ABORT:
             self._take(Event.FAIL)
             self.error = errand.reason
             self._take(Event.ABORT)
         if errand.fenced:
             self._take(Event.FENCE)
-            self.error, self.outcome = errand.refusal, errand.outcome or self.outcome
+            self.error, self.fate.outcome = errand.refusal, errand.outcome or self.fate.outcome
             return
         if errand.refusal is not None:
             self._refused(errand.refusal)
             return
-        if errand.outcome is not None and self.outcome is None:
-            self.outcome = errand.outcome
+        if errand.outcome is not None and self.fate.outcome is None:
+            self.fate.outcome = errand.outcome
             if errand.outcome is not Outcome.COMMITTED:
                 self.error = self.error or errand.reason
             self._take(Event.ENDED if errand.call is None else Event.RENEW)

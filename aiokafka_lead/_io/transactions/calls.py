@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._core.transactions.additions import OFFSETS, checked_group
-from ..._core.transactions.state import TransactionHealth
+from ..._core.transactions.state import Fate, TransactionHealth
 from ...errors import IllegalStateError
 from ...types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMetadata, TopicPartition
 from .manager import Transactions
@@ -111,11 +111,23 @@ class Transaction(Generic[K, V]):
         self._transactions = transactions
         self._number = 0
         """0 before it begins."""
+        self._fate: Fate | None = None
+
+    @property
+    def outcome(self) -> Literal["committed", "aborted", "unknown"] | None:
+        """What became of the transaction; None while that is not known, "unknown" where it never will be.
+
+        Told, too, where the end of the block was cancelled.
+        """
+        if self._fate is None or self._fate.outcome is None:
+            return None
+        return self._fate.outcome.value
 
     async def __aenter__(self) -> Self:
         if self._number:
             raise IllegalStateError("a transaction begins once: ask the producer for another one")
         self._number = await self._transactions.begin()
+        self._fate = self._transactions.state.fate
         return self
 
     async def __aexit__(

@@ -7,8 +7,10 @@ leaves nothing half done: whoever begins the next transaction waits for the end 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+
+import anyio
 
 from ..._core.transactions.errand import Errand, Outcome
 from ..._core.transactions.phase import Phase
@@ -17,6 +19,7 @@ from ..._core.transactions.versions import TransactionVersion
 from ..._options.logs import client_log
 from ...config import ProducerConfig
 from ...errors import (
+    ClientClosedError,
     CommitOutcomeUnknownError,
     IllegalStateError,
     KafkaError,
@@ -46,9 +49,7 @@ AWAIT_SENT_S = 2.0
 class _Ending:
     """An errand under way."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
-        """The transaction's."""
+    def __init__(self) -> None:
         self.settled: Waiter[None] = Waiter()
         """Done when the transaction's fate is known, or will not be had by asking on."""
         self.over: Waiter[None] = Waiter()
@@ -162,7 +163,8 @@ class Transactions:
         if self.state.phase is Phase.FAILED:
             await self._abort_failed()
         self._sequencing.end()
-        await self._learn(self._end())
+        self._unlearnt = self._in_background(self._end)
+        await self._learn(self._unlearnt)
 
     async def abort(self) -> None:
         """Abort the open transaction; see `Producer.abort_transaction`."""
@@ -172,7 +174,7 @@ class Transactions:
             self._begin_abort()
         elif state.phase is Phase.COMMITTING:
             raise IllegalStateError("the transaction is being committed: commit_transaction() tells what became of it")
-        elif state.outcome is not Outcome.ABORTED and state.phase is not Phase.ABORTING:
+        elif state.fate.outcome is not Outcome.ABORTED and state.phase is not Phase.ABORTING:
             raise IllegalStateError("no transaction is open")
         ending = self._ending
         if ending is None:
@@ -192,7 +194,12 @@ class Transactions:
     ) -> None:
         """Make offsets part of the open transaction; see `Producer.send_offsets_to_transaction`."""
         self.state.check_open(self.state.number)
-        await self._additions.offsets(offsets, group)
+        with anyio.move_on_after(self._max_block_s):
+            await self._additions.offsets(offsets, group)
+            return
+        raise RequestTimedOutError(
+            f"the offsets of group {group.group_id!r} did not become part of the transaction within max_block_ms"
+        )
 
     def refused(self, number: int, error: KafkaError) -> None:
         """A send raises this: its record is missing from the transaction."""
@@ -223,40 +230,47 @@ class Transactions:
         self._sequencing.end()
         self.state.abort()
         self._discard()
-        self._ending = _Ending(self.state.number)
-        self._client.spawn(self._abort, self._ending, name="kafka transaction abort")
+        self._in_background(self._abort)
 
     async def _abort(self, ending: _Ending) -> None:
-        """The task of an abort."""
         await self._additions.idle()
         # Without KIP-890 what is still on its way would be part of no transaction, and never end.
         wait_s = AWAIT_SENT_S if self.state.v2 else self._client.config.request_timeout_ms / 1000
         answered = await self._sender.answered(wait_s)
         if not answered or self._sequencing.gap:
             self.state.renew = not self.state.v2
-        await self._carry_out(ending, self._errand())
+        await self._end(ending)
 
-    def _end(self) -> _Ending:
-        """Ask the coordinator to commit."""
-        self._ending = self._unlearnt = ending = _Ending(self.state.number)
-        self._client.spawn(self._carry_out, ending, self._errand(), name="kafka transaction end")
-        return ending
+    async def _end(self, ending: _Ending) -> None:
+        """Ask the coordinator to commit or abort."""
+        errand = self._errand()
+        if errand is not None:
+            await self._asking.run(errand, partial(self._advanced, ending))
 
     def _errand(self) -> Errand | None:
         self.state.touched = self.state.touched or (self.state.v2 and self._sequencing.written)
         return self.state.end()
 
     def _run(self, errand: Errand) -> None:
-        self._ending = _Ending(self.state.number)
-        self._client.spawn(self._carry_out, self._ending, errand, name="kafka producer epoch")
+        """Ask for a producer id or an epoch."""
+        self._in_background(lambda ending: self._asking.run(errand, partial(self._advanced, ending)))
 
-    async def _carry_out(self, ending: _Ending, errand: Errand | None) -> None:
-        if errand is not None:
-            await self._asking.run(errand, partial(self._advanced, ending))
-        ending.settled.set_result(None)
-        ending.over.set_result(None)
-        if self._ending is ending:
+    def _in_background(self, work: Callable[[_Ending], Awaitable[None]]) -> _Ending:
+        """Let a task of the client ask the coordinator, whatever becomes of the caller."""
+        self._ending = ending = _Ending()
+        self._client.spawn(self._carry_out, ending, work, name="kafka transaction")
+        return ending
+
+    async def _carry_out(self, ending: _Ending, work: Callable[[_Ending], Awaitable[None]]) -> None:
+        try:
+            await work(ending)
+        except BaseException:
+            ending.refusal = ending.refusal or ClientClosedError("the producer was stopped before the answer came")
+            raise
+        finally:
             self._ending = None
+            ending.settled.set_result(None)
+            ending.over.set_result(None)
 
     def _advanced(self, ending: _Ending, errand: Errand) -> None:
         self.state.advanced(errand)
@@ -285,10 +299,10 @@ class Transactions:
         """Until the outcome of a commit is known; raises unless it is committed. Not given up when cancelled."""
         known = await to_the_end(partial(_until, ending.settled, self._max_block_s), "kafka commit")
         state = self.state
-        if not known:
+        if not known or (state.fate.outcome is None and isinstance(ending.refusal, ClientClosedError)):
             raise CommitOutcomeUnknownError
         self._unlearnt = None
-        if state.outcome is Outcome.COMMITTED:
+        if state.fate.outcome is Outcome.COMMITTED:
             return
         state.check_fenced()
         if ending.refusal is not None:

@@ -1,0 +1,159 @@
+"""Transactions on a real Apache Kafka: what readers see of them, whatever happens to whom."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from aiokafka_lead import Consumer, Producer, TopicPartition
+from aiokafka_lead._wire.messages.describe_transactions import DescribeTransactionsRequest
+from aiokafka_lead._wire.messages.find_coordinator import FindCoordinatorRequest
+from aiokafka_lead.errors import KafkaError, ProducerFencedError, TransactionAbortedError
+from tests.testing.raw import connected
+
+from .harness import KafkaCluster
+from .support import by_partition, confluent_read, in_thread, make_producer, read_topic
+
+pytestmark = pytest.mark.anyio
+
+PARTITIONS = 6
+TRANSACTIONS = 60
+"""As many here; `long_transactions.py` writes more, while things fail."""
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """One event loop: the embedded cluster's tests have both."""
+    return "asyncio"
+
+
+async def write(producer: Producer, topic: str, count: int, rng: random.Random) -> dict[int, list[bytes]]:
+    """Transactions of a few records, of which every fourth or so is aborted; the committed values by partition."""
+    committed: dict[int, list[bytes]] = {partition: [] for partition in range(PARTITIONS)}
+    for number in range(count):
+        records = [(rng.randrange(PARTITIONS), b"%d-%d" % (number, i)) for i in range(rng.randrange(1, 12))]
+        await producer.begin_transaction()
+        for partition, value in records:
+            await producer.send(topic, value, partition=partition)
+        if rng.random() < 0.25:
+            if rng.random() < 0.5:
+                await producer.flush()
+            await producer.abort_transaction()
+            continue
+        await producer.commit_transaction()
+        for partition, value in records:
+            committed[partition].append(value)
+    return committed
+
+
+async def check(kafka: KafkaCluster, topic: str, committed: dict[int, list[bytes]]) -> None:
+    """Readers of committed records, ours and another, see these in order."""
+    count = sum(map(len, committed.values()))
+    seen = by_partition(await read_topic(kafka, topic, PARTITIONS, count, isolation_level="read_committed"))
+    assert {p: [r.value for r in seen.get(p, ())] for p in committed} == committed
+    others: dict[int, list[Any]] = {partition: [] for partition in range(PARTITIONS)}
+    options = {"isolation.level": "read_committed"}
+    for message in await in_thread(confluent_read, kafka, topic, PARTITIONS, **options):
+        others[message.partition() or 0].append(message.value())
+    assert others == committed
+
+
+@pytest.mark.parametrize(("release", "version"), [("kafka", 2), ("kafka_old", 1)])
+async def test_what_was_committed_is_seen_in_order(
+    request: pytest.FixtureRequest, release: str, version: int, topic_name: Callable[[], str]
+) -> None:
+    kafka: KafkaCluster = request.getfixturevalue(release)
+    topic = await in_thread(kafka.create_topic, topic_name(), partitions=PARTITIONS)
+    async with make_producer(kafka, transactional_id=topic) as producer:
+        committed = await write(producer, topic, TRANSACTIONS, random.Random(1))
+        assert producer.transaction_health().version == version
+    await check(kafka, topic, committed)
+
+
+@pytest.mark.parametrize("release", ["kafka", "kafka_old"])
+async def test_who_starts_later_fences_who_started_before(
+    request: pytest.FixtureRequest, release: str, topic_name: Callable[[], str]
+) -> None:
+    kafka: KafkaCluster = request.getfixturevalue(release)
+    topic = await in_thread(kafka.create_topic, topic_name(), partitions=PARTITIONS)
+    async with make_producer(kafka, transactional_id=topic) as zombie:
+        await zombie.begin_transaction()
+        await zombie.send_and_wait(topic, b"of the zombie", partition=0)
+        async with make_producer(kafka, transactional_id=topic) as rightful:
+            async with rightful.transaction() as txn:
+                await txn.send(topic, b"right", partition=0)
+            with pytest.raises(KafkaError):
+                await zombie.send_and_wait(topic, b"again", partition=0)
+            with pytest.raises((ProducerFencedError, TransactionAbortedError)):
+                await zombie.commit_transaction()
+            with pytest.raises(ProducerFencedError):
+                await zombie.begin_transaction()
+            async with rightful.transaction() as txn:
+                await txn.send(topic, b"undisturbed", partition=0)
+    await check(kafka, topic, {0: [b"right", b"undisturbed"], **{p: [] for p in range(1, PARTITIONS)}})
+
+
+@pytest.mark.parametrize("release", ["kafka", "kafka_old"])
+async def test_offsets_are_part_of_the_transaction(
+    request: pytest.FixtureRequest, release: str, topic_name: Callable[[], str]
+) -> None:
+    kafka: KafkaCluster = request.getfixturevalue(release)
+    topic = await in_thread(kafka.create_topic, topic_name(), partitions=PARTITIONS)
+    here = TopicPartition(topic, 0)
+    options: dict[str, Any] = {"group_id": topic, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    async with (
+        make_producer(kafka, transactional_id=topic) as producer,
+        Consumer(topic, bootstrap_servers=kafka.bootstrap(), **options) as consumer,
+    ):
+        async with producer.transaction() as txn:
+            await txn.send_offsets({here: 5}, consumer.group_metadata())  # nothing was written before
+            await txn.send(topic, b"a", partition=0)
+        assert (await consumer.committed(here)).offset == 5  # type: ignore[union-attr]
+        await producer.begin_transaction()
+        await producer.send_offsets_to_transaction({here: 9}, consumer.group_metadata())
+        await producer.abort_transaction()
+        assert (await consumer.committed(here)).offset == 5  # type: ignore[union-attr]
+        out = consumer.group_metadata()
+    async with make_producer(kafka, transactional_id=topic) as producer:
+        await producer.begin_transaction()
+        with pytest.raises(KafkaError):
+            await producer.send_offsets_to_transaction({here: 7}, out)
+        await producer.abort_transaction()
+        async with producer.transaction() as txn:
+            await txn.send(topic, b"b", partition=0)
+
+
+@pytest.mark.parametrize("release", ["kafka", "kafka_old"])
+async def test_a_transaction_that_takes_too_long_is_survived(
+    request: pytest.FixtureRequest, release: str, topic_name: Callable[[], str]
+) -> None:
+    """The coordinator looks every ten seconds; it tells nobody."""
+    kafka: KafkaCluster = request.getfixturevalue(release)
+    topic = await in_thread(kafka.create_topic, topic_name(), partitions=PARTITIONS)
+    async with make_producer(kafka, transactional_id=topic, transaction_timeout_ms=100) as producer:
+        await producer.begin_transaction()
+        await producer.send_and_wait(topic, b"late", partition=0)
+        await until_timed_out(kafka, topic)
+        with pytest.raises(TransactionAbortedError):
+            await producer.commit_transaction()
+        async with producer.transaction() as txn:
+            await txn.send(topic, b"in time", partition=0)
+    await check(kafka, topic, {0: [b"in time"], **{p: [] for p in range(1, PARTITIONS)}})
+
+
+async def until_timed_out(kafka: KafkaCluster, transactional_id: str) -> None:
+    """Until the coordinator has no transaction of this id open any more."""
+    async with connected(kafka.bootstrap().split(",")[0]) as client:
+        found = await client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=[transactional_id]), 4)
+    coordinator = found.coordinators[0]
+    async with connected(f"{coordinator.host}:{coordinator.port}") as client:
+        for _ in range(300):
+            answer = await client.call(DescribeTransactionsRequest(transactional_ids=[transactional_id]))
+            if answer.transaction_states[0].transaction_state == "CompleteAbort":
+                return
+            await anyio.sleep(0.1)
+    raise AssertionError("the coordinator keeps the transaction open for 30 s")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, overload
 
+from ..._core.consumer.consumed import Consumed
 from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._core.transactions.additions import OFFSETS, checked_group
 from ..._core.transactions.state import Fate, TransactionHealth
-from ...errors import IllegalStateError
+from ...errors import ConfigTypeError, IllegalStateError
 from ...types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMetadata, TopicPartition
 from .manager import Transactions
 
@@ -37,7 +38,7 @@ class TransactionalCalls(Generic[K, V]):
 
             async with producer.transaction() as txn:
                 await txn.send("out", b"value")
-                await txn.send_offsets({partition: offset}, consumer.group_metadata())
+                await txn.send_offsets(consumer)
 
         Leaving the block raises what `commit_transaction` raises. A block that is cancelled, or raises, aborts: that
         takes a few seconds at most, and then its own error goes on.
@@ -194,14 +195,33 @@ class Transaction(Generic[K, V]):
         batch: DeliveryBatch = await self._producer.send_many(topic, values, keys, partition, headers, timestamps_ms)
         return batch
 
+    @overload
+    async def send_offsets(self, offsets: Consumed, /) -> None: ...
+    @overload
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group_metadata: ConsumerGroupMetadata | str, /
+    ) -> None: ...
     async def send_offsets(
         self,
-        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
-        group_metadata: ConsumerGroupMetadata | str,
+        offsets: Consumed | Mapping[TopicPartition, int | OffsetAndMetadata],
+        group_metadata: ConsumerGroupMetadata | str | None = None,
+        /,
     ) -> None:
-        """`Producer.send_offsets_to_transaction`, as part of this transaction."""
+        """Commit a consumer's offsets with this transaction: behind all that a `Consumer`, or a batch, has handed out.
+
+        No rebalance takes the partitions until the transaction has ended; where it is not committed, the consumer goes
+        back to what was committed before. Or given offsets of a group: see `Producer.send_offsets_to_transaction`.
+        Raises `CommitFailedError` if the consumer has lost some of these partitions.
+        """
         self._check()
-        await self._producer.send_offsets_to_transaction(offsets, group_metadata)
+        if isinstance(offsets, Mapping):
+            if group_metadata is None:
+                raise ConfigTypeError("group_metadata is needed with offsets")
+            await self._producer.send_offsets_to_transaction(offsets, group_metadata)
+        elif hasattr(offsets, "_transaction_part"):
+            await self._transactions.send_part(offsets)
+        else:
+            raise ConfigTypeError(f"offsets must be a Consumer, one of its batches or a dict, not {offsets!r}")
 
     def _check(self) -> None:
         self._transactions.state.check_open(self._number)

@@ -12,6 +12,7 @@ from functools import partial
 
 import anyio
 
+from ..._core.consumer.consumed import Consumed, TransactionPart
 from ..._core.transactions.errand import Errand, Outcome
 from ..._core.transactions.phase import Phase
 from ..._core.transactions.state import TransactionHealth, TransactionState
@@ -74,6 +75,8 @@ class Transactions:
         self._asking = Asking(client, coordinators, config.transactional_id)
         self._additions = Additions(self.state, sender.accumulator, client, self._asking, self._failed)
         self._version = TransactionVersion()
+        self._parts: list[TransactionPart] = []
+        """What of consumers is in the open transaction: each is to hear of its end."""
         self._ending: _Ending | None = None
         """What the coordinator is being asked, if anything."""
         self._unlearnt: _Ending | None = None
@@ -201,6 +204,14 @@ class Transactions:
             f"the offsets of group {group.group_id!r} did not become part of the transaction within max_block_ms"
         )
 
+    async def send_part(self, consumed: Consumed) -> None:
+        """Make what a consumer has handed out part of the open transaction; it hears how that ends."""
+        self.state.check_open(self.state.number)
+        part = consumed._transaction_part()
+        self._parts.append(part)
+        if part.offsets:
+            await self.send_offsets(part.offsets, part.group)
+
     def refused(self, number: int, error: KafkaError) -> None:
         """A send raises this: its record is missing from the transaction."""
         if number == self.state.number:
@@ -269,14 +280,22 @@ class Transactions:
             raise
         finally:
             self._ending = None
-            ending.settled.set_result(None)
+            self._settle(ending)
             ending.over.set_result(None)
 
     def _advanced(self, ending: _Ending, errand: Errand) -> None:
         self.state.advanced(errand)
         ending.refusal = errand.refusal
         if errand.outcome is not None:
-            ending.settled.set_result(None)
+            self._settle(ending)
+
+    def _settle(self, ending: _Ending) -> None:
+        """Say what became of the transaction."""
+        if self.state.phase is not Phase.FAILED:  # an abort that was refused is to be tried again
+            parts, self._parts = self._parts, []
+            for part in parts:
+                part.ended(committed=self.state.fate.outcome is Outcome.COMMITTED)
+        ending.settled.set_result(None)
 
     async def _get_ready(self, deadline: float) -> None:
         """Until the next transaction may begin."""

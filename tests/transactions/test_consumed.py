@@ -1,0 +1,79 @@
+"""A consumer's offsets as part of a transaction: records are taken and what they lead to is written, or neither."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aiokafka_lead import Consumer, Producer, TopicPartition
+from aiokafka_lead.errors import ConfigTypeError
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .support import committed, transactional
+
+pytestmark = pytest.mark.anyio
+
+
+def member(cluster: EmbeddedCluster) -> Consumer:
+    options: dict[str, Any] = {"group_id": "copiers", "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    return Consumer("events", bootstrap_servers=cluster.bootstrap_servers, **options)
+
+
+async def fill(cluster: EmbeddedCluster) -> None:
+    async with Producer(cluster.bootstrap_servers) as producer:
+        for number in range(30):
+            await producer.send("events", b"%d" % number, partition=number % 3)
+
+
+async def copy(consumer: Consumer, producer: Producer, *, fail: bool = False) -> int:
+    """What one read gives, in a transaction; how much that is."""
+    async with producer.transaction() as txn:
+        count = 0
+        for tp, records in (await consumer.getmany(timeout_ms=1000, max_records=7)).items():
+            for record in records:
+                await txn.send("copies", record.value, partition=tp.partition)
+                count += 1
+        await txn.send_offsets(consumer)
+        if fail:
+            raise ZeroDivisionError
+    return count
+
+
+async def test_records_are_copied_once_though_every_other_transaction_is_aborted(cluster: EmbeddedCluster) -> None:
+    await fill(cluster)
+    cluster.create_topic("copies", partitions=3)
+    async with member(cluster) as consumer, transactional(cluster) as producer:
+        copied = 0
+        while copied < 30:
+            with pytest.raises(ZeroDivisionError):
+                await copy(consumer, producer, fail=True)
+            copied += await copy(consumer, producer)
+        for partition in range(3):
+            found = await consumer.committed(TopicPartition("events", partition))
+            assert found is not None
+            assert found.offset == 10
+    copies = await committed(cluster, "copies")
+    assert copies == {p: [b"%d" % number for number in range(p, 30, 3)] for p in range(3)}
+
+
+async def test_who_takes_over_begins_behind_the_last_commit(cluster: EmbeddedCluster) -> None:
+    await fill(cluster)
+    cluster.create_topic("copies", partitions=3)
+    async with transactional(cluster) as producer:
+        copied = 0
+        while copied < 30:
+            async with member(cluster) as consumer:
+                copied += await copy(consumer, producer)
+                with pytest.raises(ZeroDivisionError):
+                    await copy(consumer, producer, fail=True)
+    copies = await committed(cluster, "copies")
+    assert copies == {p: [b"%d" % number for number in range(p, 30, 3)] for p in range(3)}
+
+
+async def test_what_has_no_offsets_is_refused(cluster: EmbeddedCluster) -> None:
+    async with transactional(cluster) as producer, producer.transaction() as txn:
+        with pytest.raises(ConfigTypeError, match="group_metadata"):
+            await txn.send_offsets({TopicPartition("events", 0): 1})  # type: ignore[call-overload]
+        with pytest.raises(ConfigTypeError, match="Consumer"):
+            await txn.send_offsets("events")  # type: ignore[call-overload]

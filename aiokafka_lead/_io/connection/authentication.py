@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import random
-import time
-
 from ..._wire import ApiVersions
 from ..._wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ..._wire.messages.sasl_handshake import SaslHandshakeRequest
@@ -28,8 +24,8 @@ _SASL_VERSION = 1
 """SaslHandshake 1 puts the mechanism's messages into SaslAuthenticate requests (KIP-152); 0 sent them bare."""
 
 
-async def authenticate(connection: Connection, versions: ApiVersions, login: Login) -> float:
-    """Returns when the broker's session ends for good, less a margin; infinity where it does not (KIP-368)."""
+async def authenticate(connection: Connection, versions: ApiVersions, login: Login) -> int:
+    """Returns how long the broker's session lasts, in milliseconds; 0 where it does not end (KIP-368)."""
     handshake = await connection.exchange(SaslHandshakeRequest(mechanism=login.mechanism), _SASL_VERSION)
     if handshake.error_code == UnsupportedSaslMechanismError.code:
         offered = shown(", ".join(sorted(handshake.mechanisms)) or "none")
@@ -52,12 +48,5 @@ async def authenticate(connection: Connection, versions: ApiVersions, login: Log
             raise_for_code(response.error_code, text, connection.label)
         request = SaslAuthenticateRequest(auth_bytes=await exchange.respond(response.auth_bytes))
         if exchange.done:
-            return _retire_at(response.session_lifetime_ms)
+            return response.session_lifetime_ms
     raise SaslAuthenticationFailedError("the broker does not come to an end", broker=connection.label)
-
-
-def _retire_at(lifetime_ms: int) -> float:
-    """Java re-authenticates after 85 to 95 % of the session; this client makes a new connection then."""
-    if lifetime_ms <= 0:
-        return math.inf
-    return time.monotonic() + lifetime_ms / 1000 * random.uniform(0.85, 0.95)

@@ -13,7 +13,9 @@ cdef class Connection:
     cdef readonly bint ready
     cdef public str stage
     cdef readonly object closed_by
+    cdef readonly double renew_at
     cdef readonly double retire_at
+    cdef readonly double used_at
     cdef dict _versions
     cdef object _settings
     cdef Py_ssize_t _max_in_flight
@@ -26,8 +28,8 @@ cdef class Connection:
     cdef double _muted_until
     cdef bint _welcome
     cdef bint _refused
+    cdef bint _stepping_down
     cdef object _room
-    cdef double _used_at
     cdef object _wake
     cdef double _wake_at
     cdef object _crash

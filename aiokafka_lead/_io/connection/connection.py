@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from enum import StrEnum
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from ..._core.connection.in_flight import InFlight, InFlightLedger, OnDone
+from ..._core.connection.session import Session
 from ..._core.metadata.reachability import Endpoint
 from ..._wire import ApiVersions, Buffer, Request, Response, decode_answer, encode_request, peek_correlation_id
 from ...errors import (
@@ -24,6 +24,7 @@ from ...errors import (
 from ...errors.base import own_copy, without_frames
 from ..loop import Signal, Waiter
 from .room import RoomQueue
+from .settings import ConnectionSettings, Lane
 from .transport import Transport
 
 __all__ = ["Connection", "ConnectionOwner", "ConnectionSettings", "Lane", "OnDone"]
@@ -31,31 +32,6 @@ __all__ = ["Connection", "ConnectionOwner", "ConnectionSettings", "Lane", "OnDon
 R = TypeVar("R", bound=Response)
 
 NO_VERSIONS = ApiVersions({})
-
-
-class Lane(StrEnum):  # whose hash is quick: connections are looked up by it for each request
-    """What a connection is for. Each node has one connection per lane, so that nothing waits behind a long poll."""
-
-    DATA = "data"
-    """Produce and Fetch."""
-    BESIDE = "beside"
-    """A Fetch that must not wait until the broker is done with the one on DATA, which it may hold for a long time."""
-    CONTROL = "control"
-    """Metadata and everything else."""
-    COORDINATOR = "coordinator"
-    """What a group or a transaction asks of its coordinator."""
-    REBALANCE = "rebalance"
-    """JoinGroup and SyncGroup, which the coordinator holds until all members are there: commits must not wait."""
-
-
-class ConnectionSettings(NamedTuple):
-    """The options that concern a single connection."""
-
-    client_id: str
-    request_timeout_s: float
-    max_idle_s: float
-    max_in_flight: int
-    receive_max_bytes: int
 
 
 class ConnectionOwner(Protocol):
@@ -91,8 +67,13 @@ class Connection:
         """What is being done while the connection is set up, for the text of a timeout."""
         self.closed_by: KafkaError | None = None
         """Why the connection is over; None while it is not."""
+        self.renew_at = math.inf
+        """When to make the connection that takes over (KIP-368)."""
         self.retire_at = math.inf
         """When to stop taking requests and close once those in flight are answered (KIP-368)."""
+        self.used_at = time.monotonic()
+        """When a request was sent last."""
+        self._stepping_down = False
         self._settings = settings
         self._max_in_flight = settings.max_in_flight
         self._owner = owner
@@ -110,7 +91,6 @@ class Connection:
         """Whether `can_send` has answered False since listeners last heard of room."""
         self._room = RoomQueue(self.can_send)
         """Tasks in `request` that have to wait."""
-        self._used_at = time.monotonic()
         self._wake = Signal()
         """Wakes `watch` before ``_wake_at``."""
         self._wake_at = 0.0
@@ -235,15 +215,15 @@ class Connection:
         """Bytes can go to the broker now."""
         self._transport = transport
 
-    def become_ready(self, versions: ApiVersions, *, authenticated: bool, retire_at: float) -> None:
+    def become_ready(self, versions: ApiVersions, *, authenticated: bool, lasts: Session) -> None:
         """Set-up is complete: requests may come."""
         assert self._transport is not None
         self.versions = versions
-        self.retire_at = retire_at
+        self.renew_at, self.retire_at = lasts
         self.ready = True
         self.stage = "ready"
         self._welcome = authenticated
-        self._used_at = time.monotonic()
+        self.used_at = time.monotonic()
         self._transport.limit_frames(self._settings.receive_max_bytes)
 
     async def watch(self) -> None:
@@ -263,8 +243,19 @@ class Connection:
         self._room.reject(KafkaConnectionError("the connection is being closed", broker=self.label))
         self._close_if_retired()
 
+    def step_down(self) -> None:
+        """`retire`, since another connection is ready to take over; tasks in line have their turn first."""
+        self._stepping_down = True
+        if self._room.empty:
+            self.retire()
+
+    def take_over(self, used_at: float) -> None:
+        """The connection before this one is over; it was idle since ``used_at``, and so counts this one."""
+        self.used_at = used_at
+
     def revive(self) -> None:
         """Takes back `retire`, if it is not too late."""
+        self._stepping_down = False
         self.ready = self.closed_by is None
         self._tell_room()
 
@@ -316,7 +307,9 @@ class Connection:
         self._finish(entry.on_done, response, None)
         if self._refused:
             self._tell_room()
-        if not self.ready:
+        if self._stepping_down and self.ready and self._room.empty:
+            self.retire()
+        elif not self.ready:
             self._close_if_retired()
 
     def on_writable(self) -> None:
@@ -356,7 +349,7 @@ class Connection:
         assert self._transport is not None
         ledger = self._ledger
         chunks = encode_request(request, version, ledger.next_id, self._settings.client_id)
-        self._used_at = now = time.monotonic()
+        self.used_at = now = time.monotonic()
         if expect_response:
             deadline = now + timeout_s
             ledger.add(type(request), version, deadline, on_done, raw)
@@ -401,7 +394,7 @@ class Connection:
             self._wake.set()
 
     def _next_deadline(self) -> float:
-        idle = math.inf if self._ledger or self._unsent else self._used_at + self._settings.max_idle_s
+        idle = math.inf if self._ledger or self._unsent else self.used_at + self._settings.max_idle_s
         muted = self._muted_until if self._muted else math.inf
         retire = self.retire_at if self.ready else math.inf
         return min(self._ledger.next_deadline(), self._unsent_deadline, idle, muted, retire)
@@ -417,7 +410,7 @@ class Connection:
             self.close(KafkaConnectionError("the broker takes no more bytes", broker=self.label))
         elif now >= self.retire_at and self.ready:
             self.retire()
-        elif not self._ledger and not self._unsent and now >= self._used_at + self._settings.max_idle_s:
+        elif not self._ledger and not self._unsent and now >= self.used_at + self._settings.max_idle_s:
             idle = KafkaConnectionError("closed after connections_max_idle_ms without traffic", broker=self.label)
             self.close(idle, expected=True)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..._core.connection.session import session
 from ..._options.version import __version__
 from ..._wire import ApiVersions, Request, make_codecs
 from ..._wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -46,15 +47,17 @@ async def shake_hands(connection: Connection, security: Security, hot: Iterable[
     """Makes an open connection ready, and codecs of ``hot`` requests, or raises `KafkaError`."""
     connection.stage = "ApiVersions"
     versions = await _negotiate(connection, security)
-    retire_at = math.inf
+    lifetime_ms = 0
     if security.login is not None:
         from .authentication import authenticate  # as above
 
         connection.stage = f"SASL {security.login.mechanism}"
-        retire_at = await authenticate(connection, versions, security.login)
+        lifetime_ms = await authenticate(connection, versions, security.login)
+    begun_at = time.monotonic()
     offered = (request for request in hot if versions.supports(request))
     await in_slices(make_codecs((request, versions.version_for(request)) for request in offered))
-    connection.become_ready(versions, authenticated=security.login is not None, retire_at=retire_at)
+    lasts = session(lifetime_ms, begun_at, time.monotonic())
+    connection.become_ready(versions, authenticated=security.login is not None, lasts=lasts)
 
 
 async def _negotiate(connection: Connection, security: Security) -> ApiVersions:

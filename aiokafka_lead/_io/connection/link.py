@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import anyio
@@ -18,6 +20,7 @@ from ...errors.base import own_copy
 from ..loop import Spawner, Waiter, sleep_until
 from .connection import Connection, ConnectionSettings, Lane
 from .handshake import Security, shake_hands
+from .renewal import Renewal
 from .transport import open_transport
 
 __all__ = ["Link", "LinkContext"]
@@ -55,7 +58,7 @@ class Link:
         self.connection: Connection | None = None
         """The open connection, from ready until it is over."""
         self._attempt: Connection | None = None
-        """The same, from the first packet on."""
+        """The same, from the first packet until it is over and another one has taken over."""
         self._context = context
         self._log = context.log
         self._connecting = False
@@ -63,6 +66,10 @@ class Link:
         """Whether somebody asked for a connection since the last try began."""
         self._running = False
         self._closed = False
+        self._leaving = False
+        """Whether the connection in use is the last one: the node is gone."""
+        self._renewal: Renewal | None = None
+        """What makes the connection that takes over; None for a session without end."""
         self._scope: anyio.CancelScope | None = None
         self._waiters: list[Waiter[Connection | None]] = []
 
@@ -113,6 +120,7 @@ class Link:
 
     def retire(self) -> None:
         """Closes once the requests in flight are answered; the node is gone, or moved back to another link."""
+        self._leaving = True
         if self.connection is not None:
             self._wanted = False
             self.connection.retire()
@@ -121,6 +129,7 @@ class Link:
 
     def revive(self) -> bool:
         """Takes back `retire`; False when it is too late."""
+        self._leaving = False
         if self.connection is not None:
             self.connection.revive()
         return not self._closed
@@ -149,8 +158,9 @@ class Link:
             self._log.info("Connection lost: %s", error)
 
     def on_change(self, connection: Connection, /) -> None:
-        if connection is self.connection and connection.closed_by is not None:
+        if connection is self._attempt and connection.closed_by is not None:
             self.connection = None
+            self._take_over(connection)
         self._context.notify(self.node_id)
 
     # --- the task ---
@@ -169,10 +179,12 @@ class Link:
             self._connecting = False
             self._scope = None
 
+    def _new_connection(self) -> Connection:
+        return Connection(self.node_id, self.endpoint, self._context.settings, self, self.label)
+
     async def _serve(self) -> None:
-        """One connection, from the first packet to the last."""
-        connection = Connection(self.node_id, self.endpoint, self._context.settings, self, self.label)
-        self._attempt = connection
+        """One connection, from the first packet to the last, and those that take over from it."""
+        connection = self._attempt = self._new_connection()
         self._connecting = True
         self._context.notify(self.node_id)
         crash: Exception | None = None
@@ -180,31 +192,51 @@ class Link:
             async with anyio.create_task_group() as group:
                 try:
                     if await self._connect(connection, group):
-                        await connection.watch()
+                        await self._keep(connection, group)
                 except Exception as error:
                     crash = error  # kept out of the group, which would wrap it
-                    connection.close(KafkaConnectionError(f"an internal error: {error!r}"), expected=True)
+                    self._attempt.close(KafkaConnectionError(f"an internal error: {error!r}"), expected=True)
         finally:
             self._connecting = False
             # Only a cancellation comes here with an open connection.
             cancelled = KafkaConnectionError("the client has closed the connection", broker=self.label)
-            connection.close(cancelled, expected=True)
+            self._attempt.close(cancelled, expected=True)
             self.connection = self._attempt = None
         if crash is not None:
             raise crash
 
+    async def _keep(self, connection: Connection | None, group: Spawner) -> None:
+        """Until the connection is over, and so is each that takes over from it."""
+        while connection is not None:
+            renewal = self._renewal = Renewal(
+                connection, self._new_connection, partial(self._set_up, group=group), self._log
+            )
+            if connection.renew_at < math.inf:
+                group.start_soon(renewal.run)
+            try:
+                await connection.watch()
+            finally:
+                renewal.stop()
+            connection = self._attempt if self._attempt is not connection else None
+
+    def _take_over(self, ended: Connection) -> None:
+        """Use the connection that was made for this."""
+        successor = None if self._renewal is None or self._leaving or self._closed else self._renewal.take()
+        if successor is None:
+            return
+        successor.take_over(ended.used_at)
+        self.connection = self._attempt = successor
+        self._wanted = False
+        self._context.reachability.succeeded(self.endpoint)
+        self._log.debug("Connected to %s for %s, for another session", self.label, self.lane.value)
+        self._settle(successor, None)
+
     async def _connect(self, connection: Connection, group: Spawner) -> bool:
         """Whether the connection became ready; a failure is told to whoever waits."""
-        timeout_s = self._context.reachability.setup_timeout_s(self.endpoint)
         try:
-            with anyio.fail_after(timeout_s):
-                await self._open(connection, group)
-        except TimeoutError:
-            text = f"no answer within {timeout_s * 1000:.0f} ms during {connection.stage}"
-            error: KafkaError = KafkaConnectionError(text, broker=self.label)
+            await self._set_up(connection, group)
         except KafkaError as failure:
-            error = failure if failure.broker else type(failure)(failure.message, broker=self.label)
-            error.__cause__ = failure.__cause__
+            error = failure
         else:
             return self._became_ready(connection)
         self._connecting = False
@@ -217,6 +249,19 @@ class Link:
         self._settle(None, error)
         self._context.notify(self.node_id)
         return False
+
+    async def _set_up(self, connection: Connection, group: Spawner) -> None:
+        """Make the connection ready, in bounded time; raises `KafkaError` that names the broker."""
+        timeout_s = self._context.reachability.setup_timeout_s(self.endpoint)
+        try:
+            with anyio.fail_after(timeout_s):
+                await self._open(connection, group)
+        except TimeoutError:
+            text = f"no answer within {timeout_s * 1000:.0f} ms during {connection.stage}"
+            raise KafkaConnectionError(text, broker=self.label) from None
+        except KafkaError as failure:
+            error = failure if failure.broker else type(failure)(failure.message, broker=self.label)
+            raise error from failure.__cause__
 
     async def _open(self, connection: Connection, group: Spawner) -> None:
         host, port = self.endpoint

@@ -22,9 +22,16 @@ class RoomQueue:
     def __init__(self, has_room: Callable[[], bool]) -> None:
         self._has_room = has_room
         self._waiting: deque[Waiter[None]] = deque()
+        self._called = 0
+        """Tasks that were let in, and have not noticed yet."""
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nobody waits, and everybody who was let in has had its turn."""
+        return not self._waiting and not self._called
 
     async def wait(self, deadline: float) -> None:
         """Returns when there is room and it is this task's turn.
@@ -35,7 +42,10 @@ class RoomQueue:
         self._waiting.append(turn)
         while True:
             try:
-                await turn.wait(deadline - time.monotonic())
+                try:
+                    await turn.wait(deadline - time.monotonic())
+                finally:
+                    self._called -= turn.done
             except BaseException:
                 if turn in self._waiting:
                     self._waiting.remove(turn)
@@ -50,9 +60,11 @@ class RoomQueue:
     def admit(self) -> None:
         """Lets the next task in, if there is room."""
         if self._waiting and self._has_room():
+            self._called += 1
             self._waiting.popleft().set_result(None)
 
     def reject(self, error: KafkaError) -> None:
         """Sends everyone home."""
         while self._waiting:
+            self._called += 1
             self._waiting.popleft().set_error(own_copy(error))

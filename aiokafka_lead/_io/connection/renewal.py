@@ -1,0 +1,78 @@
+"""The connection that takes over when another one's session ends (KIP-368).
+
+Java authenticates anew on the connection that is in use, and requests wait for that. Here they wait for nothing but the
+answers of those before them: not for TLS, the exchange or a token's provider. Nor is it an error when the new login is
+that of another principal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from ..._core.backoff import Backoff
+from ..._options.logs import ClientLog
+from ...errors import KafkaConnectionError, KafkaError
+from ..loop import sleep_until
+from .connection import Connection
+
+__all__ = ["Renewal"]
+
+_BACKOFF = Backoff(100, 1_000)
+"""Between two tries. The connection in use is as good as ever meanwhile."""
+
+
+class Renewal:
+    """Connects anew in time, while ``current`` is in use, and then has it step down."""
+
+    def __init__(
+        self,
+        current: Connection,
+        new: Callable[[], Connection],
+        set_up: Callable[[Connection], Awaitable[None]],
+        log: ClientLog,
+    ) -> None:
+        """``set_up`` makes a ``new`` connection ready, in bounded time, or raises `KafkaError`."""
+        self._current = current
+        self._new = new
+        self._set_up = set_up
+        self._log = log
+        self._attempt: Connection | None = None
+        self._done = False
+        """Whether the attempt is ready."""
+        self._scope = anyio.CancelScope()
+
+    async def run(self) -> None:
+        """The task: ends when the new connection is ready, or at `stop`."""
+        with self._scope:
+            await sleep_until(self._current.renew_at)
+            failures = 0
+            while not await self._try():
+                failures += 1
+                await anyio.sleep(_BACKOFF.delay_s(failures))
+
+    async def _try(self) -> bool:
+        attempt = self._attempt = self._new()
+        try:
+            await self._set_up(attempt)
+        except KafkaError as error:
+            attempt.close(error, expected=True)
+            self._log.warning("The session ends soon, and there is no connection yet to take over: %s", error)
+            return False
+        self._done = True
+        self._current.step_down()
+        return True
+
+    def take(self) -> Connection | None:
+        """The new connection, once it is ready; belongs to the caller from now on."""
+        if not self._done or self._attempt is None or self._attempt.closed_by is not None:
+            return None
+        taken, self._attempt = self._attempt, None
+        return taken
+
+    def stop(self) -> None:
+        """Give up; what was not taken is closed."""
+        self._scope.cancel()
+        if self._attempt is not None:
+            self._attempt.close(KafkaConnectionError("no longer wanted", broker=self._attempt.label), expected=True)

@@ -1,0 +1,121 @@
+"""What the documents name exists: paths, modules, classes and their members, options, targets of make."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import aiokafka_lead
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "aiokafka_lead"
+DOCUMENTS = ["CONTRIBUTING.md", "README.md", "SECURITY.md", *(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/*.md"))]
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+SPAN = re.compile(r"`([^`]+)`")
+LINK = re.compile(r"\]\(([^)#:]+)\)")
+PATH = re.compile(r"[\w.*-]*(/[\w.*-]+)+/?|[\w-]+\.(py|pxd|md|toml|txt)")
+NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+@pytest.fixture(scope="module", params=DOCUMENTS)
+def document(request: pytest.FixtureRequest) -> Path:
+    return ROOT / str(request.param)
+
+
+def spans(document: Path) -> list[str]:
+    """What stands between backticks."""
+    return [re.sub(r"\s+", " ", found) for found in SPAN.findall(FENCED.sub("", document.read_text()))]
+
+
+def exists(path: str) -> bool:
+    """Whether there is such a path in the project or in the package; of a bare file name, anywhere in them."""
+    if "/" not in path:
+        return any(
+            True for folder in (".", "aiokafka_lead", "tests", "benchmarks") for _ in ROOT.glob(f"{folder}/**/{path}")
+        )
+    return any(any(True for _ in folder.glob(path.rstrip("/"))) for folder in (ROOT, PACKAGE))
+
+
+@cache
+def members() -> dict[str, set[str]]:
+    """By the name of a class or module of the package: what is defined in it."""
+    found: dict[str, set[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        stem = path.parent.name if path.name == "__init__.py" else path.stem
+        found.setdefault(stem, set()).update(defined(tree))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, set()).update(defined(node))
+    return found
+
+
+def defined(scope: ast.Module | ast.ClassDef) -> Iterator[str]:
+    for node in ast.walk(scope):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+@cache
+def words() -> frozenset[str]:
+    """Every word of the sources."""
+    files = [ROOT / "setup.py", ROOT / "Makefile", ROOT / "pyproject.toml"]
+    for folder in ("aiokafka_lead", "tests", "benchmarks"):
+        files += [*ROOT.glob(f"{folder}/**/*.py"), *ROOT.glob(f"{folder}/**/*.pxd")]
+    return frozenset(word for path in files for word in re.findall(r"\w+", path.read_text()))
+
+
+def is_module(name: str) -> bool:
+    return exists(f"{name.replace('.', '/')}.py") or exists(f"{name.replace('.', '/')}/__init__.py")
+
+
+def test_links_lead_somewhere(document: Path) -> None:
+    links = LINK.findall(FENCED.sub("", document.read_text()))
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+def test_paths_exist(document: Path) -> None:
+    paths = [span for span in spans(document) if PATH.fullmatch(span) and not span.startswith((".", "dist/"))]
+    assert [path for path in paths if not exists(path)] == []
+
+
+def test_names_exist(document: Path) -> None:
+    names = [span.removesuffix("()") for span in spans(document) if NAME.fullmatch(span.removesuffix("()"))]
+    missing = []
+    for name in names:
+        *owners, last = name.split(".")
+        if owners and owners[-1] in members() and owners[-1][0].isupper():
+            known = last in members()[owners[-1]]
+        else:
+            known = all(part in words() or hasattr(builtins, part) for part in (*owners, last))
+        if not known and not is_module(name) and not PATH.fullmatch(name):
+            missing.append(name)
+    assert missing == []
+
+
+def test_commands_exist(document: Path) -> None:
+    text = document.read_text()
+    targets = {*re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)}
+    assert {*re.findall(r"(?:`|\$ )make (\w+)", text)} - targets == set()
+    modules = {*re.findall(r"python -m ((?:aiokafka_lead|tests|benchmarks|examples)[\w.]*)", text)}
+    assert [name for name in modules if not is_module(name)] == []
+
+
+def test_a_file_that_is_gone_is_noticed() -> None:
+    assert not exists("_core/producer/no_such_file.py")
+    assert "no_such_method" not in members()["Accumulator"]
+
+
+def test_the_version_stands_in_two_places() -> None:
+    (version,) = re.findall(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert aiokafka_lead.__version__ == version

@@ -1,5 +1,6 @@
 # Everything here sets itself up: a .venv with what is needed, the hot modules compiled in place, Kafka's jars in .cache.
-# Needs Python 3.11+; a C compiler makes it fast; Java 17+ and Maven are for the tests against a real Apache Kafka.
+# Needs Python 3.11+; a C compiler makes it fast; Java 17+ and Maven are for the tests against a real Apache Kafka, and
+# krb5-kdc, krb5-admin-server and libkrb5-dev for those of Kerberos (gssapi has no wheel for Linux: it is compiled).
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -123,6 +124,8 @@ $(SPARK): $(CORE)
 $(DEV): $(CORE)
 	@echo "Installing what the tests and checks need in $(VENV)"
 	@$(EDITABLE) '.[dev]'
+	@if command -v krb5-config >/dev/null; then CFLAGS=-O0 $(PIP) 'gssapi>=1.8'; \
+	else echo "Without gssapi, since libkrb5-dev is not here: its tests will be skipped"; fi
 	@touch $@
 
 # Python prefers a compiled module, so that an old one would hide a change of its source.

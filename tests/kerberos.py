@@ -31,7 +31,7 @@ def missing() -> str | None:
         if shutil.which(program, path=f"{os.environ.get('PATH', '')}:{_PLACES}") is None:
             return f"no {program} (apt-get install krb5-kdc krb5-admin-server libkrb5-dev)"
     try:
-        import gssapi  # noqa: F401
+        import gssapi  # noqa: F401 # pyright: ignore[reportMissingImports]
     except (ImportError, OSError) as error:
         return f"no gssapi (apt-get install libkrb5-dev; pip install gssapi): {error}"
     return None

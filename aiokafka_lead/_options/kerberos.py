@@ -46,7 +46,7 @@ class KerberosConfig(Checked):
         if not used:
             return
         try:
-            import gssapi  # noqa: F401
+            import gssapi  # noqa: F401 # pyright: ignore[reportMissingImports]
         except (ImportError, OSError) as error:  # OSError: the package is there, and the system's library is not
             raise ConfigError(
                 'sasl_mechanism GSSAPI needs the extra "gssapi", and the system\'s Kerberos library: '

@@ -43,7 +43,7 @@ class Broker:
         self._last = last
 
     async def __call__(self, peer: Peer) -> None:
-        import gssapi
+        import gssapi  # pyright: ignore[reportMissingImports]
 
         credentials = gssapi.Credentials(usage="accept", store={"keytab": f"FILE:{self._keytab}"})
         context = gssapi.SecurityContext(creds=credentials, usage="accept")
@@ -96,7 +96,7 @@ async def test_a_keytab_is_enough(realm: Realm, principal: str | None) -> None:
 async def test_a_cache_that_another_program_fills(
     realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import gssapi
+    import gssapi  # pyright: ignore[reportMissingImports]
 
     cache = f"FILE:{tmp_path}/tickets"
     monkeypatch.setenv("KRB5CCNAME", cache)
@@ -179,7 +179,7 @@ async def test_a_broker_that_does_not_prove_who_it_is(realm: Realm, answer: byte
 
 async def test_an_offer_that_is_not_wrapped(realm: Realm) -> None:
     async def handler(peer: Peer) -> None:
-        import gssapi
+        import gssapi  # pyright: ignore[reportMissingImports]
 
         store: Any = {"keytab": f"FILE:{realm.service_keytab}"}
         context = gssapi.SecurityContext(creds=gssapi.Credentials(usage="accept", store=store), usage="accept")

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from _pytest.terminal import TerminalReporter
 
+from tests import kerberos
+
 from .harness import (
     FIRST_WITH_PRODUCER_IDS,
     NEWEST,
@@ -18,6 +20,7 @@ from .harness import (
     OLDEST,
     JavaUnavailableError,
     KafkaCluster,
+    Kerberos,
     Release,
     require_java,
 )
@@ -85,7 +88,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-def _session_cluster(name: str, release: Release, *, brokers: int, secure: bool = False) -> Iterator[KafkaCluster]:
+def _session_cluster(
+    name: str, release: Release, *, brokers: int, secure: bool = False, kerberos: Kerberos | None = None
+) -> Iterator[KafkaCluster]:
     try:
         require_java()
     except JavaUnavailableError as error:
@@ -93,7 +98,7 @@ def _session_cluster(name: str, release: Release, *, brokers: int, secure: bool 
         if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
             pytest.fail(f"CI needs a real Apache Kafka: {error}")
         pytest.skip(f"{_NO_JAVA}: {error}")
-    cluster = KafkaCluster(release, brokers=brokers, secure=secure)
+    cluster = KafkaCluster(release, brokers=brokers, secure=secure, kerberos=kerberos)
     _running[name] = cluster
     try:
         cluster.start()
@@ -104,9 +109,13 @@ def _session_cluster(name: str, release: Release, *, brokers: int, secure: bool 
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[KafkaCluster]:
-    """Three brokers of the newest release, with all four listeners."""
-    yield from _session_cluster("kafka", NEWEST, brokers=3, secure=True)
+def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """Three brokers of the newest release, with all listeners, and with Kerberos where there is some."""
+    known = None
+    if kerberos.missing() is None:
+        realm: kerberos.Realm = request.getfixturevalue("realm")
+        known = Kerberos(realm.config, realm.service_keytab)
+    yield from _session_cluster("kafka", NEWEST, brokers=3, secure=True, kerberos=known)
 
 
 @pytest.fixture(scope="session")

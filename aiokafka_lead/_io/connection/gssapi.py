@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import anyio
-import gssapi
-from gssapi.raw.misc import GSSError
+import gssapi  # pyright: ignore[reportMissingImports]
+from gssapi.raw.misc import GSSError  # pyright: ignore[reportMissingImports]
 
 from ..._core.connection.sasl.gssapi import Event, Phase, kerberos_error, layer_answer, phases
 from ...config import ClientConfig

@@ -4,7 +4,7 @@ from .certificates import Certificates
 from .cluster import KafkaCluster
 from .java import JavaUnavailableError, require_java
 from .releases import FIRST_WITH_PRODUCER_IDS, NEWEST, OLD, OLDEST, Release
-from .settings import PASSWORD, USER, Listener
+from .settings import PASSWORD, USER, Kerberos, Listener
 from .tools import ToolError, ToolResult
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Certificates",
     "JavaUnavailableError",
     "KafkaCluster",
+    "Kerberos",
     "Listener",
     "Release",
     "ToolError",

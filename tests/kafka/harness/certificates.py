@@ -20,17 +20,22 @@ class Certificates:
     """The authority's certificate: the broker's trust store, and the clients'."""
     client_certificate: Path
     """A certificate chain for a client that authenticates by TLS, with its key."""
+    _issuer: trustme.CA
 
     @classmethod
     def make(cls, folder: Path) -> Certificates:
         """Make an authority, a certificate for 127.0.0.1 and localhost, and one for a client."""
         folder.mkdir(parents=True, exist_ok=True)
         authority = trustme.CA()
-        files = cls(folder / "broker.pem", folder / "ca.pem", folder / "client.pem")
+        files = cls(folder / "broker.pem", folder / "ca.pem", folder / "client.pem", authority)
         files.keystore.write_bytes(_pkcs8(authority.issue_cert("127.0.0.1", "localhost")))
-        files.client_certificate.write_bytes(_pkcs8(authority.issue_cert("alice@example.org")))
+        files.client_certificate.write_bytes(files.issue_client())
         files.authority.write_bytes(authority.cert_pem.bytes())
         return files
+
+    def issue_client(self) -> bytes:
+        """Another key and certificate for the client, as a file has them."""
+        return _pkcs8(self._issuer.issue_cert("alice@example.org"))
 
     def context(self, *, with_certificate: bool = False) -> ssl.SSLContext:
         """A client's context that trusts this authority alone."""

@@ -22,7 +22,7 @@ from .certificates import Certificates
 from .ports import PortPool
 from .processes import Processes, freeze, wait_until
 from .releases import Release
-from .settings import PASSWORD, USER, Listener, Node, server_properties
+from .settings import PASSWORD, USER, Kerberos, Listener, Node, server_properties
 from .tools import Tools
 
 _CONTROLLER_ID: Final = 100
@@ -35,9 +35,10 @@ _LOG_LINE: Final = 300
 class KafkaCluster:
     """A controller and ``brokers`` brokers, one JVM each; or one node that is both, when ``brokers`` is 1.
 
-    Brokers have the ids 1, 2, ... and the racks "rack-1", "rack-2", .... With ``secure`` each has the four listeners of
-    `Listener`, else PLAINTEXT alone. All methods block and may be called from any thread. ``properties`` are added to
-    every node's configuration; ``heap_mib`` and ``optimise`` are for long runs (a JVM that compiles well, but late).
+    Brokers have the ids 1, 2, ... and the racks "rack-1", "rack-2", .... With ``secure`` each has the listeners of
+    `Listener`, else PLAINTEXT alone; with ``kerberos`` those of SASL take GSSAPI, too. All methods block and may be
+    called from any thread. ``properties`` are added to every node's configuration; ``heap_mib`` and ``optimise`` are
+    for long runs (a JVM that compiles well, but late).
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class KafkaCluster:
         *,
         brokers: int = 3,
         secure: bool = False,
+        kerberos: Kerberos | None = None,
         properties: Mapping[str, str] | None = None,
         heap_mib: int = 384,
         optimise: bool = False,
@@ -59,6 +61,7 @@ class KafkaCluster:
         self._ports: Final = PortPool()
         self.tools: Final = Tools(release, self._processes)
         self.certificates: Final = Certificates.make(self.folder / "certificates") if secure else None
+        self._kerberos: Final = kerberos
         self._nodes: Final = self._plan(brokers)
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._flags: Final = [
@@ -67,6 +70,7 @@ class KafkaCluster:
             "-XX:+UseSerialGC",
             "-XX:-UsePerfData",
             "-Xshare:auto",
+            *([] if kerberos is None else [f"-Djava.security.krb5.conf={kerberos.config}"]),
             *([] if optimise else ["-XX:TieredStopAtLevel=1"]),
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.clients.NetworkClient=error",
@@ -259,7 +263,7 @@ class KafkaCluster:
 
     def _write_properties(self, node: Node) -> None:
         data = str(self.folder / f"data-{node.node_id}")
-        text = server_properties(node, self._nodes.values(), data, self.certificates, self._properties)
+        text = server_properties(node, self._nodes.values(), data, self.certificates, self._kerberos, self._properties)
         self._properties_path(node.node_id).write_text(text)
 
     def _format(self, node: Node) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 from .certificates import Certificates
 
@@ -14,12 +15,29 @@ PASSWORD = "alice-secret"
 
 
 class Listener(Enum):
-    """A broker's listener, by its security protocol."""
+    """A broker's listener, by its name."""
 
     PLAINTEXT = "PLAINTEXT"
     SASL_PLAINTEXT = "SASL_PLAINTEXT"
     SSL = "SSL"
     SASL_SSL = "SASL_SSL"
+    MUTUAL = "MUTUAL"
+    """TLS that demands a client certificate."""
+
+    @property
+    def protocol(self) -> str:
+        """The security protocol, as the option of clients has it."""
+        return "SSL" if self is Listener.MUTUAL else self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Kerberos:
+    """A realm that knows the service kafka on 127.0.0.1."""
+
+    config: Path
+    """The krb5.conf."""
+    keytab: Path
+    """The service's key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +55,9 @@ class Node:
 
 _COMMON = {
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": ",".join(["CONTROLLER:PLAINTEXT", *(f"{x.value}:{x.value}" for x in Listener)]),
+    "listener.security.protocol.map": ",".join(
+        ["CONTROLLER:PLAINTEXT", *(f"{x.value}:{x.protocol}" for x in Listener)]
+    ),
     "inter.broker.listener.name": Listener.PLAINTEXT.value,
     # Small and quick: few threads, small files, no waiting for group members.
     "group.initial.rebalance.delay.ms": "0",
@@ -64,7 +84,12 @@ _COMMON = {
 
 
 def server_properties(
-    node: Node, nodes: Iterable[Node], folder: str, certificates: Certificates | None, extra: Mapping[str, str]
+    node: Node,
+    nodes: Iterable[Node],
+    folder: str,
+    certificates: Certificates | None,
+    kerberos: Kerberos | None,
+    extra: Mapping[str, str],
 ) -> str:
     """The text of a node's ``server.properties``; ``extra`` comes last and wins."""
     everyone = list(nodes)
@@ -97,21 +122,30 @@ def server_properties(
     else:
         del properties["inter.broker.listener.name"]
     if node.ports.keys() - {Listener.PLAINTEXT}:
-        properties |= _sasl()
+        properties |= _sasl(kerberos)
     if certificates is not None:
         properties |= _tls(certificates)
+        properties["delegation.token.secret.key"] = "a secret of the brokers and the controller"
     properties |= extra
     return "".join(f"{name}={value}\n" for name, value in properties.items())
 
 
-def _sasl() -> dict[str, str]:
+def _sasl(kerberos: Kerberos | None) -> dict[str, str]:
     security = "org.apache.kafka.common.security"
     logins = {
         "plain": f'{security}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";',
         "scram-sha-256": f"{security}.scram.ScramLoginModule required;",
         "scram-sha-512": f"{security}.scram.ScramLoginModule required;",
     }
-    return {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"} | {
+    properties = {}
+    if kerberos is not None:
+        logins["gssapi"] = (
+            "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+            f'keyTab="{kerberos.keytab}" principal="kafka/127.0.0.1";'
+        )
+        properties["sasl.kerberos.service.name"] = "kafka"
+    properties["sasl.enabled.mechanisms"] = ",".join(logins).upper()
+    return properties | {
         f"listener.name.{listener.value.lower()}.{mechanism}.sasl.jaas.config": login
         for listener in (Listener.SASL_PLAINTEXT, Listener.SASL_SSL)
         for mechanism, login in logins.items()
@@ -125,4 +159,5 @@ def _tls(certificates: Certificates) -> dict[str, str]:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(certificates.authority),
         "listener.name.ssl.ssl.client.auth": "requested",
+        "listener.name.mutual.ssl.client.auth": "required",
     }

@@ -14,6 +14,13 @@ class ClientLog(logging.LoggerAdapter[logging.Logger]):
     def __init__(self, logger: logging.Logger, client_id: str) -> None:
         super().__init__(logger, None)
         self.client_id = client_id
+        self._said: set[str] = set()
+
+    def warn_once(self, text: str) -> None:
+        """A warning that this client gives once."""
+        if text not in self._said:
+            self._said.add(text)
+            self.warning("%s", text, stacklevel=2)
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         """What every other method comes down to. The line is that of the caller, not of this one."""

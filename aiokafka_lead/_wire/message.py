@@ -18,6 +18,10 @@ DEFAULT: Any = object()
 """A constructor's stand-in for "a new list" or "a new struct with its own defaults"."""
 
 
+SECRET_FIELDS = frozenset({"auth_bytes", "hmac", "salted_password"})
+"""What proves who somebody is: it does not show in ``repr``, and so in no log, traceback or debugger."""
+
+
 class Struct:
     """Part of a message: fields are attributes, which the constructor takes by keyword; defaults are the schema's."""
 
@@ -34,8 +38,12 @@ class Struct:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        fields = ", ".join(f"{name}={self._shown(name)}" for name in self.__slots__)
         return f"{type(self).__name__}({fields})"
+
+    def _shown(self, name: str) -> str:
+        value = getattr(self, name)
+        return f"<{len(value)} bytes>" if name in SECRET_FIELDS and value else repr(value)
 
 
 class Message(Struct):

@@ -32,6 +32,8 @@ _READ_APART = re.compile(
     r"bootstrap\.servers|config\.providers.*|sasl\.jaas\.config|ssl\..*|compression\.(gzip|lz4|zstd)\.level"
 )
 _JAAS_ENTRY = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""")
+_NO_TEXT = ("tuple", "Serializer", "Deserializer", "Partitioner", "Context", "Provider")
+"""What is in the types of options that no text can be a value of."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 INT32_MAX = 2**31 - 1
@@ -73,6 +75,8 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
     settings = kafka_settings(options)
     if not settings.get("security.protocol", "").strip().upper().startswith("SASL_"):
         settings.pop("sasl.mechanism", None)  # of no effect in Java, whatever it says
+    if settings.get("sasl.mechanism", "").strip().upper() != "OAUTHBEARER":
+        settings = {name: text for name, text in settings.items() if not name.startswith("sasl.oauthbearer.")}
     types = {name: str(field.type) for name, field in config.__dataclass_fields__.items()}
     found: dict[str, Any] = {}
     for name, text in settings.items():
@@ -85,12 +89,11 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
     level = settings.get(f"compression.{found.get('compression_type')}.level")
     if level is not None and "compression_level" in types:
         found["compression_level"] = _number(int)("compression level", level)
-    if found.get("security_protocol", "").startswith("SASL_"):
-        _check_mechanism(settings)
-        if "sasl.jaas.config" in settings:
-            found.update(_login(settings["sasl.jaas.config"]))
-            if "Krb5LoginModule" in settings["sasl.jaas.config"]:
-                found.setdefault("sasl_mechanism", "GSSAPI")  # Java's default
+    if found.get("security_protocol", "").startswith("SASL_") and "sasl.jaas.config" in settings:
+        jaas = settings["sasl.jaas.config"]
+        found.update(_oauth_login(jaas, found) if "OAuthBearerLoginModule" in jaas else _login(jaas))
+        if "Krb5LoginModule" in jaas:
+            found.setdefault("sasl_mechanism", "GSSAPI")  # Java's default
     if found.get("security_protocol", "").endswith("SSL"):
         found.update(tls_options(settings))
     return found
@@ -98,7 +101,7 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
 
 def _converter(own: str, kind: str | None) -> Callable[[str, str], Any] | None:
     """What makes the option's value of its text; None where no text can be one."""
-    if kind is None or any(word in kind for word in ("tuple", "Serializer", "Deserializer", "Partitioner", "Context")):
+    if kind is None or any(word in kind for word in _NO_TEXT):
         return None
     if own == "acks":
         return lambda name, text: "all" if text == "all" else _number(int)(name, text)
@@ -150,15 +153,6 @@ def integer(options: Mapping[str, str], name: str, low: int = _INT64_MIN, high: 
     return number
 
 
-def _check_mechanism(settings: Mapping[str, str]) -> None:
-    """Raise ValueError for what a Java client has and this one lacks; the client itself checks the rest."""
-    if settings.get("sasl.mechanism", "").strip().upper() == "OAUTHBEARER":
-        raise ValueError(
-            "option 'kafka.sasl.mechanism': OAUTHBEARER is not supported, only PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and "
-            "GSSAPI"
-        )
-
-
 _KERBEROS = {
     "keyTab": "sasl_kerberos_keytab",
     "principal": "sasl_kerberos_principal",
@@ -179,6 +173,22 @@ def _login(jaas: str) -> dict[str, Any]:
     if entries.get("tokenauth") == "true":
         found["sasl_delegation_token"] = True
     return found
+
+
+_OAUTH = {
+    "clientId": "sasl_oauthbearer_client_credentials_client_id",
+    "clientSecret": "sasl_oauthbearer_client_credentials_client_secret",
+    "scope": "sasl_oauthbearer_scope",
+}
+_EXTENSION = "extension_"
+
+
+def _oauth_login(jaas: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a JAAS line of Java's OAuthBearerLoginModule adds to settings of their own, which win (KIP-768, KIP-342)."""
+    entries = {key: re.sub(r"\\(.)", r"\1", quoted) or bare for key, quoted, bare in _JAAS_ENTRY.findall(jaas)}
+    found: dict[str, Any] = {own: entries[name] for name, own in _OAUTH.items() if name in entries and own not in given}
+    extensions = {name.removeprefix(_EXTENSION): text for name, text in entries.items() if name.startswith(_EXTENSION)}
+    return {**found, "sasl_oauthbearer_extensions": extensions} if extensions else found
 
 
 def _mention(name: str) -> None:

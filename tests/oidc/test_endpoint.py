@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 from aiokafka_lead.errors import ConfigError, KafkaError, SaslAuthenticationFailedError, TokenProviderError
 from aiokafka_lead.oidc import Assertion, AssertionFile, ClientCredentials, JwtBearer, TokenFile
 
+from ..leaks import everything
 from .identity_provider import Answer, IdentityProvider, json_answer
 
 SECRET = "MARKED/+ secret"
@@ -67,24 +68,6 @@ def test_a_refused_client_is_an_error_with_the_endpoints_reason(idp: IdentityPro
     assert "401: invalid_client: client authentication failed" in caught.value.message
     assert not caught.value.retriable
     assert "MARKED" not in everything(caught.value)
-
-
-def everything(error: BaseException) -> str:
-    """The error, what it comes from, and the variables of each function of this package on its way."""
-    seen = [repr(error), str(error)]
-    walk: list[BaseException | None] = [error]
-    while walk:
-        link = walk.pop()
-        if link is None:
-            continue
-        walk += [link.__cause__, link.__context__]
-        seen += [repr(link), str(link)]
-        frame = link.__traceback__
-        while frame is not None:
-            if "test" not in Path(frame.tb_frame.f_code.co_filename).name:
-                seen.append(repr(frame.tb_frame.f_locals))
-            frame = frame.tb_next
-    return "\n".join(seen)
 
 
 GARBAGE: dict[str, Answer] = {

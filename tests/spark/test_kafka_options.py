@@ -197,13 +197,51 @@ def test_a_mechanism_without_sasl_is_of_no_effect(mechanism: str) -> None:
         (_given(request__timeout__ms="soon"), "request.timeout.ms"),
         (_given(check__crcs="yes"), "check.crcs"),
         (_given(security__protocol="SASL_SSL", sasl__jaas__config="nonsense"), "LoginModule"),
-        (_given(security__protocol="SASL_SSL", sasl__mechanism="OAUTHBEARER"), "OAUTHBEARER is not supported"),
         (_given(security__protocol="SSL", ssl__truststore__type="JKS"), "must be PEM or PKCS12"),
     ],
 )
 def test_refused(options: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         client_options(options, ConsumerConfig)
+
+
+_TOKEN_URL = {"sasl_oauthbearer_token_endpoint_url": "https://idp.example.org/token"}
+
+
+@pytest.mark.parametrize("by", ["jaas", "settings"])
+def test_oauthbearer_as_java_is_told(by: str) -> None:
+    given = _given(
+        security__protocol="SASL_SSL",
+        sasl__mechanism="OAUTHBEARER",
+        sasl__oauthbearer__token__endpoint__url="https://idp.example.org/token",
+    )
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+    if by == "jaas":
+        jaas = f'{module} clientId="orders" clientSecret="secret" scope="kafka" extension_logicalCluster="lkc-1";'
+        given |= _given(sasl__jaas__config=jaas)
+        extensions: dict[str, Any] = {"sasl_oauthbearer_extensions": {"logicalCluster": "lkc-1"}}
+    else:
+        given |= _given(
+            sasl__jaas__config=f"{module};",
+            sasl__oauthbearer__client__credentials__client__id="orders",
+            sasl__oauthbearer__client__credentials__client__secret="secret",
+            sasl__oauthbearer__scope="kafka",
+            sasl__login__refresh__buffer__seconds="30",
+        )
+        extensions = {"sasl_login_refresh_buffer_seconds": 30.0}
+    found = client_options(given, ConsumerConfig)
+    assert found == {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "OAUTHBEARER",
+        **_TOKEN_URL,
+        "sasl_oauthbearer_client_credentials_client_id": "orders",
+        "sasl_oauthbearer_client_credentials_client_secret": "secret",
+        "sasl_oauthbearer_scope": "kafka",
+        **extensions,
+    }
+    assert repr(ConsumerConfig.from_options("a:1", found).sasl_oauth_token_provider) == (
+        "ClientCredentials('https://idp.example.org/token', 'orders')"
+    )
 
 
 def test_servers_are_needed() -> None:

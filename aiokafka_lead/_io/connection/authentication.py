@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from ssl import CERT_REQUIRED, SSLContext
+
+from ..._options.logs import ClientLog
 from ..._wire import ApiVersions
 from ..._wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ..._wire.messages.sasl_handshake import SaslHandshakeRequest
@@ -15,13 +18,27 @@ from ...errors.shown import shown
 from .connection import Connection
 from .login import Login
 
-__all__ = ["authenticate"]
+__all__ = ["authenticate", "warn_of_exposure"]
 
 MAX_SASL_ROUNDS = 16
 """More exchanges than any mechanism has."""
 
 _SASL_VERSION = 1
 """SaslHandshake 1 puts the mechanism's messages into SaslAuthenticate requests (KIP-152); 0 sent them bare."""
+
+
+_READABLE = ("PLAIN", "OAUTHBEARER")
+"""Mechanisms whose exchange is all that is needed to log in."""
+
+
+def warn_of_exposure(log: ClientLog, login: Login, context: SSLContext | None) -> None:
+    """Say so where a stranger could get the credentials, since nothing proves that the host is the broker."""
+    if login.mechanism not in _READABLE:
+        return
+    if context is None:
+        log.warn_once(f"{login.mechanism} without TLS shows the credentials to every host in between: use SASL_SSL")
+    elif context.verify_mode is not CERT_REQUIRED or not context.check_hostname:
+        log.warn_once(f"{login.mechanism} over a TLS that does not verify the broker gives any host the credentials")
 
 
 async def authenticate(connection: Connection, versions: ApiVersions, login: Login) -> int:

@@ -269,13 +269,18 @@ class Link:
         def note_stage(stage: str) -> None:
             connection.stage = stage
 
-        tls = self._context.security.tls
+        tls, login = self._context.security
         if tls is not None:
             note_stage("reading the TLS certificates")
+        ssl_context = None if tls is None else await tls.next()
+        if login is not None:
+            from .authentication import warn_of_exposure  # not imported where nobody authenticates
+
+            warn_of_exposure(self._log, login, ssl_context)
         transport = await open_transport(
             host,
             port,
-            ssl_context=None if tls is None else await tls.next(),
+            ssl_context=ssl_context,
             handler=connection,
             max_frame_bytes=min(HANDSHAKE_MAX_BYTES, self._context.settings.receive_max_bytes),
             on_stage=note_stage,

@@ -1,0 +1,36 @@
+"""What an error shows to those who print it, log it, or send it to a collector with the variables of each function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import aiokafka_lead
+
+_PACKAGE = Path(aiokafka_lead.__file__).parent
+
+
+def everything(error: BaseException) -> str:
+    """The error, what it comes from, and the variables of each function of this package on its way."""
+    seen: list[str] = []
+    rest: list[BaseException | None] = [error]
+    while rest:
+        link = rest.pop()
+        if link is None:
+            continue
+        rest += [link.__cause__, link.__context__]
+        if isinstance(link, BaseExceptionGroup):
+            rest += link.exceptions
+        seen += [repr(link), str(link)]
+        step = link.__traceback__
+        while step is not None:
+            if _PACKAGE in Path(step.tb_frame.f_code.co_filename).parents:
+                seen += map(_repr, step.tb_frame.f_locals.values())
+            step = step.tb_next
+    return "\n".join(seen)
+
+
+def _repr(value: object) -> str:
+    try:
+        return repr(value)
+    except AttributeError:  # an object that was not finished
+        return object.__repr__(value)

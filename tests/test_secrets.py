@@ -1,0 +1,143 @@
+"""Secrets show nowhere: each of them holds a word that is looked for in whatever is printed, logged or kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import pickle
+from typing import Any
+
+import anyio
+import pytest
+
+from aiokafka_lead import AdminClient, Consumer, Producer
+from aiokafka_lead._core.connection.sasl.oauthbearer import OAuthBearer
+from aiokafka_lead._wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from aiokafka_lead._wire.messages.create_delegation_token import CreateDelegationTokenResponse
+from aiokafka_lead._wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from aiokafka_lead._wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from aiokafka_lead.config import ClientConfig, ConsumerConfig
+from aiokafka_lead.errors import ConfigError, KafkaError, SaslAuthenticationFailedError
+from aiokafka_lead.oidc import ClientCredentials, Token
+from aiokafka_lead.oidc.msk import AwsCredentials
+from aiokafka_lead.spark.kafka_options import client_options
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .leaks import everything
+
+SECRET = "MARKED"
+BYTES = SECRET.encode()
+
+PASSWORD: dict[str, Any] = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_plain_username": "alice",
+    "sasl_plain_password": SECRET,
+}
+
+
+@pytest.mark.parametrize(
+    "holder",
+    [
+        SaslAuthenticateRequest(auth_bytes=b"\0alice\0" + BYTES),
+        SaslAuthenticateResponse(auth_bytes=BYTES),
+        AlterUserScramCredentialsRequest(upsertions=[ScramCredentialUpsertion(name="alice", salted_password=BYTES)]),
+        CreateDelegationTokenResponse(hmac=BYTES),
+        ExpireDelegationTokenRequest(hmac=BYTES),
+        Token(SECRET, None, {"a": SECRET}),
+        OAuthBearer(Token(SECRET)),
+        ClientCredentials("https://a", "alice", SECRET),
+        AwsCredentials("key", SECRET, SECRET),
+        ClientConfig.from_options("a", PASSWORD),
+        vars(ClientConfig.from_options("a", PASSWORD)),
+        dataclasses.asdict(ClientConfig.from_options("a", PASSWORD)),
+    ],
+    ids=lambda holder: type(holder).__name__,
+)
+def test_repr(holder: object) -> None:
+    assert SECRET not in repr(holder)
+
+
+def test_a_secret_is_still_what_it_was() -> None:
+    config = ClientConfig.from_options("a", PASSWORD)
+    assert config.sasl_plain_password == SECRET
+    assert pickle.loads(pickle.dumps(config.sasl_plain_password)) == SECRET
+
+
+def consumer(servers: str, **options: Any) -> Consumer[Any, Any]:
+    return Consumer(bootstrap_servers=servers, **options)
+
+
+@pytest.mark.parametrize("client", [Producer, AdminClient, consumer])
+@pytest.mark.parametrize(
+    "options",
+    [
+        PASSWORD | {"no_such_option": 1},
+        PASSWORD | {"security_protocol": "PLAINTEXT"},
+        PASSWORD | {"request_timeout_ms": -1},
+        PASSWORD | {"sasl_plain_password": SECRET + "\ud800"},
+        PASSWORD | {"sasl_oauthbearer_client_credentials_client_secret": SECRET},
+        PASSWORD | {"security_protocol": "SASL_SSL", "ssl_password": SECRET, "ssl_certfile": "/nowhere"},
+    ],
+)
+def test_mistakes_in_options(client: Any, options: dict[str, Any]) -> None:
+    with pytest.raises(KafkaError) as caught:
+        client("localhost", **options)
+    assert SECRET not in everything(caught.value)
+
+
+@pytest.mark.parametrize("servers", [f"SASL_SSL://alice:{SECRET}@host:9092", f"alice:{SECRET}@host:9092"])
+def test_servers_with_credentials(servers: str) -> None:
+    with pytest.raises(ConfigError, match="no credentials") as caught:
+        Producer(servers)
+    assert SECRET not in str(caught.value)
+
+
+def test_sparks_options() -> None:
+    given = {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.jaas.config": f'PlainLoginModule required username="alice" passwort="{SECRET}";',
+        "kafka.sasl.oauthbearer.client.credentials.client.secret": SECRET,
+    }
+    with pytest.raises(ValueError, match="username and password") as caught:
+        client_options(given, ConsumerConfig)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"])
+async def test_a_login_that_is_refused(mechanism: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    options: dict[str, Any] = PASSWORD | {"sasl_mechanism": mechanism}
+    if mechanism == "OAUTHBEARER":
+        options = {
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": mechanism,
+            "sasl_oauth_token_provider": lambda: Token(SECRET),
+        }
+    async with EmbeddedCluster(
+        brokers=1, sasl_users={"alice": "another"}, oauth_validator=lambda token, extensions: None
+    ) as cluster:
+        with anyio.fail_after(10), pytest.raises(SaslAuthenticationFailedError) as caught:
+            async with Producer(cluster.bootstrap_servers, **options):
+                pass
+        assert SECRET not in everything(caught.value)
+        assert SECRET not in caplog.text
+        assert all(SECRET not in repr(record.__dict__) for record in caplog.records)
+        assert SECRET not in repr(list(cluster.requests))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("mechanism", "warns"), [("PLAIN", True), ("SCRAM-SHA-256", False)])
+async def test_credentials_that_can_be_read_on_their_way_are_warned_of_once(
+    mechanism: str, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with EmbeddedCluster(brokers=2, sasl_users={"alice": SECRET}) as cluster:
+        cluster.create_topic("t", partitions=2)
+        async with Producer(cluster.bootstrap_servers, **(PASSWORD | {"sasl_mechanism": mechanism})) as producer:
+            for partition in (0, 1):
+                await producer.send_and_wait("t", b"v", partition=partition)
+    found = [record.getMessage() for record in caplog.records if "use SASL_SSL" in record.getMessage()]
+    assert len(found) == warns

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import random
 
-__all__ = ["FREE_RETRIES", "Backoff"]
-
-FREE_RETRIES = 10
-"""So often in a row a newer leader epoch ends a wait (KIP-951). Brokers that send a client on and on, each time at a
-higher epoch, are asked at the rate of the backoff from then on."""
+__all__ = ["Backoff"]
 
 JITTER = 0.2
 """A wait is spread by a fifth in both directions, so that clients that failed together do not come back together."""

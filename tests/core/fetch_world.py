@@ -10,10 +10,11 @@ from aiokafka_lead._core.consumer.fetch_answer import AnswerOptions, AnswerReade
 from aiokafka_lead._core.consumer.fetch_plan import FetchLimits, FetchPlanner, PlannedFetch
 from aiokafka_lead._core.consumer.fetched import DEFAULT_JOINED_RECORDS, FetchedData
 from aiokafka_lead._core.consumer.metrics import ConsumerCounters
-from aiokafka_lead._core.consumer.partition_state import Backoffs, PartitionState
+from aiokafka_lead._core.consumer.partition_state import PartitionState
 from aiokafka_lead._core.consumer.positions import Positions
 from aiokafka_lead._core.consumer.prefetch import Prefetch
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST, ResetPolicy
+from aiokafka_lead._core.leadership.patience import RetryPolicy
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
 from aiokafka_lead._options.logs import client_log
 from aiokafka_lead._records import DEFAULT_MAX_DECOMPRESSED_BYTES, StoredRecord, build_batch
@@ -136,12 +137,12 @@ class World:
         self.prefetch = Prefetch(deserializers or Deserializers(), self._on_ready)
         self.planner = FetchPlanner(self.positions, self.prefetch, limits or FetchLimits(50 * MIB, MIB))
         self.counters = ConsumerCounters()
-        self.backoffs = Backoffs.of(1000 * BACKOFF_S, 1000, middle)
+        self.retry = RetryPolicy(1000 * BACKOFF_S, 1000, middle)
         self.answers = AnswerReader(
             self.positions,
             self.prefetch,
             AnswerOptions(read_committed, True, max_decompressed_batch_bytes, reset_policy, 300.0, joined_records),
-            self.backoffs,
+            self.retry,
             self.counters,
             client_log("consumer", "simulated"),
         )

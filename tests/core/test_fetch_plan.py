@@ -157,14 +157,14 @@ def test_a_moved_partition_leaves_the_old_brokers_session() -> None:
 
 def test_a_backoff_ends_by_itself_or_by_an_epoch_advance() -> None:
     world = World(T0)
-    world.state().back_off(world.now, 3, world.backoffs)
+    world.state().back_off(world.now, 3, world.retry)
     assert world.plan() == []
     wake_at = world.planner.next_time(world.now)
     assert wake_at == pytest.approx(world.now + 0.1)
     assert wake_at is not None
     world.learn(snapshot([(2, 4)]))
     assert world.plan_one().node_id == 2
-    world.state().back_off(world.now, 4, world.backoffs)
+    world.state().back_off(world.now, 4, world.retry)
     world.plan()
     world.now = wake_at
     world.planner.place(world.snapshot, world.now)

@@ -5,17 +5,18 @@ from uuid import UUID
 import pytest
 
 from aiokafka_lead._core.consumer.fetch_state import FetchState
-from aiokafka_lead._core.consumer.partition_state import BEYOND_ANY_LOG, Backoffs
+from aiokafka_lead._core.consumer.partition_state import BEYOND_ANY_LOG
 from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._core.consumer.positions import Positions
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST, LATEST
+from aiokafka_lead._core.leadership.patience import RetryPolicy
 from aiokafka_lead._core.metadata.types import ClusterSnapshot
 from aiokafka_lead.errors import FetchOffsetOutOfRangeError, IllegalStateError, KafkaError, OffsetOutOfRangeError
 from aiokafka_lead.types import TopicPartition
 
 from .fetch_world import T0, T1, T2, World, batch, data, middle, response, snapshot
 
-BACKOFFS = Backoffs.of(100, 1000, middle)
+RETRY = RetryPolicy(100, 1000, middle)
 
 
 def test_assigning_keeps_the_state_of_partitions_that_stay() -> None:
@@ -100,17 +101,17 @@ def test_failures_back_off_and_an_epoch_advance_is_one_free_retry() -> None:
     positions.assign([T0])
     state = positions.require(T0)
     state.move(0)
-    state.back_off(10.0, 3, BACKOFFS)
-    assert state.blocked_until(10.0, 3) == pytest.approx(10.1)
-    assert state.blocked_until(10.0, 4) is None
-    state.back_off(10.0, 4, BACKOFFS)
-    assert state.blocked_until(10.0, 4) == pytest.approx(10.01)
-    state.back_off(10.0, 4, BACKOFFS)
-    assert state.blocked_until(10.0, 4) == pytest.approx(10.02)
-    assert state.blocked_until(10.02, 4) is None
-    state.clear_failure()
-    state.back_off(20.0, 4, BACKOFFS)
-    assert state.blocked_until(20.0, 4) == pytest.approx(20.1)
+    state.back_off(10.0, 3, RETRY)
+    assert state.patience.waits_until(10.0, 3) == pytest.approx(10.1)
+    assert state.patience.waits_until(10.0, 4) == 0
+    state.back_off(10.0, 4, RETRY)
+    assert state.patience.waits_until(10.0, 4) == pytest.approx(10.01)
+    state.back_off(10.0, 4, RETRY)
+    assert state.patience.waits_until(10.0, 4) == pytest.approx(10.02)
+    assert state.patience.waits_until(10.02, 4) == 0
+    state.patience.succeeded()
+    state.back_off(20.0, 4, RETRY)
+    assert state.patience.waits_until(20.0, 4) == pytest.approx(20.1)
 
 
 def test_a_leader_that_says_it_lags_is_asked_again_soon() -> None:
@@ -118,8 +119,8 @@ def test_a_leader_that_says_it_lags_is_asked_again_soon() -> None:
     positions.assign([T0])
     state = positions.require(T0)
     for failures, wait in enumerate([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0]):
-        state.back_off(1.0, 3, BACKOFFS, lagging_leader=True)
-        assert state.blocked_until(1.0, 3) == pytest.approx(1.0 + wait), failures
+        state.back_off(1.0, 3, RETRY, lagging_leader=True)
+        assert state.patience.waits_until(1.0, 3) == pytest.approx(1.0 + wait), failures
 
 
 def test_only_moved_partitions_are_touched() -> None:

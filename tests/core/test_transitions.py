@@ -276,7 +276,7 @@ class PartitionWalk:
         if state.incarnation != incarnation or not self.world.positions.owns(state):
             return
         if self.rng.random() < 0.1:
-            state.back_off(self.world.now, self.epoch, self.world.backoffs)
+            state.back_off(self.world.now, self.epoch, self.world.retry)
         elif state.state is FetchState.VALIDATING:
             end_offset = self.rng.choice([-1, max(0, state.fetch_offset - 1), state.fetch_offset])
             self.world.answers.epoch_ended(state, end_offset, 3, self.epoch)

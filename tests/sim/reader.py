@@ -109,7 +109,7 @@ class Reader:
         if answer is None:
             for state in world.planner.failed(planned):
                 state.read_from_leader()
-                state.refused(planned.node_id, now)
+                state.move_clock.refused(planned.node_id, now)
             self.client.request_update(lost(planned.node_id))
             return
         for topic in answer.responses:

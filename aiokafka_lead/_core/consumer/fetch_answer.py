@@ -28,6 +28,7 @@ from ...errors import (
 )
 from ...types import TopicPartition
 from ..leadership.hints import FIRST_FETCH_WITH_HINTS, HintReader
+from ..leadership.patience import RetryPolicy
 from ..metadata.types import HINT_ERRORS, NO_TOPIC_ID, ClusterSnapshot, LeaderHint
 from .batch_scan import scan_batches
 from .fetch_plan import PlannedFetch
@@ -36,7 +37,7 @@ from .fetch_session import PartitionFetch
 from .fetch_state import FetchState
 from .fetched import FetchedData
 from .metrics import ConsumerCounters
-from .partition_state import BEYOND_ANY_LOG, Backoffs, PartitionState
+from .partition_state import BEYOND_ANY_LOG, PartitionState
 from .positions import Positions
 from .prefetch import Prefetch
 from .reset_policy import ResetPolicy
@@ -96,14 +97,14 @@ class AnswerReader:
         positions: Positions,
         prefetch: Prefetch,
         options: AnswerOptions,
-        backoffs: Backoffs,
+        retry: RetryPolicy,
         counters: ConsumerCounters,
         log: ClientLog,
     ) -> None:
         self._positions = positions
         self._prefetch = prefetch
         self._options = options
-        self._backoffs = backoffs
+        self._retry = retry
         self._counters = counters
         self._log = log
 
@@ -127,7 +128,7 @@ class AnswerReader:
                     continue
                 seen += 1
                 state = self._positions.get(tp)
-                if state is not None and state.answered(planned.sent_at, asked.leader_epoch):
+                if state is not None and state.patience.skipped(planned.sent_at, asked.leader_epoch):
                     self._counters.free_retries += 1
                 if state is None or state.state is not FetchState.FETCHING or self._is_stale(state, asked, snapshot):
                     self._counters.stale_answers += 1
@@ -166,10 +167,8 @@ class AnswerReader:
         if data.diverging_epoch.end_offset >= 0 and planned.version >= FIRST_VERSION_WITH_DIVERGING_EPOCH:
             self._diverging(state, data.diverging_epoch.end_offset, data.diverging_epoch.epoch)
             return
-        state.clear_failure()
-        took_s = state.served(planned.node_id, planned.sent_at)
-        if took_s is not None:
-            self._counters.leader_moved(took_s)
+        state.patience.succeeded()
+        state.move_clock.served(planned.node_id, planned.sent_at, self._counters)
         state.validated_epoch = asked.leader_epoch
         if data.preferred_read_replica >= 0 and data.preferred_read_replica != planned.node_id:
             self._counters.follower_redirects += 1
@@ -184,7 +183,7 @@ class AnswerReader:
             return
         if span.next_offset <= asked.fetch_offset:
             # Nothing at or behind the offset asked for: asking again at once would go on for ever.
-            state.back_off(now, asked.leader_epoch, self._backoffs)
+            state.back_off(now, asked.leader_epoch, self._retry)
             outcome.refresh = True
             return
         aborted = (data.aborted_transactions or ()) if self._options.read_committed else None
@@ -286,7 +285,7 @@ class AnswerReader:
         if code == OffsetOutOfRangeError.code:
             # A follower may be behind, or ahead with its log's start: only the leader's word counts (KIP-392).
             if followed:
-                state.back_off(now, asked.leader_epoch, self._backoffs)
+                state.back_off(now, asked.leader_epoch, self._retry)
             else:
                 self._out_of_range(state)
             return
@@ -296,15 +295,15 @@ class AnswerReader:
             return
         if code in STALE:
             outcome.refresh = True
-            state.refused(planned.node_id, now)
+            state.move_clock.refused(planned.node_id, now)
         elif code not in PATIENT:
             kind = error_for_code(code)
             if not kind.retriable:
                 error = kind(f"{state.tp} cannot be read: {kind.__doc__}")
                 self._prefetch.report((kind, state.tp.topic), error)
             outcome.refresh = outcome.refresh or kind.refreshes_metadata
-        if not state.has_failed_since(asked.leader_epoch, now):
-            state.back_off(now, asked.leader_epoch, self._backoffs, lagging_leader=code in LAGGING)
+        if not state.patience.knows_failure(now, asked.leader_epoch):
+            state.back_off(now, asked.leader_epoch, self._retry, lagging_leader=code in LAGGING)
 
     def _out_of_range(self, state: PartitionState) -> None:
         if not self._believe(state):

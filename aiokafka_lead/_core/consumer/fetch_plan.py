@@ -130,8 +130,8 @@ class FetchPlanner:
             self.lookups.pop(state, None)
             return None
         leader, leader_epoch = snapshot.leader(*state.tp)
-        until = state.blocked_until(now, leader_epoch)
-        if until is not None:
+        until = state.patience.waits_until(now, leader_epoch)
+        if until:
             self._look_again(state, until)
             return None
         if state.state is FetchState.INITIALIZING:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...types import TopicPartition
-from ..metadata.metrics import LeaderMoveCounters, MetadataMetrics
+from ..leadership.moves import LeaderMoveCounters
+from ..metadata.metrics import MetadataMetrics
 
 __all__ = ["ConsumerCounters", "ConsumerMetrics", "PartitionMetrics"]
 

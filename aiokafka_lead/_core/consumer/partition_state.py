@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from random import random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...errors import KafkaError
 from ...types import TopicPartition
-from ..backoff import FREE_RETRIES, Backoff
+from ..leadership.moves import MoveClock
+from ..leadership.patience import Patience, RetryPolicy
 from .fetch_state import POSITIONED, TRANSITIONS, FetchEvent
 from .position import Position
 from .reset_policy import ResetPolicy
@@ -23,24 +23,11 @@ if TYPE_CHECKING:
     from .chunk import Chunk
     from .fetched import FetchedData
 
-__all__ = ["BEYOND_ANY_LOG", "Backoffs", "PartitionState"]
+__all__ = ["BEYOND_ANY_LOG", "PartitionState"]
 
 
 BEYOND_ANY_LOG = 2**63 - 1
 """An offset that no record has."""
-
-
-class Backoffs(NamedTuple):
-    """The waits between failed requests about a partition."""
-
-    normal: Backoff
-    lagging_leader: Backoff
-    """For a leader that does not know of its election yet."""
-
-    @classmethod
-    def of(cls, first_ms: float, longest_ms: float, rng: Callable[[], float] = random) -> Backoffs:
-        """From ``retry_backoff_ms`` and ``retry_backoff_max_ms``."""
-        return cls(Backoff(first_ms, longest_ms, rng), Backoff(min(10, first_ms), longest_ms, rng))
 
 
 class PartitionState:
@@ -54,30 +41,25 @@ class PartitionState:
         "buffered_bytes",
         "chunk",
         "error",
-        "failed_epoch",
         "failure",
-        "failures",
         "fetch_epoch",
         "fetch_offset",
         "fetched",
-        "free_retries",
         "high_watermark",
         "home",
         "incarnation",
         "is_late",
-        "lagging_leader",
         "last_stable_offset",
         "log_start_offset",
         "looked_up",
-        "moved_at",
+        "move_clock",
+        "patience",
         "paused",
         "preferred_replica",
         "preferred_until",
         "queued",
         "read_ahead",
-        "refused_by",
         "reset_policy",
-        "retry_at",
         "state",
         "still",
         "timer_at",
@@ -136,20 +118,9 @@ class PartitionState:
 
         self.failure: KafkaError | None = None
         """Why the last request for its position failed."""
-        self.failures = 0
-        """Failed fetches in a row."""
-        self.retry_at = 0.0
-        """No fetch before this time, unless the leader epoch passes ``failed_epoch``."""
-        self.failed_epoch = -1
-        """The leader epoch of the fetch that failed last."""
-        self.lagging_leader = False
-        """The fetch that failed last had learnt of a newer leader epoch than the failure before it."""
-        self.free_retries = 0
-        """How often in a row a newer leader epoch has ended the wait."""
-        self.moved_at = 0.0
-        """When its leader first refused, until another broker answers with success; 0 otherwise."""
-        self.refused_by = -1
-        """The broker that refused then."""
+        self.patience = Patience()
+        """When it may be fetched, or looked up, again."""
+        self.move_clock = MoveClock()
         self.timer_at = 0.0
         """When the planner looks at this partition again by itself. Written by the planner."""
         self.preferred_replica = -1
@@ -212,7 +183,7 @@ class PartitionState:
         self.looked_up = False
         self.read_ahead = True
         self.validated_epoch = -1
-        self.clear_failure()
+        self.patience.succeeded()
         self._touch(self)
 
     def fail(self, error: KafkaError) -> None:
@@ -270,7 +241,7 @@ class PartitionState:
         self._take(FetchEvent.CONFIRM)
         self.validated_epoch = leader_epoch
         self.looked_up = False
-        self.clear_failure()
+        self.patience.succeeded()
         self._touch(self)
 
     def validate_later(self) -> None:
@@ -291,73 +262,19 @@ class PartitionState:
 
     def _rest(self) -> None:
         self.still = self.paused or self.withheld
-        self.moved_at = 0.0  # how long a move takes is up to the application now
+        self.move_clock.stop()
         self._touch(self)
 
     # --- failures ----------------------------------------------------------------------------------------------------
 
-    def back_off(self, now: float, leader_epoch: int, backoffs: Backoffs, *, lagging_leader: bool = False) -> None:
+    def back_off(self, now: float, leader_epoch: int, retry: RetryPolicy, *, lagging_leader: bool = False) -> None:
         """The last request failed: wait, or go on at once when the leader epoch passes this one.
 
-        When a newer epoch has been tried, then the leader it names has only not caught up yet, and the wait is short.
-        ``lagging_leader`` says that the broker itself told so.
+        ``lagging_leader`` says that the broker itself told that it lags behind its election.
         """
-        if self.free_retries >= FREE_RETRIES:
-            self.lagging_leader = False
-        elif lagging_leader or (self.failures and leader_epoch > self.failed_epoch):
-            if not self.lagging_leader or leader_epoch > self.failed_epoch:
-                self.failures = 0
-            self.lagging_leader = True
-        self.failures += 1
-        self.failed_epoch = max(leader_epoch, self.failed_epoch)
+        self.patience.failed(now, leader_epoch, retry, True, lagging_leader)
         self.looked_up = False
-        backoff = backoffs.lagging_leader if self.lagging_leader else backoffs.normal
-        self.retry_at = now + backoff.delay_s(self.failures)
         self._touch(self)
-
-    def has_failed_since(self, leader_epoch: int, now: float) -> bool:
-        """Whether a request of this epoch was sent before the failure that is being waited out: it is no news."""
-        return self.failures > 0 and now < self.retry_at and leader_epoch <= self.failed_epoch
-
-    def clear_failure(self) -> None:
-        """The last request succeeded."""
-        if self.failures:
-            self.failures = 0
-            self.retry_at = 0.0
-            self.failed_epoch = -1
-            self.lagging_leader = False
-            self.free_retries = 0
-
-    def blocked_until(self, now: float, leader_epoch: int) -> float | None:
-        """When the backoff ends, or None if a request may go out now.
-
-        A leader epoch beyond that of the failure is a free retry (KIP-951), once: a failure at that epoch waits.
-        """
-        if not self.failures or now >= self.retry_at:
-            return None
-        if leader_epoch > self.failed_epoch and self.free_retries < FREE_RETRIES:
-            return None
-        return self.retry_at
-
-    def answered(self, sent_at: float, leader_epoch: int) -> bool:
-        """A request of this epoch was answered, with or without an error; whether it was a free retry."""
-        free = self.failures > 0 and sent_at < self.retry_at and leader_epoch > self.failed_epoch
-        self.free_retries += free
-        return free
-
-    def refused(self, node_id: int, now: float) -> None:
-        """The broker does not lead the partition, or cannot be reached."""
-        if not self.moved_at:
-            self.moved_at = now
-            self.refused_by = node_id
-
-    def served(self, node_id: int, sent_at: float) -> float | None:
-        """The broker serves the partition; if another one refused before, the seconds until this one was asked."""
-        if not self.moved_at:
-            return None
-        took_s = max(0.0, sent_at - self.moved_at)
-        self.moved_at = 0.0
-        return None if node_id == self.refused_by else took_s
 
     def read_from(self, replica: int, until: float) -> None:
         """Fetch from this follower until then (KIP-392)."""

@@ -5,6 +5,10 @@ clients have learnt since those were released; each names its source or its reas
 by number. A *hint* is what a broker that refuses says about the leader; a *move* is the change of a partition's
 leader.
 
+Here are `hints` (what counts as a hint in an answer), `patience` (how long what failed waits: a batch, or a partition's
+fetches) and `moves` (how long a move takes). What hints change in the client's view of its cluster, ``_core/metadata``
+decides.
+
 Hints
     1. A hint counts only with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH, from Produce 10 and Fetch 16 on, with a
         leader id and a leader epoch of at least 0. Brokers do send -1 for one of both. (KIP-951)

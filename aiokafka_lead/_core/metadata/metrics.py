@@ -30,26 +30,6 @@ class RebootstrapCause(Enum):
     """A known broker's address answered for another cluster."""
 
 
-class LeaderMoveCounters:
-    """What producers and consumers count alike: how long it takes to go on with another leader."""
-
-    __slots__ = ("leader_move_ms_last", "leader_move_ms_max", "leader_move_ms_total", "leader_moves")
-
-    def __init__(self) -> None:
-        self.leader_moves = 0
-        self.leader_move_ms_total = 0.0
-        self.leader_move_ms_max = 0.0
-        self.leader_move_ms_last = 0.0
-
-    def leader_moved(self, took_s: float) -> None:
-        """Another leader took over, so long after the former one refused."""
-        took_ms = took_s * 1000
-        self.leader_moves += 1
-        self.leader_move_ms_total += took_ms
-        self.leader_move_ms_last = took_ms
-        self.leader_move_ms_max = max(self.leader_move_ms_max, took_ms)
-
-
 @dataclass(frozen=True, slots=True)
 class MetadataMetrics:
     """Counts since the client was made."""

@@ -7,7 +7,6 @@ from aiokafka_lead._core.producer.counters cimport ProducerCounters
 from aiokafka_lead._core.producer.expiry cimport Expiry
 from aiokafka_lead._core.producer.idempotence cimport Sequencing
 from aiokafka_lead._core.producer.partitioner cimport NodeAvailability, StickyChooser
-from aiokafka_lead._core.producer.retry cimport RetryPolicy, has_free_retry
 from aiokafka_lead._core.producer.delivery cimport Delivery, new_delivery
 from aiokafka_lead._core.producer.outcome cimport BatchOutcome
 from aiokafka_lead._core.producer.schedule cimport Schedule
@@ -36,7 +35,7 @@ cdef class Accumulator:
     cdef readonly BufferMemory memory
     cdef readonly Schedule schedule
     cdef readonly NodeAvailability nodes
-    cdef readonly RetryPolicy retry
+    cdef readonly object retry
     cdef readonly Expiry expiry
     cdef public Py_ssize_t unseen_bytes
     cdef public Py_ssize_t opened
@@ -63,7 +62,7 @@ cdef class Accumulator:
     cdef _fill(self, ProducerBatch batch, Py_ssize_t size, double now)
     @cython.locals(queue=PartitionQueue, batch=ProducerBatch, size=Py_ssize_t, limit=Py_ssize_t)
     cpdef list drain(self, int node_id, double now, bint busy=*)
-    @cython.locals(queue=PartitionQueue, counters=ProducerCounters, leader_epoch=int)
+    @cython.locals(queue=PartitionQueue, counters=ProducerCounters)
     cdef _send(self, ProducerBatch batch, int node_id, double now)
     cdef bint _renew_leader(self, PartitionQueue queue) except -1
     cpdef bint crowded(self) except -1

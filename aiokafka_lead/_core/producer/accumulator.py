@@ -15,6 +15,7 @@ from ..._records.encoder import BatchBuilder, estimated_size
 from ...config import ProducerConfig
 from ...errors import ConfigError, KafkaError, MessageTooLargeError
 from ...types import Header
+from ..leadership.patience import RetryPolicy
 from ..metadata.types import ClusterSnapshot
 from .append import PartitionQueue, ProducerBatch, TopicBuffer
 from .buffer_memory import BufferMemory, MemoryClaim
@@ -24,7 +25,6 @@ from .expiry import Expiry
 from .idempotence import IdempotentSequencing, PlainSequencing, Sequencing
 from .outcome import BatchOutcome, Park
 from .partitioner import NodeAvailability, StickyChooser, call_partitioner
-from .retry import RetryPolicy, has_free_retry
 from .schedule import Schedule
 from .transactional import TransactionalSequencing
 
@@ -357,17 +357,15 @@ class Accumulator:
         queue = batch.queue
         counters = self.counters
         _seal(batch)
-        leader_epoch = queue.leader_epoch
         if batch.attempts:
             counters.retries += 1
-            if batch.not_before > now and has_free_retry(batch, leader_epoch):
-                counters.free_retries += 1
-                batch.free_retries += 1
         else:
             counters.records_sent += batch.builder.record_count
         counters.batches_sent += 1
         self.sequencing.sending(batch)
-        self.retry.sent(batch, leader_epoch)
+        if batch.patience.sent(now, queue.leader_epoch):
+            counters.free_retries += 1
+        batch.attempts += 1
         batch.in_flight = True
         queue.in_flight += 1
         queue.in_flight_node = node_id

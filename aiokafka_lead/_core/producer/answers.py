@@ -139,10 +139,7 @@ class BatchAnswers:
     ) -> None:
         queue = batch.queue
         self._sequencing.acknowledged(batch, node_id)
-        if queue.moved_at:
-            if node_id != queue.refused_by:
-                self._counters.moves.leader_moved(now - queue.moved_at)
-            queue.moved_at = 0.0
+        queue.move_clock.served(node_id, now, self._counters.moves)
         self._remove(batch)
         if batch.outcome.done:  # given up while it was on its way
             return
@@ -165,27 +162,21 @@ class BatchAnswers:
         self._sequencing.refused(batch)
         if out_of_line:
             if queue.batches[0] is not batch or batch.stranded:
-                batch.not_before = now  # what comes before it decides
+                batch.patience.failed_for_another(now)
                 return
             if isinstance(error, UnknownProducerIdError) and log_start_offset < 0:
                 pass  # the partition was just moving; the next answer tells (Java: TransactionManager.canRetry)
             else:
                 self._sequencing.rejected(batch)
-        elif error.refreshes_metadata and not queue.moved_at:
-            queue.moved_at = now
-            queue.refused_by = node_id
-        if error.code in HINT_ERRORS:
-            # Where the answer could not have named the leader, the known epoch has to be news for this batch: else it
-            # is simply stale.
-            confirmed = tells_leaders or batch.epoch_advanced
-            if queue.leader_id == node_id and queue.leader_epoch == batch.sent_epoch >= 0 and confirmed:
-                self._counters.catch_up_waits += 1
-                self._retry.refused_by_leader(batch, now)
-                return
-        if isinstance(error, ConcurrentTransactionsError):
-            self._retry.refused_by_leader(batch, now)  # the transaction before is being ended: that is soon over
-            return
-        self._retry.refused(batch, now)
+        elif error.refreshes_metadata:
+            queue.move_clock.refused(node_id, now)
+        epoch = batch.patience.epoch
+        by_leader = error.code in HINT_ERRORS and queue.leader_id == node_id and queue.leader_epoch == epoch >= 0
+        # The transaction before is being ended still, which is soon over: the waits are as short as for such a leader.
+        ending = isinstance(error, ConcurrentTransactionsError)
+        lags = batch.patience.failed(now, epoch, self._retry, by_leader or ending, tells_leaders or ending)
+        if lags and by_leader:
+            self._counters.catch_up_waits += 1
 
     def _split(self, batch: ProducerBatch) -> None:
         """Replace a batch that the broker found too large by several, which take over its sequences in order."""

@@ -1,6 +1,8 @@
 cimport cython
 from libc.stdint cimport int16_t, int32_t, int64_t
 
+from aiokafka_lead._core.leadership.moves cimport MoveClock
+from aiokafka_lead._core.leadership.patience cimport Patience
 from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
 from aiokafka_lead._core.producer.delivery cimport Delivery, new_delivery
 from aiokafka_lead._core.producer.outcome cimport BatchOutcome
@@ -21,11 +23,7 @@ cdef class ProducerBatch:
     cdef public bint sealed
     cdef public bint in_flight
     cdef public int32_t attempts
-    cdef public double not_before
-    cdef public int32_t sent_epoch
-    cdef public bint epoch_advanced
-    cdef public int32_t free_retries
-    cdef public int32_t refusals
+    cdef readonly Patience patience
     cdef public bint in_doubt
     cdef public bint piece
     cdef public object last_error
@@ -57,8 +55,7 @@ cdef class PartitionQueue:
     cdef public bint gap
     cdef public bint unresolved
     cdef public int32_t proven_node
-    cdef public double moved_at
-    cdef public int32_t refused_by
+    cdef readonly MoveClock move_clock
     cdef public int64_t transaction
 
 

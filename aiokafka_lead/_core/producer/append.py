@@ -13,6 +13,8 @@ from ..._records.encoder import BatchBuilder
 from ..._records.murmur2 import murmur2
 from ...errors import KafkaError
 from ...types import Header
+from ..leadership.moves import MoveClock
+from ..leadership.patience import Patience
 from ..metadata.types import NO_EPOCH, NO_LEADER, NO_TOPIC_ID
 from .buffer_memory import BufferMemory
 from .delivery import Delivery, new_delivery
@@ -31,22 +33,18 @@ class ProducerBatch:
         "base_sequence",
         "builder",
         "created_at",
-        "epoch_advanced",
-        "free_retries",
         "in_doubt",
         "in_flight",
         "last_error",
-        "not_before",
         "ordinal",
         "outcome",
+        "patience",
         "piece",
         "producer_epoch",
         "producer_id",
         "queue",
-        "refusals",
         "sealed",
         "send_at",
-        "sent_epoch",
         "shares",
         "size_bytes",
         "stranded",
@@ -74,16 +72,8 @@ class ProducerBatch:
         """Whether an answer is awaited."""
         self.attempts = 0
         """How often it was sent."""
-        self.not_before = 0.0
-        """Not to be sent again earlier, unless the leader epoch advances."""
-        self.sent_epoch = -1
-        """The highest leader epoch known at any time that it was sent."""
-        self.epoch_advanced = False
-        """Whether the leader epoch advanced between two attempts."""
-        self.free_retries = 0
-        """How often it was sent again before its wait was over."""
-        self.refusals = 0
-        """How often the leader of ``sent_epoch`` itself refused it, not having caught up yet."""
+        self.patience = Patience()
+        """When it may be sent again."""
         self.in_doubt = False
         """Whether some attempt may have been appended without our knowing."""
         self.piece = False
@@ -115,7 +105,7 @@ class PartitionQueue:
         "in_flight_node",
         "leader_epoch",
         "leader_id",
-        "moved_at",
+        "move_clock",
         "next_sequence",
         "open",
         "partition",
@@ -123,7 +113,6 @@ class PartitionQueue:
         "producer_id",
         "proven_node",
         "ready_node",
-        "refused_by",
         "topic",
         "transaction",
         "unresolved",
@@ -165,10 +154,7 @@ class PartitionQueue:
         """A batch was given up of which nobody knows whether it was appended."""
         self.proven_node = NO_LEADER
         """The leader whose last answer was a success: it surely knows our sequences. Others get one batch at a time."""
-        self.moved_at = 0.0
-        """When the leader first refused, until another one acknowledges; 0 otherwise."""
-        self.refused_by = NO_LEADER
-        """The node that refused then."""
+        self.move_clock = MoveClock()
         self.transaction = 0
         """The number of the latest transaction that the partition is known to be part of."""
 
@@ -250,7 +236,7 @@ class TopicBuffer:
             if queue is not None:
                 queue.proven_node = NO_LEADER
                 for batch in queue.batches:
-                    batch.sent_epoch = -1
+                    batch.patience.forget_epoch()
 
     def partition_for_key(self, key: bytes) -> int:
         """Where Java's producer puts the key, too."""

@@ -5,7 +5,7 @@ Hot: this module is compiled through ``counters.pxd`` where a compiler is, and r
 
 from __future__ import annotations
 
-from ..metadata.metrics import LeaderMoveCounters
+from ..leadership.moves import LeaderMoveCounters
 
 __all__ = ["COUNTED", "ProducerCounters"]
 

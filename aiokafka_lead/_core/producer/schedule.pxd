@@ -3,7 +3,6 @@ cimport cython
 from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch
 from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
 from aiokafka_lead._core.producer.idempotence cimport Sequencing
-from aiokafka_lead._core.producer.retry cimport has_free_retry
 
 cdef Py_ssize_t LINGERING_PARTITIONS
 cdef int _NO_LEADER
@@ -37,7 +36,7 @@ cdef class Schedule:
     @cython.locals(batch=ProducerBatch)
     cpdef ProducerBatch first_unsent(self, PartitionQueue queue)
 
-    @cython.locals(batch=ProducerBatch, leader_id=int)
+    @cython.locals(batch=ProducerBatch, leader_id=int, retry_at=double)
     cpdef int sendable_to(self, PartitionQueue queue, double now) except? -2
 
     @cython.locals(batch=ProducerBatch, queue=PartitionQueue)

@@ -14,7 +14,6 @@ from ..metadata.types import NO_LEADER
 from .append import PartitionQueue, ProducerBatch
 from .buffer_memory import BufferMemory
 from .idempotence import Sequencing
-from .retry import has_free_retry
 
 __all__ = ["Schedule"]
 
@@ -128,8 +127,9 @@ class Schedule:
             self.leaderless.pop(queue, None)
         if self._sequencing.blocks(queue, batch, leader_id):
             return _NO_LEADER
-        if batch.not_before > now and not has_free_retry(batch, queue.leader_epoch):
-            self._wake_at(queue, batch.not_before)
+        retry_at = batch.patience.waits_until(now, queue.leader_epoch)
+        if retry_at:
+            self._wake_at(queue, retry_at)
             return _NO_LEADER
         if batch.shares == 1 and not batch.sealed and batch.send_at > now and not self._hurried():
             return _NO_LEADER

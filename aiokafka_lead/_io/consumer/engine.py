@@ -10,11 +10,11 @@ from ..._core.consumer.fetch_answer import AnswerOptions, AnswerReader
 from ..._core.consumer.fetch_plan import FetchLimits, FetchPlanner
 from ..._core.consumer.fetch_request import FetchOptions
 from ..._core.consumer.fetched import DEFAULT_JOINED_RECORDS
-from ..._core.consumer.partition_state import Backoffs
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.reset_policy import parse_reset_policy
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
 from ..._core.group.poll_interval import PollInterval
+from ..._core.leadership.patience import RetryPolicy
 from ..._options.logs import client_log
 from ..._wire.messages.fetch import FetchRequest
 from ..._wire.messages.list_offsets import ListOffsetsRequest
@@ -127,7 +127,7 @@ class ConsumerEngine(Generic[K, V]):
     def _fetching(self, planner: FetchPlanner, wake: Signal) -> Fetcher:
         client, config, reading = self.client, self.config, self.reading
         reset_policy = parse_reset_policy(config.auto_offset_reset)
-        backoffs = Backoffs.of(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        retry = RetryPolicy(config.retry_backoff_ms, config.retry_backoff_max_ms)
         answers = AnswerReader(
             reading.positions,
             reading.prefetch,
@@ -139,14 +139,12 @@ class ConsumerEngine(Generic[K, V]):
                 config.metadata_max_age_ms / 1000,
                 config.max_poll_records or DEFAULT_JOINED_RECORDS,
             ),
-            backoffs,
+            retry,
             reading.counters,
             self._log,
         )
         offsets = None if self.membership is None else self.membership.offsets
-        keeper = PositionKeeper(
-            client, reading, answers, backoffs, reset_policy, offsets, config.default_api_timeout_ms
-        )
+        keeper = PositionKeeper(client, reading, answers, retry, reset_policy, offsets, config.default_api_timeout_ms)
         options = FetchOptions(
             int(config.fetch_max_wait_ms),
             config.fetch_min_bytes,

@@ -166,7 +166,7 @@ class Fetcher:
         now = time.monotonic()
         for state in self._planner.failed(planned):
             state.read_from_leader()
-            state.refused(planned.node_id, now)
+            state.move_clock.refused(planned.node_id, now)
         if error is None or error.refreshes_metadata:
             self._client.metadata.request_update(lost(planned.node_id))
         if error is not None and not isinstance(error, KafkaConnectionError):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import anyio
 
-from ..._core.backoff import FREE_RETRIES, Backoff
+from ..._core.backoff import Backoff
 from ..._core.consumer.offset_lookup import (
     ListedOffset,
     LookupAnswer,
@@ -15,6 +15,7 @@ from ..._core.consumer.offset_lookup import (
     list_offsets_request,
     read_listed_offsets,
 )
+from ..._core.leadership.patience import FREE_RETRIES
 from ..._core.metadata.refresh import LEADERLESS, lost, refused
 from ..._wire.messages.list_offsets import ListOffsetsRequest
 from ...errors import KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError

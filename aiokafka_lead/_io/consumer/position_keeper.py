@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from ..._core.consumer.fetch_answer import AnswerReader
 from ..._core.consumer.fetch_state import FetchState
 from ..._core.consumer.offset_lookup import LookupAnswer, by_leader, epoch_end_request, read_epoch_ends
-from ..._core.consumer.partition_state import Backoffs, PartitionState
+from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
+from ..._core.leadership.patience import RetryPolicy
 from ..._core.metadata.refresh import LEADERLESS, STALE, lost, refused
 from ..._options.logs import client_log
 from ..._wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
@@ -37,7 +38,7 @@ class PositionKeeper:
         client: Client,
         reading: Reading,
         answers: AnswerReader,
-        backoffs: Backoffs,
+        retry: RetryPolicy,
         reset_policy: ResetPolicy | None,
         group_offsets: GroupOffsets | None,
         timeout_ms: float,
@@ -47,7 +48,7 @@ class PositionKeeper:
         self._positions = reading.positions
         self._prefetch = reading.prefetch
         self._answers = answers
-        self._backoffs = backoffs
+        self._retry = retry
         self._reset_policy = reset_policy
         self._group_offsets = group_offsets
         self._read_committed = reading.read_committed
@@ -105,7 +106,7 @@ class PositionKeeper:
             self._prefetch.report((type(error), state.tp.topic), error)
         state.failure = error
         leader_epoch = self._client.metadata.snapshot.leader(*state.tp)[1]
-        state.back_off(time.monotonic(), leader_epoch, self._backoffs)
+        state.back_off(time.monotonic(), leader_epoch, self._retry)
 
     def _reset(self, state: PartitionState) -> None:
         if self._reset_policy is not None:

@@ -15,6 +15,7 @@ from aiokafka_lead._core.consumer.positions import Positions
 from aiokafka_lead._core.consumer.prefetch import Prefetch
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST, ResetPolicy
 from aiokafka_lead._core.leadership.patience import RetryPolicy
+from aiokafka_lead._core.metadata.moved import Moved
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
 from aiokafka_lead._options.logs import client_log
 from aiokafka_lead._records import DEFAULT_MAX_DECOMPRESSED_BYTES, StoredRecord, build_batch
@@ -159,7 +160,11 @@ class World:
 
     def learn(self, new: ClusterSnapshot) -> None:
         """Metadata has changed."""
-        self.positions.touch_moved(self.snapshot, new)
+        self.take(new, Moved(self.snapshot, new))
+
+    def take(self, new: ClusterSnapshot, moved: Moved) -> None:
+        """The same, where it is known what has moved."""
+        self.positions.touch_moved(moved)
         self.snapshot = new
 
     def plan(self) -> list[PlannedFetch]:

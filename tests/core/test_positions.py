@@ -10,6 +10,7 @@ from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._core.consumer.positions import Positions
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST, LATEST
 from aiokafka_lead._core.leadership.patience import RetryPolicy
+from aiokafka_lead._core.metadata.moved import Moved
 from aiokafka_lead._core.metadata.types import ClusterSnapshot
 from aiokafka_lead.errors import FetchOffsetOutOfRangeError, IllegalStateError, KafkaError, OffsetOutOfRangeError
 from aiokafka_lead.types import TopicPartition
@@ -128,14 +129,14 @@ def test_only_moved_partitions_are_touched() -> None:
     positions.assign([T0, T1, T2])
     before = snapshot()
     positions.touched.clear()
-    positions.touch_moved(before, snapshot([(1, 3), (2, 4), (1, 3)]))
+    positions.touch_moved(Moved(before, snapshot([(1, 3), (2, 4), (1, 3)])))
     assert [state.tp for state in positions.touched] == [T1]
     positions.touched.clear()
     moved = before.with_moved({("t", 2): before.topics["t"].partitions[2]._replace(leader_id=3)}, before.brokers)
-    positions.touch_moved(before, moved)
+    positions.touch_moved(Moved(before, moved))
     assert [state.tp for state in positions.touched] == [T2]
     positions.touched.clear()
-    positions.touch_moved(before, snapshot(brokers=(1, 2)))
+    positions.touch_moved(Moved(before, snapshot(brokers=(1, 2))))
     assert len(positions.touched) == 3
 
 

@@ -7,6 +7,7 @@ import time
 import anyio
 import pytest
 
+from aiokafka_lead._core.metadata.moved import Moved
 from aiokafka_lead._core.metadata.types import ClusterSnapshot, TopicMetadata
 from aiokafka_lead._io.connection.connection import Lane
 from aiokafka_lead._wire import decode_response, encode_response
@@ -287,7 +288,7 @@ async def test_listeners_see_each_snapshot_after_it_took_effect() -> None:
     async with EmbeddedCluster(1) as cluster, running(cluster) as client:
         seen: list[ClusterSnapshot] = []
 
-        def listener(snapshot: ClusterSnapshot) -> None:
+        def listener(snapshot: ClusterSnapshot, moved: Moved) -> None:
             assert client.metadata.snapshot is snapshot
             seen.append(snapshot)
 
@@ -299,6 +300,35 @@ async def test_listeners_see_each_snapshot_after_it_took_effect() -> None:
         client.metadata.request_update()
         await client.metadata.wait_newer(seen[-1].generation, 5000)
         assert len(seen) == count
+
+
+async def test_listeners_are_called_once_for_each_snapshot_with_what_differs_from_the_one_before() -> None:
+    """Also where a listener leads to another snapshot: those behind it are called with that one alone."""
+    async with EmbeddedCluster(1) as cluster, running(cluster) as client:
+        await cluster.create_topic("t")
+        await client.metadata.topic("t", 5000)
+        before = client.metadata.snapshot
+        seen: list[tuple[int, ClusterSnapshot, Moved]] = []
+
+        def offer(epoch: int) -> None:
+            hint = true_hint(cluster, "t")._replace(leader_epoch=epoch)
+            assert client.metadata.offer_hints([hint]) == [True]
+
+        def first(snapshot: ClusterSnapshot, moved: Moved) -> None:
+            seen.append((1, snapshot, moved))
+            if snapshot.leader("t", 0)[1] == 7:
+                offer(8)
+
+        client.metadata.add_listener(first)
+        client.metadata.add_listener(lambda snapshot, moved: seen.append((2, snapshot, moved)))
+        offer(7)
+        middle, last = seen[0][1], client.metadata.snapshot
+        assert [(number, snapshot, moved.before, moved.after) for number, snapshot, moved in seen] == [
+            (1, middle, before, middle),
+            (1, last, middle, last),
+            (2, last, before, last),
+        ]
+        assert [moved.partitions for _, _, moved in seen] == [{("t", 0)}] * 3
 
 
 # --- hints -----------------------------------------------------------------------------------------------------------
@@ -339,7 +369,7 @@ async def test_rule_10_six_stale_answers_after_a_hint() -> None:
         hinted = (cluster.leader("t"), cluster.leader_epoch("t"))
         cluster.requests.clear()
         leaders: set[tuple[int, int]] = set()
-        client.metadata.add_listener(lambda snapshot: leaders.add(snapshot.leader("t", 0)))
+        client.metadata.add_listener(lambda snapshot, moved: leaders.add(snapshot.leader("t", 0)))
         assert client.metadata.offer_hints([true_hint(cluster, "t")]) == [True]
         # Seven answers: six are stale, and each of them makes the client ask again.
         refreshes = client.metadata.metrics().refreshes

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 
 from aiokafka_lead._core.backoff import Backoff
 from aiokafka_lead._core.metadata.answer import told
 from aiokafka_lead._core.metadata.metrics import RebootstrapCause
+from aiokafka_lead._core.metadata.moved import MetadataListener, Moved
 from aiokafka_lead._core.metadata.reachability import NodeState
 from aiokafka_lead._core.metadata.rebootstrap import RebootstrapPolicy
 from aiokafka_lead._core.metadata.refresh import HINTED, STALE, Reason, RefreshSchedule, lost
@@ -45,7 +46,7 @@ class SimClient:
         self.links = Links(timeline, cluster, config, self._on_node)
         self.state = MetadataState(config.bootstrap_servers, leader_hint_policy=config.leader_hint_policy)
         self.requests = Meter(timeline, "metadata requests", METADATA_PER_SECOND)
-        self.listener: Callable[[ClusterSnapshot], None] = lambda snapshot: None
+        self.listener: MetadataListener = lambda snapshot, moved: None
         self._cluster = cluster
         self._request_timeout_s = config.request_timeout_ms / 1000
         retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
@@ -73,7 +74,7 @@ class SimClient:
     def offer_hints(self, hints: Sequence[LeaderHint]) -> None:
         """Leaders that refusals named."""
         accepted = self.state.apply_hints(hints)
-        self._publish()
+        self._publish({(hint.topic, hint.partition) for hint, taken in zip(hints, accepted, strict=True) if taken})
         self.request_update(HINTED if any(accepted) else STALE)
         for leader in {hint.leader_id for hint, taken in zip(hints, accepted, strict=True) if taken}:
             self.links.ready(leader, "data")
@@ -191,13 +192,13 @@ class SimClient:
         self._publish()
         self.request_update()
 
-    def _publish(self) -> None:
+    def _publish(self, moved: Collection[tuple[str, int]] | None = None) -> None:
         snapshot, former = self.state.snapshot, self._seen
         if snapshot is not former:
             self._seen = snapshot
             if snapshot.brokers is not former.brokers:
                 self.links.set_nodes(snapshot.brokers)
-            self.listener(snapshot)
+            self.listener(snapshot, Moved(former, snapshot, moved))
             self.woken = True
 
     def _on_node(self, node_id: int) -> None:

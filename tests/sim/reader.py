@@ -40,7 +40,7 @@ class Reader:
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, timeline.rng.random)
         self._useless: dict[int, int] = {}
         self._position = dict.fromkeys(self._tps, 0)
-        self.client.listener = self._world.learn
+        self.client.listener = self._world.take
 
     # --- what the run does -------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from aiokafka_lead._core.metadata.moved import Moved
 from aiokafka_lead._core.metadata.reachability import NodeState
 from aiokafka_lead._core.metadata.refresh import LEADERLESS, lost, refused
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, LeaderHint
@@ -44,7 +45,6 @@ class Writer:
         self._answers = BatchAnswers(
             self._accumulator, config.retries, lambda node_id: "", client_log("producer", "simulated")
         )
-        self._hinted: list[tuple[str, int]] | None = None
         self.client.listener = self._on_snapshot
         self._accumulator.on_snapshot(self.client.snapshot, timeline.now)
         self._accumulator.on_producer_id(1000, 0, timeline.now)
@@ -108,11 +108,8 @@ class Writer:
     def _notify(self) -> None:
         self.client.woken = True
 
-    def _on_snapshot(self, snapshot: ClusterSnapshot) -> None:
-        if self._hinted is None:
-            self._accumulator.on_snapshot(snapshot, self._timeline.now)
-        else:
-            self._accumulator.on_hints(snapshot, self._hinted, self._timeline.now)
+    def _on_snapshot(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
+        self._accumulator.on_snapshot(snapshot, self._timeline.now, moved.partitions)
 
     def _submit(self, link: Link, batches: list[ProducerBatch]) -> None:
         built: Built = [
@@ -159,12 +156,10 @@ class Writer:
                 hints.append(
                     LeaderHint(TOPIC, TOPIC_ID, batch.queue.partition, refusal.leader, refusal.epoch, endpoint, code)
                 )
-        if not hints:
+        if hints:
+            self.client.offer_hints(hints)
+        else:
             self.client.request_update(refused(node_id))
-            return
-        self._hinted = [(hint.topic, hint.partition) for hint in hints]
-        self.client.offer_hints(hints)
-        self._hinted = None
 
 
 async def _no_park(outcome: BatchOutcome) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from uuid import UUID
 
 from ...errors import IllegalStateError
 from ...types import TopicPartition
+from ..metadata.moved import Moved
 from ..metadata.types import NO_TOPIC_ID, ClusterSnapshot
 from .partition_state import PartitionState
 
@@ -91,32 +92,24 @@ class Positions:
             self._on_settle()
         return added, removed
 
-    def touch_moved(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
+    def touch_moved(self, moved: Moved) -> None:
         """Touch the partitions about which the client learnt something."""
-        self._find_replaced(old)  # which may be news too: partitions have been assigned since
-        self._find_replaced(new)
-        if old.brokers != new.brokers:
+        self._find_replaced(moved.before)  # which may be news too: partitions have been assigned since
+        self._find_replaced(moved.after)
+        if moved.brokers:
             for state in self:
                 state.touch()
-            return
-        few = new.moved_since(old)
-        if few is not None:
-            for tp in few:
+        elif moved.partitions is not None:
+            for tp in moved.partitions:
                 found = self._states.get(TopicPartition(*tp))
                 if found is not None:
                     found.touch()
-            return
-        for topic, states in self.by_topic.items():
-            before, after = old.topics.get(topic), new.topics.get(topic)
-            if before is after:
-                continue
-            if before is None or after is None or before.topic_id != after.topic_id:
-                moved = None
-            else:
-                moved = changed_partitions(before.partitions, after.partitions)
-            for state in states:
-                if moved is None or state.tp.partition in moved:
-                    state.touch()
+        else:
+            for topic, states in self.by_topic.items():
+                numbers = moved.of(topic)
+                for state in states:
+                    if state.tp.partition in numbers:
+                        state.touch()
 
     def _find_replaced(self, snapshot: ClusterSnapshot) -> None:
         """Tell partitions whose topic was made anew since their position was found (KIP-516)."""
@@ -132,10 +125,3 @@ class Positions:
     def paused(self) -> frozenset[TopicPartition]:
         """The partitions that are paused."""
         return frozenset(tp for tp, state in self._states.items() if state.paused)
-
-
-def changed_partitions(before: Sequence[object], after: Sequence[object]) -> set[int]:
-    """The indices at which two topics' partitions differ."""
-    differ = {index for index, (old, new) in enumerate(zip(before, after, strict=False)) if old != new}
-    shorter, longer = sorted((len(before), len(after)))
-    return differ.union(range(shorter, longer))

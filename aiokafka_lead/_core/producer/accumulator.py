@@ -373,13 +373,21 @@ class Accumulator:
 
     # --- what happens around it ---------------------------------------------------------------------------------------
 
-    def on_snapshot(self, snapshot: ClusterSnapshot, now: float) -> None:
-        """Metadata changed: look at the partitions that have records and another leader or epoch than before."""
+    def on_snapshot(
+        self, snapshot: ClusterSnapshot, now: float, partitions: Iterable[tuple[str, int]] | None = None
+    ) -> None:
+        """Metadata changed: look at the partitions that have records and another leader or epoch than before.
+
+        ``partitions`` are the only ones that differ, where that is known.
+        """
         self.snapshot = snapshot
         if snapshot.cluster_id is not None and snapshot.cluster_id != self._cluster_id:
             if self._cluster_id is not None and self.identity is not None:
                 self.identity.forget_producer_id()  # this cluster never gave it
             self._cluster_id = snapshot.cluster_id
+        if partitions is not None:
+            self._look_at(partitions, now)
+            return
         for name, topic in self.topics.items():
             count, topic_id = snapshot.partition_count(name), snapshot.topic_id(name)
             if count != topic.count or topic_id != topic.topic_id:
@@ -389,9 +397,7 @@ class Accumulator:
                 if self._renew_leader(queue):
                     self.schedule.evaluate(queue, now)
 
-    def on_hints(self, snapshot: ClusterSnapshot, partitions: Iterable[tuple[str, int]], now: float) -> None:
-        """Metadata changed in these partitions only."""
-        self.snapshot = snapshot
+    def _look_at(self, partitions: Iterable[tuple[str, int]], now: float) -> None:
         for name, number in partitions:
             topic = self.topics.get(name)
             queue = topic.queues[number] if topic is not None and 0 <= number < topic.count else None

@@ -9,6 +9,7 @@ from ..._core.backoff import Backoff
 from ..._core.consumer.absence import Absences, absent
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.subscription import Subscription
+from ..._core.metadata.moved import Moved
 from ..._core.metadata.types import ClusterSnapshot
 from ..._options.logs import client_log
 from ..client import Client
@@ -50,7 +51,7 @@ class AbsenceWatch:
         self._absences.hurry(time.monotonic())
         self._wake.set()
 
-    def _on_metadata(self, snapshot: ClusterSnapshot) -> None:
+    def _on_metadata(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
         self._wake.set()
 
     def _look(self, now: float) -> float | None:

@@ -15,6 +15,7 @@ from ..._core.consumer.fetch_plan import FetchPlanner, PlannedFetch
 from ..._core.consumer.fetch_request import FetchOptions, fetch_request, wait_beside_ms
 from ..._core.consumer.fetch_session import SessionRequest
 from ..._core.consumer.reading import Reading
+from ..._core.metadata.moved import Moved
 from ..._core.metadata.refresh import LEADERLESS, lost, refused
 from ..._core.metadata.types import ClusterSnapshot
 from ..._wire.messages.fetch import FetchRequest, FetchResponse
@@ -53,8 +54,6 @@ class Fetcher:
         self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
         self._refusals: dict[int, int] = {}
         """Answers in a row that were of no use, by broker."""
-        self._snapshot: ClusterSnapshot = client.metadata.snapshot
-        """What the partitions were last compared with."""
         self._demand: Container[Any] | None = ()
         """The partitions that a reader waits for; None for any."""
         self._closing = False
@@ -67,7 +66,6 @@ class Fetcher:
         self._client.brokers.add_listener(self._on_node)
         self._client.metadata.add_listener(self._on_metadata)
         try:
-            self._on_metadata(self._client.metadata.snapshot)
             wake.set()
             timeout_s: float | None = None
             while True:
@@ -89,9 +87,8 @@ class Fetcher:
     def _on_node(self, node_id: int) -> None:
         self._wake.set()
 
-    def _on_metadata(self, snapshot: ClusterSnapshot) -> None:
-        self._positions.touch_moved(self._snapshot, snapshot)
-        self._snapshot = snapshot
+    def _on_metadata(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
+        self._positions.touch_moved(moved)
 
     # --- sending -----------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from ..._core.consumer.absence import believed
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
+from ..._core.metadata.moved import Moved
 from ..._core.metadata.types import NO_LEADER, ClusterSnapshot
 from ...errors import KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError
 from ...errors.base import own_copy
@@ -113,7 +114,7 @@ class Readiness:
         finally:
             metadata.remove_listener(self._on_metadata)
 
-    def _on_metadata(self, snapshot: ClusterSnapshot) -> None:
+    def _on_metadata(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
         self._news.tell()
 
     async def _next(self, deadline: float) -> None:

@@ -9,6 +9,7 @@ from ..._core.consumer.reading import Reading
 from ..._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
 from ..._core.group.member import Wanted
+from ..._core.metadata.moved import Moved
 from ..._core.metadata.types import ClusterSnapshot
 from ...types import TopicPartition
 from ..client import Client
@@ -53,7 +54,7 @@ class Subscriber:
 
     def start(self) -> None:
         """Follow the cluster's topics; the client has its first metadata."""
-        self._client.metadata.add_listener(self._apply)
+        self._client.metadata.add_listener(self._on_metadata)
         self.changed(started=True)
 
     def changed(self, *, started: bool) -> None:
@@ -92,6 +93,9 @@ class Subscriber:
             for name, error in subscription.problems(snapshot, now):
                 self._reading.prefetch.report(("absent", name), error)
         return subscription.next_problem()
+
+    def _on_metadata(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
+        self._apply(snapshot)
 
     def _apply(self, snapshot: ClusterSnapshot) -> None:
         subscription = self._subscription

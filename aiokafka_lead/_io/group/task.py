@@ -10,6 +10,7 @@ import anyio
 from ..._core.consumer.in_hand import InHand
 from ..._core.group.member import Ask, Assign, Lose, Revoke, Step, Wait, Wanted
 from ..._core.group.poll_interval import PollInterval
+from ..._core.metadata.moved import Moved
 from ..._core.metadata.types import ClusterSnapshot
 from ..._options.logs import client_log
 from ...errors import IllegalStateError
@@ -112,7 +113,7 @@ class GroupTask:
 
     # --- the tasks ---------------------------------------------------------------------------------------------------
 
-    def _on_metadata(self, snapshot: ClusterSnapshot) -> None:
+    def _on_metadata(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
         self._member.topics_changed(snapshot, time.monotonic())
         self._standing.notify()
 

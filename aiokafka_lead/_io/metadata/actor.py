@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..._core.backoff import Backoff
 from ..._core.metadata.answer import MetadataReader
 from ..._core.metadata.metrics import MetadataMetrics, RebootstrapCause
+from ..._core.metadata.moved import MetadataListener, Moved
 from ..._core.metadata.reachability import NodeState
 from ..._core.metadata.rebootstrap import RebootstrapPolicy
 from ..._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, RefreshSchedule, lost
@@ -54,6 +55,20 @@ class _Plan(NamedTuple):
     """False looks up topics that are not known yet, and nothing else."""
 
 
+class _Listener:
+    """A listener, and the snapshot that it was called with last."""
+
+    __slots__ = ("call", "seen")
+
+    def __init__(self, call: MetadataListener, seen: ClusterSnapshot) -> None:
+        self.call = call
+        self.seen = seen
+
+    def take(self, moved: Moved) -> None:
+        self.seen = moved.after
+        self.call(moved.after, moved)
+
+
 class MetadataActor:
     """Owns the cluster snapshot: refreshes it, merges leader hints into it, tells listeners."""
 
@@ -88,7 +103,7 @@ class MetadataActor:
         self._newer: Waiter[ClusterSnapshot] = Waiter()
         """Done at the next snapshot."""
         self._lookups = TopicLookups(self._topics, self._wake.set)
-        self._listeners: list[Callable[[ClusterSnapshot], None]] = []
+        self._listeners: list[_Listener] = []
         self._errors: Mapping[int, KafkaError] = {}
         """Why the last refresh that failed got no answer, by node id."""
         self._lagging: int | None = None
@@ -168,19 +183,19 @@ class MetadataActor:
         requests that will follow.
         """
         accepted = self._state.apply_hints(hints)
-        self._publish()
+        self._publish({(hint.topic, hint.partition) for hint, taken in zip(hints, accepted, strict=True) if taken})
         self.request_update(HINTED if any(accepted) else STALE)
         for leader_id in {hint.leader_id for hint, taken in zip(hints, accepted, strict=True) if taken}:
             self._brokers.ready(leader_id, Lane.DATA)
         return accepted
 
-    def add_listener(self, listener: Callable[[ClusterSnapshot], None]) -> None:
-        """Call this with each new snapshot, after it became `snapshot`."""
-        self._listeners.append(listener)
+    def add_listener(self, listener: MetadataListener) -> None:
+        """Call this with each new snapshot, after it became `snapshot`, and with what differs from the one before."""
+        self._listeners.append(_Listener(listener, self.snapshot))
 
-    def remove_listener(self, listener: Callable[[ClusterSnapshot], None]) -> None:
+    def remove_listener(self, listener: MetadataListener) -> None:
         """Take back `add_listener`."""
-        self._listeners.remove(listener)
+        self._listeners.remove(next(entry for entry in self._listeners if entry.call == listener))
 
     def metrics(self) -> MetadataMetrics:
         """What happened to hints, refreshes and bootstraps so far."""
@@ -383,8 +398,8 @@ class MetadataActor:
 
     # --- the snapshot ------------------------------------------------------------------------------------------------
 
-    def _publish(self) -> None:
-        """Make the state's snapshot the one that everybody sees."""
+    def _publish(self, moved: Collection[tuple[str, int]] | None = None) -> None:
+        """Make the state's snapshot the one that everybody sees; ``moved`` are the only partitions that it changes."""
         snapshot, former = self._state.snapshot, self.snapshot
         if snapshot is former:
             return
@@ -394,8 +409,9 @@ class MetadataActor:
         newer, self._newer = self._newer, Waiter()
         newer.set_result(snapshot)
         for listener in tuple(self._listeners):
-            # Not the snapshot above: a listener before may have led to a newer one.
-            listener(self.snapshot)
+            if self.snapshot is not snapshot:
+                return  # a listener before has led to a newer one, which all have been called with
+            listener.take(Moved(listener.seen, snapshot, moved if listener.seen is former else None))
 
     # --- texts -------------------------------------------------------------------------------------------------------
 

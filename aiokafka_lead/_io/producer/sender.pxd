@@ -31,7 +31,6 @@ cdef class Sender:
     cdef object _loop
     cdef bint _working
     cdef double _sleeps_until
-    cdef object _hinted
     cdef object _warnings
     cdef object _blocked
     cdef object _answered

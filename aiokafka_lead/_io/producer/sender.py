@@ -16,6 +16,7 @@ from functools import partial
 import anyio.lowlevel
 
 from ..._core.backoff import Backoff
+from ..._core.metadata.moved import Moved
 from ..._core.metadata.refresh import LEADERLESS, lost, refused
 from ..._core.metadata.types import ClusterSnapshot
 from ..._core.producer.accumulator import Accumulator
@@ -97,8 +98,6 @@ class Sender:
         """While it works it sees what comes up, and need not be woken."""
         self._sleeps_until = math.inf
         """When it wakes if nothing wakes it before."""
-        self._hinted: list[tuple[str, int]] | None = None
-        """The partitions whose hints are being merged, while they are."""
         self._warnings = Sparingly(_WARN_EVERY_S)
         """Of topics that stay unknown: an application that goes on sending to one would get a line for each call."""
         self._blocked: set[Waiter[None]] = set()
@@ -237,15 +236,13 @@ class Sender:
         if node_id in self.accumulator.schedule.ready:
             self._notify()
 
-    def _on_snapshot(self, snapshot: ClusterSnapshot) -> None:
-        if self._hinted is None:
-            now = time.monotonic()
-            self.accumulator.on_snapshot(snapshot, now)
+    def _on_snapshot(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
+        now = time.monotonic()
+        self.accumulator.on_snapshot(snapshot, now, moved.partitions)
+        if moved.partitions is None or moved.brokers:
             self._held.release(now)
             if self.accumulator.schedule.ready:
                 self._notify()  # a leader that stays may be known again, or at another address
-        else:
-            self.accumulator.on_hints(snapshot, self._hinted, time.monotonic())
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
@@ -405,14 +402,10 @@ class Sender:
 
     def _take_hints(self, sent: SentBatches, response: ProduceResponse) -> None:
         hints = read_hints(sent, response)
-        if not hints:
-            self._metadata.request_update(refused(sent.node_id))
-            return
-        self._hinted = [(hint.topic, hint.partition) for hint in hints]
-        try:
+        if hints:
             self._metadata.offer_hints(hints)
-        finally:
-            self._hinted = None
+        else:
+            self._metadata.request_update(refused(sent.node_id))
 
     def _explain(self, node_id: int) -> str:
         """What keeps batches from a node, for the message of one that expires."""

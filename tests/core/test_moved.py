@@ -1,0 +1,62 @@
+"""What a new snapshot changes, for those who listen to metadata."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from aiokafka_lead._core.metadata.moved import Moved
+from aiokafka_lead._core.metadata.types import ClusterSnapshot
+
+from .fetch_world import snapshot
+
+BEFORE = snapshot([(1, 3), (1, 3), (2, 3)])
+
+
+def numbers(after: ClusterSnapshot, topic: str = "t") -> list[int]:
+    return sorted(Moved(BEFORE, after).of(topic))
+
+
+def test_the_partitions_that_differ() -> None:
+    moved = Moved(BEFORE, snapshot([(1, 3), (1, 4), (3, 4)]))
+    assert moved.partitions is None
+    assert sorted(moved.of("t")) == [1, 2]
+    assert not moved.brokers
+
+
+def test_nothing_differs() -> None:
+    moved = Moved(BEFORE, BEFORE)
+    assert (list(moved.of("t")), list(moved.partitions or ()), moved.brokers) == ([], [], False)
+    assert numbers(snapshot([(1, 3), (1, 3), (2, 3)])) == []
+    assert numbers(BEFORE, "other") == []
+
+
+def test_partitions_that_were_added() -> None:
+    assert numbers(snapshot([(1, 3), (1, 3), (2, 3), (3, 0), (1, 0)])) == [3, 4]
+
+
+@pytest.mark.parametrize(
+    "after", [ClusterSnapshot(2, brokers=BEFORE.brokers), snapshot([(1, 3)], topic_id=UUID(int=8))]
+)
+def test_every_partition_of_a_topic_that_was_deleted_or_made_anew(after: ClusterSnapshot) -> None:
+    assert numbers(after) == [0, 1, 2]
+    assert sorted(Moved(after, BEFORE).of("t")) == [0, 1, 2]
+
+
+def test_a_hint_tells_which_partition_it_moved() -> None:
+    hinted = BEFORE.with_moved({("t", 2): BEFORE.topics["t"].partitions[2]._replace(leader_id=3)}, BEFORE.brokers)
+    assert set(Moved(BEFORE, hinted).partitions or ()) == {("t", 2)}
+    # Which its snapshot does not know any more once the topics have been looked at; but the caller does.
+    assert hinted.topics["t"].partitions[2].leader_id == 3
+    assert Moved(BEFORE, hinted).partitions is None
+    assert Moved(BEFORE, hinted, {("t", 2)}).partitions == {("t", 2)}
+    assert sorted(Moved(BEFORE, hinted).of("t")) == [2]
+
+
+def test_brokers_that_came_went_or_are_elsewhere() -> None:
+    same = ClusterSnapshot(2, brokers=dict(BEFORE.brokers), topics=BEFORE.topics)
+    assert not Moved(BEFORE, same).brokers
+    assert Moved(BEFORE, snapshot(brokers=(1, 2))).brokers
+    elsewhere = {**BEFORE.brokers, 2: BEFORE.brokers[2]._replace(port=9999)}
+    assert Moved(BEFORE, ClusterSnapshot(2, brokers=elsewhere)).brokers

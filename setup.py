@@ -34,7 +34,7 @@ HOT_MODULES = sorted(p.with_suffix(".py") for p in Path("aiokafka_lead").rglob("
 PER_RECORD = {
     f"aiokafka_lead.{name}"
     for name in (
-        "_core.producer.append", "_core.producer.delivery", "_core.producer.outcome", "_io.consumer.records",
+        "_core.producer.batches", "_core.producer.delivery", "_core.producer.outcome", "_io.consumer.records",
         "_io.producer.fast_path", "_io.producer.send_methods", "_records.batch", "_records.columns", "_records.decoder",
         "_records.encoder", "_records.murmur2", "_records.reading", "_records.record",
     )

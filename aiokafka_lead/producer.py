@@ -293,7 +293,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
                     f"send_nowait cannot wait for {self._awaited}, a coroutine function: await send"
                 )
             try:
-                delivery = intake.put_or_hold(self._prepare(topic, value, key, partition, timestamp_ms, headers))
+                delivery = intake.put_or_keep(self._prepare(topic, value, key, partition, timestamp_ms, headers))
             except KafkaError as error:
                 intake.refused(error)
                 raise

@@ -18,7 +18,7 @@ from uuid import UUID
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
 from aiokafka_lead._core.producer.accumulator import Accumulator
 from aiokafka_lead._core.producer.answers import BatchAnswers
-from aiokafka_lead._core.producer.append import ProducerBatch
+from aiokafka_lead._core.producer.batches import ProducerBatch
 from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead._core.producer.outcome import BatchOutcome
 from aiokafka_lead._options.logs import client_log

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aiokafka_lead._core.metadata.types import ClusterSnapshot, PartitionMetadata, TopicMetadata
-from aiokafka_lead._core.producer.append import TopicBuffer
+from aiokafka_lead._core.producer.batches import TopicBuffer
 from aiokafka_lead._core.producer.buffer_memory import BufferMemory
 from aiokafka_lead._core.producer.partitioner import NodeAvailability, StickyChooser
 from tests.core.producer_sim import TOPIC, TOPIC_ID, ProducerSim

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aiokafka_lead._core.leadership.patience import FREE_RETRIES
-from aiokafka_lead._core.producer.append import ProducerBatch
+from aiokafka_lead._core.producer.batches import ProducerBatch
 from aiokafka_lead.errors import DeliveryTimeoutError, NotLeaderOrFollowerError, RequestTimedOutError
 from tests.core.producer_sim import NOT_LEADER_OR_FOLLOWER, ProducerSim, SimRequest
 

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
-from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch, TopicBuffer
+from aiokafka_lead._core.producer.batches cimport PartitionQueue, ProducerBatch, TopicBuffer
 from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
 from aiokafka_lead._core.producer.counters cimport ProducerCounters
 from aiokafka_lead._core.producer.expiry cimport Expiry

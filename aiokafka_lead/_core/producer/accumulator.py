@@ -17,7 +17,7 @@ from ...errors import ConfigError, KafkaError, MessageTooLargeError
 from ...types import Header
 from ..leadership.patience import RetryPolicy
 from ..metadata.types import ClusterSnapshot
-from .append import PartitionQueue, ProducerBatch, TopicBuffer
+from .batches import PartitionQueue, ProducerBatch, TopicBuffer
 from .buffer_memory import BufferMemory, MemoryClaim
 from .counters import ProducerCounters
 from .delivery import Delivery, DeliveryBatch, new_delivery

@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from aiokafka_lead._core.producer.accumulator cimport Accumulator
-from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch
+from aiokafka_lead._core.producer.batches cimport PartitionQueue, ProducerBatch
 from aiokafka_lead._core.producer.counters cimport ProducerCounters
 from aiokafka_lead._core.producer.idempotence cimport Sequencing
 from aiokafka_lead._core.producer.schedule cimport Schedule

@@ -22,7 +22,7 @@ from ...errors import (
 )
 from ..metadata.types import HINT_ERRORS, NO_LEADER
 from .accumulator import Accumulator
-from .append import NO_SEQUENCE, PartitionQueue, ProducerBatch
+from .batches import NO_SEQUENCE, PartitionQueue, ProducerBatch
 from .idempotence import sequence_after
 from .outcome import NO_OFFSET, BatchOutcome, Part
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from .append import PartitionQueue, ProducerBatch
+from .batches import PartitionQueue, ProducerBatch
 
 __all__ = ["Expiry"]
 

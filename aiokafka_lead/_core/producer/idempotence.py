@@ -12,7 +12,7 @@ not make the others wait for theirs to drain (Java bumps the epoch of all). A tr
 from __future__ import annotations
 
 from ..metadata.types import NO_LEADER
-from .append import NO_SEQUENCE, PartitionQueue, ProducerBatch
+from .batches import NO_SEQUENCE, PartitionQueue, ProducerBatch
 
 __all__ = ["IdempotentSequencing", "PlainSequencing", "Sequencing", "is_later", "sequence_after"]
 

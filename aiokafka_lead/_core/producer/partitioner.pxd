@@ -1,6 +1,6 @@
 cimport cython
 
-from aiokafka_lead._core.producer.append cimport PartitionQueue, TopicBuffer
+from aiokafka_lead._core.producer.batches cimport PartitionQueue, TopicBuffer
 
 
 @cython.final

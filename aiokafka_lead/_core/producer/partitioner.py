@@ -14,7 +14,7 @@ from random import random
 from ...config import Partitioner
 from ...errors import ConfigError, ConfigTypeError
 from ..metadata.types import NO_LEADER, ClusterSnapshot
-from .append import TopicBuffer
+from .batches import TopicBuffer
 
 __all__ = ["NodeAvailability", "StickyChooser", "call_partitioner"]
 

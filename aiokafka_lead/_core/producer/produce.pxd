@@ -1,6 +1,6 @@
 cimport cython
 
-from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch, TopicBuffer
+from aiokafka_lead._core.producer.batches cimport PartitionQueue, ProducerBatch, TopicBuffer
 from aiokafka_lead._core.producer.transactional cimport TransactionalSequencing
 
 

@@ -17,7 +17,7 @@ from ..._wire.messages.produce import (
 from ...errors import InvalidRecordError, KafkaConnectionError, KafkaError, error_for_code
 from ..leadership.hints import FIRST_PRODUCE_WITH_HINTS, HintReader
 from ..metadata.types import NO_TOPIC_ID, LeaderHint
-from .append import ProducerBatch
+from .batches import ProducerBatch
 from .produce_codec import FIRST_WITH_IDS, BatchesRequest, BatchesResponse
 from .transactional import TransactionalSequencing
 

@@ -1,6 +1,6 @@
 cimport cython
 
-from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch
+from aiokafka_lead._core.producer.batches cimport PartitionQueue, ProducerBatch
 from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
 from aiokafka_lead._core.producer.idempotence cimport Sequencing
 

@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from ..metadata.types import NO_LEADER
-from .append import PartitionQueue, ProducerBatch
+from .batches import PartitionQueue, ProducerBatch
 from .buffer_memory import BufferMemory
 from .idempotence import Sequencing
 

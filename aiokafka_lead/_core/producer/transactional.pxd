@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from aiokafka_lead._core.producer.append cimport PartitionQueue, ProducerBatch
+from aiokafka_lead._core.producer.batches cimport PartitionQueue, ProducerBatch
 from aiokafka_lead._core.producer.idempotence cimport IdempotentSequencing, is_later, sequence_after
 
 cdef int _NO_SEQUENCE

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...errors import KafkaError
-from .append import NO_SEQUENCE, PartitionQueue, ProducerBatch
+from .batches import NO_SEQUENCE, PartitionQueue, ProducerBatch
 from .idempotence import IdempotentSequencing, is_later, sequence_after
 
 __all__ = ["TransactionalSequencing"]

@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 from anyio.lowlevel import RunVar
 
-from ..._core.producer.append import ProducerBatch
+from ..._core.producer.batches import ProducerBatch
 from ..._core.producer.produce import build_batches
 from ..connection.connection import Connection
 from ..loop import Spawn

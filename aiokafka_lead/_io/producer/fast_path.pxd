@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t
 
 from aiokafka_lead._core.producer.accumulator cimport Accumulator
-from aiokafka_lead._core.producer.append cimport TopicBuffer
+from aiokafka_lead._core.producer.batches cimport TopicBuffer
 from aiokafka_lead._core.producer.delivery cimport Delivery
 from aiokafka_lead._cpython cimport clock
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..._core.producer.accumulator import Accumulator
-from ..._core.producer.append import TopicBuffer
+from ..._core.producer.batches import TopicBuffer
 from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._core.producer.record import check_headers
 from ..._cpython import clock

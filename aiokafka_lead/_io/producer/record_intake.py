@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import anyio.lowlevel
 
-from ..._core.producer.append import TopicBuffer
+from ..._core.producer.batches import TopicBuffer
 from ..._core.producer.buffer_memory import MemoryClaim
 from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ...config import ProducerConfig
@@ -65,10 +65,10 @@ class RecordIntake:
         buffer = self._accumulator.topic(record.topic)
         return None if buffer is None else self._put(buffer, record, granted=False)
 
-    def put_or_hold(self, record: PreparedRecord) -> Delivery | None:
+    def put_or_keep(self, record: PreparedRecord) -> Delivery | None:
         """Take the record now, also if its topic is not known yet; None when memory is short."""
         buffer = self._accumulator.topic(record.topic)
-        return self._sender.hold(*record) if buffer is None else self._put(buffer, record, granted=False)
+        return self._sender.put_unknown(*record) if buffer is None else self._put(buffer, record, granted=False)
 
     def _put(self, buffer: TopicBuffer, record: PreparedRecord, granted: bool) -> Delivery | None:
         """Take the record now; None when memory is short and none has been granted."""

@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t
 
 from aiokafka_lead._core.producer.accumulator cimport Accumulator
-from aiokafka_lead._core.producer.append cimport ProducerBatch, TopicBuffer
+from aiokafka_lead._core.producer.batches cimport ProducerBatch, TopicBuffer
 from aiokafka_lead._core.producer.delivery cimport Delivery
 from aiokafka_lead._core.producer.produce cimport (
     produce_request, produce_version, read_answers, read_offsets, takes_long_to_build,
@@ -17,7 +17,7 @@ cdef Py_ssize_t _BATCHES_AT_A_TIME
 @cython.final
 cdef class Sender:
     cdef readonly Accumulator accumulator
-    cdef object _held
+    cdef object _unknown
     cdef BatchAnswers _answers
     cdef object _config
     cdef int32_t _timeout_ms

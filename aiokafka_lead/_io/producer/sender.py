@@ -21,10 +21,9 @@ from ..._core.metadata.refresh import LEADERLESS, lost, refused
 from ..._core.metadata.types import ClusterSnapshot
 from ..._core.producer.accumulator import Accumulator
 from ..._core.producer.answers import BatchAnswers
-from ..._core.producer.append import ProducerBatch, TopicBuffer
+from ..._core.producer.batches import ProducerBatch, TopicBuffer
 from ..._core.producer.buffer_memory import MemoryClaim
 from ..._core.producer.delivery import Delivery
-from ..._core.producer.held import HeldRecords
 from ..._core.producer.idempotence import IdempotentSequencing
 from ..._core.producer.metrics import ProducerMetrics, snapshot
 from ..._core.producer.outcome import BatchOutcome
@@ -37,6 +36,7 @@ from ..._core.producer.produce import (
     read_offsets,
     takes_long_to_build,
 )
+from ..._core.producer.unknown_topics import UnknownTopics
 from ..._core.sparingly import Sparingly
 from ..._options.logs import client_log
 from ..._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -79,7 +79,7 @@ class Sender:
     ) -> None:
         """``ask_any`` sends a request to whichever broker has the least to do, ``spawn`` runs a supervised task."""
         self.accumulator = Accumulator(config, self._park, self._notify)
-        self._held = HeldRecords(self.accumulator, self._park)
+        self._unknown = UnknownTopics(self.accumulator, self._park)
         self._log = client_log("producer", config.client_id)
         self._answers = BatchAnswers(self.accumulator, config.retries, self._explain, self._log)
         self._config = config
@@ -131,7 +131,7 @@ class Sender:
     def abort(self, make_error: Callable[[str], KafkaError]) -> None:
         """Give up every record that is pending; ``make_error`` takes a text that says what became of it."""
         self._answers.abort(make_error, time.monotonic())
-        self._held.drop_all(make_error)
+        self._unknown.drop_all(make_error)
         blocked, self._blocked = self._blocked, set()
         for waiter in blocked:
             waiter.set_error(make_error("not taken"))
@@ -169,7 +169,7 @@ class Sender:
             self._blocked.discard(waiter)
         return claim
 
-    def hold(
+    def put_unknown(
         self,
         topic: str,
         timestamp_ms: int,
@@ -179,8 +179,8 @@ class Sender:
         headers: Sequence[Header],
     ) -> Delivery | None:
         """Take a record of a topic that is not known yet, and look the topic up; None when memory is short."""
-        first = topic not in self._held
-        delivery = self._held.hold(topic, timestamp_ms, key, value, partition, headers)
+        first = topic not in self._unknown
+        delivery = self._unknown.append(topic, timestamp_ms, key, value, partition, headers)
         if first and delivery is not None:
             self._spawn(self._look_up, topic, name="kafka producer topic")
         return delivery
@@ -190,7 +190,7 @@ class Sender:
             await self._metadata.topic(topic, self._config.max_block_ms)
         except KafkaError as error:
             failure = error
-            count = self._held.drop(topic, lambda fate: type(failure)(f"{failure.message}; the records were {fate}"))
+            count = self._unknown.drop(topic, lambda fate: type(failure)(f"{failure.message}; the records were {fate}"))
             if count and self._warnings.allow(topic, time.monotonic()):
                 self._log.warning("gave up %d records of %s, which is not known: %s", count, topic, failure)
 
@@ -240,7 +240,7 @@ class Sender:
         now = time.monotonic()
         self.accumulator.on_snapshot(snapshot, now, moved.partitions)
         if moved.partitions is None or moved.brokers:
-            self._held.release(now)
+            self._unknown.on_snapshot(now)
             if self.accumulator.schedule.ready:
                 self._notify()  # a leader that stays may be known again, or at another address
 

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from ..._core.producer.accumulator import Accumulator
-from ..._core.producer.append import PartitionQueue
+from ..._core.producer.batches import PartitionQueue
 from ..._core.transactions.additions import (
     add_offsets_request,
     add_partitions_request,

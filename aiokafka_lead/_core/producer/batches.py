@@ -1,7 +1,8 @@
-"""The producer's hot path: from a record to a place in its partition's open batch.
+"""What the producer holds: topics, their partitions' queues, and batches of records in these.
 
-Everything that happens for each record is here, and nothing else: opening and closing batches, choosing the next sticky
-partition, waiting for memory are the accumulator's. This module is shaped to be compiled through a sibling ``.pxd``.
+The fields of each are in the order of what writes them. What happens for each record is here, too: from a record to a
+place in its partition's open batch. Opening and closing batches, choosing the next sticky partition and waiting for
+memory are the accumulator's. Hot: this module is compiled through ``batches.pxd`` where a compiler is.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class ProducerBatch:
     def __init__(
         self, queue: PartitionQueue, builder: BatchBuilder, outcome: BatchOutcome, ordinal: int, created_at: float
     ) -> None:
+        # fixed when the batch is made
         self.queue = queue
         self.builder = builder
         self.outcome = outcome
@@ -60,8 +62,7 @@ class ProducerBatch:
         """Grows with each batch; the parts of a split batch share theirs. For ``flush``."""
         self.created_at = created_at
         """When delivery_timeout_ms began."""
-        self.send_at = created_at
-        """When an open batch is sent though it is not full."""
+        # by the accumulator, and by what appends records to an open batch
         self.size_bytes = 0
         """What the batch holds of ``buffer_memory``."""
         self.shares = 1
@@ -70,15 +71,21 @@ class ProducerBatch:
         """Whether it takes no more records."""
         self.in_flight = False
         """Whether an answer is awaited."""
+        # by the schedule
+        self.send_at = created_at
+        """When an open batch is sent though it is not full."""
+        # by the accumulator and the answers, as leadership says
         self.attempts = 0
         """How often it was sent."""
         self.patience = Patience()
         """When it may be sent again."""
+        # by the answers
         self.in_doubt = False
         """Whether some attempt may have been appended without our knowing."""
         self.piece = False
         """Whether it was split off a larger batch, which the broker would not recognise in it."""
         self.last_error: KafkaError | None = None
+        # by the sequencing
         self.producer_id = -1
         self.producer_epoch = -1
         self.base_sequence = NO_SEQUENCE
@@ -120,8 +127,10 @@ class PartitionQueue:
     )
 
     def __init__(self, topic: TopicBuffer, partition: int) -> None:
+        # fixed when the queue is made
         self.topic = topic
         self.partition = partition
+        # by the accumulator when batches come and go out, by the answers when they are done
         self.batches: list[ProducerBatch] = []
         """Mostly one or two: a deque takes ten times the memory, and there may be thousands of partitions."""
         self.depth = 0
@@ -131,17 +140,20 @@ class PartitionQueue:
         self.in_flight = 0
         """How many of the batches await an answer, also such as were given up meanwhile."""
         self.in_flight_node = NO_LEADER
-        """Whom they were sent to; one node at a time."""
+        """The node that they were sent to; one at a time."""
+        # by the accumulator when metadata changes
         self.leader_id = NO_LEADER
-        """Whom metadata names; kept up to date while there are batches."""
+        """The leader that metadata names; kept up to date while there are batches."""
         self.leader_epoch = NO_EPOCH
         self.generation = -1
         """The metadata that named it."""
+        # by the schedule
         self.ready_node = NO_LEADER
-        """Whose ready set the queue is in, or -1."""
+        """The node whose ready set the queue is in, or -1."""
         self.wake_at = 0.0
-        """When the accumulator's timer looks at the queue next; 0 when it does not."""
+        """When the schedule looks at the queue next; 0 when it does not."""
         self.expiry_scheduled = False
+        # by the sequencing
         self.producer_id = -1
         """The producer id of ``next_sequence``; -1 until the first batch is sent."""
         self.producer_epoch = -1
@@ -154,7 +166,9 @@ class PartitionQueue:
         """A batch was given up of which nobody knows whether it was appended."""
         self.proven_node = NO_LEADER
         """The leader whose last answer was a success: it surely knows our sequences. Others get one batch at a time."""
+        # by the answers
         self.move_clock = MoveClock()
+        # by the sequencing of a transactional producer
         self.transaction = 0
         """The number of the latest transaction that the partition is known to be part of."""
 
@@ -184,20 +198,26 @@ class TopicBuffer:
     )
 
     def __init__(self, name: str, memory: BufferMemory, ignore_keys: bool, batch_limit: int = 0) -> None:
+        # fixed when the buffer is made
         self.name = name
+        self._memory = memory
+        self._ignore_keys = ignore_keys
+        # by `renew`, from metadata
         self.topic_id = NO_TOPIC_ID
         self.has_id = False
-        """Whether the cluster has told ``topic_id``: old brokers do not."""
+        """Whether the cluster has given ``topic_id``: old brokers do not."""
         self.count = 0
         """How many partitions the topic has, as metadata says; 0 while it is not known."""
-        self.batch_limit = batch_limit
-        """Bytes that a batch may grow to while it cannot be sent."""
-        self.available: list[int] | None = None
-        """Partitions that have a leader, for the application's own partitioner; None until it asks."""
         self.queues: list[PartitionQueue | None] = []
         """By number; None until used. May be longer than ``count``, when the topic was made anew, smaller."""
+        # by the accumulator and the answers
         self.pending: dict[PartitionQueue, None] = {}
         """The queues that have batches."""
+        self.batch_limit = batch_limit
+        """Bytes that a batch may grow to while it cannot be sent."""
+        # by the choice of the sticky partition, and by each record that goes there
+        self.available: list[int] | None = None
+        """Partitions that have a leader, for the application's own partitioner; None until it asks."""
         self.sticky: PartitionQueue | None = None
         """Where records without a key go; None lets the accumulator choose (KIP-480)."""
         self.sticky_bytes = 0
@@ -208,8 +228,6 @@ class TopicBuffer:
         """The length of the longest queue when that was last looked up."""
         self.choices_until_survey = 0
         """Choices of a sticky partition until it is looked up again."""
-        self._memory = memory
-        self._ignore_keys = ignore_keys
 
     def queue(self, partition: int) -> PartitionQueue:
         """The partition's queue, made at its first use."""

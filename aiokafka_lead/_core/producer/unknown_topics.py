@@ -1,7 +1,7 @@
-"""Records that were taken before anything was known of their topic, for a call that does not wait.
+"""Records that were taken before metadata knew their topic, for a call that does not wait.
 
-They are held with their arguments, in order, and put into batches as soon as metadata knows the topic: before whoever
-waited for that metadata comes to it.
+They are kept with their arguments, in order, and put into batches as soon as metadata knows the topic: before a call
+that waited for that metadata goes on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .accumulator import Accumulator
 from .delivery import Delivery
 from .outcome import BatchOutcome, Park, Part
 
-__all__ = ["HeldRecords"]
+__all__ = ["UnknownTopics"]
 
 UNKNOWN_PARTITION = -1
 
@@ -31,7 +31,7 @@ class _Record(NamedTuple):
 
 
 class _Topic:
-    """The records held for one topic."""
+    """The records of one topic."""
 
     __slots__ = ("ordinal", "outcome", "records")
 
@@ -41,8 +41,8 @@ class _Topic:
         self.records: list[_Record] = []
 
 
-class HeldRecords:
-    """What is held, by topic."""
+class UnknownTopics:
+    """The records of topics that are not known yet."""
 
     def __init__(self, accumulator: Accumulator, park: Park) -> None:
         self._accumulator = accumulator
@@ -52,7 +52,7 @@ class HeldRecords:
     def __contains__(self, topic: str) -> bool:
         return topic in self._topics
 
-    def hold(
+    def append(
         self,
         topic: str,
         timestamp_ms: int,
@@ -66,27 +66,27 @@ class HeldRecords:
         size = accumulator.record_size(key, value, headers)
         if not accumulator.memory.take(size):
             return None
-        held = self._topics.get(topic)
-        if held is None:
-            held = self._topics[topic] = _Topic(topic, accumulator.next_ordinal(), self._park)
-            accumulator.started(held.ordinal)
-        held.records.append(_Record(timestamp_ms, key, value, partition, headers, size))
-        return Delivery(held.outcome, len(held.records) - 1, timestamp_ms)
+        waiting = self._topics.get(topic)
+        if waiting is None:
+            waiting = self._topics[topic] = _Topic(topic, accumulator.next_ordinal(), self._park)
+            accumulator.started(waiting.ordinal)
+        waiting.records.append(_Record(timestamp_ms, key, value, partition, headers, size))
+        return Delivery(waiting.outcome, len(waiting.records) - 1, timestamp_ms)
 
-    def release(self, now: float) -> None:
+    def on_snapshot(self, now: float) -> None:
         """Metadata changed: put the records of topics that it knows into batches."""
         for name in [name for name in self._topics if self._accumulator.topic(name) is not None]:
-            held = self._topics.pop(name)
+            waiting = self._topics.pop(name)
             parts: list[Part] = []
-            for at, record in enumerate(held.records):
-                outcome, index = self._append(name, held.ordinal, record, now)
+            for at, record in enumerate(waiting.records):
+                outcome, index = self._put(name, waiting.ordinal, record, now)
                 self._accumulator.memory.give(record.size)
                 if not parts or parts[-1].outcome is not outcome or index != at - parts[-1].first + parts[-1].at:
                     parts.append(Part(at, outcome, index))
-            held.outcome.divide(parts)
-            self._accumulator.finish(held.ordinal)
+            waiting.outcome.divide(parts)
+            self._accumulator.finish(waiting.ordinal)
 
-    def _append(self, name: str, ordinal: int, record: _Record, now: float) -> tuple[BatchOutcome, int]:
+    def _put(self, name: str, ordinal: int, record: _Record, now: float) -> tuple[BatchOutcome, int]:
         """Where the record went; an outcome of its own where it cannot go anywhere."""
         accumulator = self._accumulator
         topic = accumulator.topic(name)
@@ -113,19 +113,19 @@ class HeldRecords:
 
     def drop(self, topic: str, make_error: Callable[[str], KafkaError]) -> int:
         """Give up a topic's records, and say how many; ``make_error`` takes a text that says what became of them."""
-        held = self._topics.pop(topic, None)
-        if held is None:
+        waiting = self._topics.pop(topic, None)
+        if waiting is None:
             return 0
-        for record in held.records:
+        for record in waiting.records:
             self._accumulator.memory.give(record.size)
-        self._accumulator.counters.records_failed += len(held.records)
+        self._accumulator.counters.records_failed += len(waiting.records)
         error = make_error("never sent")
-        held.outcome.fail(error)
-        self._accumulator.finish(held.ordinal)
+        waiting.outcome.fail(error)
+        self._accumulator.finish(waiting.ordinal)
         self._accumulator.given_up(error)
-        return len(held.records)
+        return len(waiting.records)
 
     def drop_all(self, make_error: Callable[[str], KafkaError]) -> None:
-        """Give up everything that is held."""
+        """Give up everything."""
         for topic in list(self._topics):
             self.drop(topic, make_error)

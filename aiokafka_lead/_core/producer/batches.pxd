@@ -17,11 +17,11 @@ cdef class ProducerBatch:
     cdef readonly BatchOutcome outcome
     cdef readonly int64_t ordinal
     cdef readonly double created_at
-    cdef public double send_at
     cdef public Py_ssize_t size_bytes
     cdef public int32_t shares
     cdef public bint sealed
     cdef public bint in_flight
+    cdef public double send_at
     cdef public int32_t attempts
     cdef readonly Patience patience
     cdef public bint in_doubt
@@ -62,20 +62,20 @@ cdef class PartitionQueue:
 @cython.final
 cdef class TopicBuffer:
     cdef readonly str name
+    cdef BufferMemory _memory
+    cdef bint _ignore_keys
     cdef readonly object topic_id
     cdef readonly bint has_id
     cdef readonly int32_t count
-    cdef public Py_ssize_t batch_limit
-    cdef public object available
     cdef readonly list queues
     cdef readonly dict pending
+    cdef public Py_ssize_t batch_limit
+    cdef public object available
     cdef public PartitionQueue sticky
     cdef public Py_ssize_t sticky_bytes
     cdef public double sticky_since
     cdef public Py_ssize_t deepest
     cdef public Py_ssize_t choices_until_survey
-    cdef BufferMemory _memory
-    cdef bint _ignore_keys
 
     cpdef int32_t partition_for_key(self, bytes key) except -1
     cpdef PartitionQueue select(self, int32_t partition, bytes key)

@@ -35,7 +35,7 @@ PER_RECORD = {
     f"aiokafka_lead.{name}"
     for name in (
         "_core.producer.batches", "_core.producer.delivery", "_core.producer.outcome", "_io.consumer.records",
-        "_io.producer.fast_path", "_io.producer.send_methods", "_records.batch", "_records.columns", "_records.decoder",
+        "_io.producer.intake", "_io.producer.send_methods", "_records.batch", "_records.columns", "_records.decoder",
         "_records.encoder", "_records.murmur2", "_records.reading", "_records.record",
     )
 }  # fmt: skip

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from ._accel import ACCELERATED
+from ._core.producer.batches import Record
 from ._core.producer.delivery import Delivery, DeliveryBatch
 from ._core.producer.metrics import ProducerMetrics
 from ._core.producer.record import ANY_PARTITION, check_headers, check_partition, check_timestamp, check_topic, to_bytes
@@ -15,8 +16,7 @@ from ._core.producer.serializers import Serializers
 from ._cpython.clock import wall_ms
 from ._io.client import Client
 from ._io.loop import Waiter, loop_probe, loop_thread
-from ._io.producer.fast_path import FastPath, all_bytes
-from ._io.producer.record_intake import PreparedRecord, RecordIntake
+from ._io.producer.intake import Admission, Intake, all_bytes
 from ._io.producer.send_methods import QuickSend, QuickSendNowait
 from ._io.producer.sender import HOT_REQUESTS, Sender
 from ._io.transactions.calls import TransactionalCalls
@@ -118,16 +118,14 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         self._stopped: Waiter[None] | None = None
         """Made by the first `stop`, done when that has ended."""
         config = self._config
-        self._fast = FastPath(self._accumulator, None if config.linger_ms else self._sender.put_first)
         self._transactions = None if config.transactional_id is None else Transactions(config, client, self._sender)
-        self._intake = self._new_intake(0)
-        """Takes records; each transaction has its own."""
+        self._intake = Intake(config, self._sender, client.metadata, self._admission(0))
         self._serializers = Serializers(config.key_serializer, config.value_serializer)
         self._awaited = self._serializers.awaited
         """The serializers that are to be awaited, by the names of their options."""
         self._direct = config.partitioner is None and self._serializers.plain
         """Whether records can be appended as they come."""
-        self._append = self._fast.append
+        self._append = self._intake.append
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
@@ -142,15 +140,15 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         self._client.on_fork(self._on_fork)
         self._sender.start()
         if self._direct:
-            self._fast.start(*loop_probe(), loop_thread())
+            self._intake.start(*loop_probe(), loop_thread())
             if ACCELERATED and (type(self).send, type(self).send_nowait) == _SEND_METHODS:
                 own = vars(self)  # found before those of the class
-                own.setdefault("send", QuickSend(self._fast, self.send))
-                own.setdefault("send_nowait", QuickSendNowait(self._fast, self.send_nowait).send_nowait)
+                own.setdefault("send", QuickSend(self._intake, self.send))
+                own.setdefault("send_nowait", QuickSendNowait(self._intake, self.send_nowait).send_nowait)
         if self._transactions is not None:
-            self._fast.usable = False
+            self._intake.usable = False
             try:
-                await self._transactions.start(TransactionGate(self._fast, self._direct, self._use_intake_of))
+                await self._transactions.start(TransactionGate(self._intake, self._direct, self._admission))
             except BaseException:
                 await self.stop(0)
                 raise
@@ -176,7 +174,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
             usable = False
         self._stopped = Waiter()
         self._check = _refuse
-        self._fast.usable = False
+        self._intake.usable = False
         try:
             if usable and self._transactions is not None:
                 await self._transactions.stop(None if timeout_ms is None else timeout_ms / 1000)
@@ -215,10 +213,10 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         await self.stop()
 
     def _on_fork(self) -> None:
-        self._fast.usable = False
+        self._intake.usable = False
 
     def _on_fatal(self, error: BaseException) -> None:
-        self._fast.usable = False
+        self._intake.usable = False
         self._sender.abort(lambda fate: _failed_with(error, fate))
 
     # --- records -----------------------------------------------------------------------------------------------------
@@ -243,16 +241,16 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
-            intake = self._intake
-            intake.check()
+            admission = self._intake.admission
+            admission.check()
             try:
                 if self._awaited:
-                    record = await self._prepare_waiting(intake, topic, value, key, partition, timestamp_ms, headers)
+                    record = await self._prepare_waiting(admission, topic, value, key, partition, timestamp_ms, headers)
                 else:
                     record = self._prepare(topic, value, key, partition, timestamp_ms, headers)
-                delivery = await intake.put_when_possible(record)
+                delivery = await self._intake.put(record, admission)
             except KafkaError as error:
-                intake.refused(error)
+                admission.refused(error)
                 raise
         return delivery
 
@@ -286,16 +284,16 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
-            intake = self._intake
-            intake.check()
+            admission = self._intake.admission
+            admission.check()
             if self._awaited:
                 raise IllegalStateError(
                     f"send_nowait cannot wait for {self._awaited}, a coroutine function: await send"
                 )
             try:
-                delivery = intake.put_or_keep(self._prepare(topic, value, key, partition, timestamp_ms, headers))
+                delivery = self._intake.put_nowait(self._prepare(topic, value, key, partition, timestamp_ms, headers))
             except KafkaError as error:
-                intake.refused(error)
+                admission.refused(error)
                 raise
         if delivery is None:
             raise BufferFull
@@ -323,23 +321,24 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         now_ms = wall_ms()
         count = len(contents)
         every_key = None if keys is None else _one_for_each("keys", keys, count)
-        intake = self._intake
-        intake.check()
+        admission = self._intake.admission
+        admission.check()
         if self._direct and headers is None and timestamps_ms is None:
             plain_keys = None if every_key is None else _all_bytes("key", every_key)
-            return await intake.put_plain(topic, now_ms, _all_bytes("value", contents), plain_keys, target)
+            plain_values = _all_bytes("value", contents)
+            return await self._intake.put_plain(topic, plain_values, plain_keys, target, now_ms, admission)
         every_key = every_key or [None] * count
         every_headers = _headers_for_each(headers, count)
         times = [now_ms] * count if timestamps_ms is None else _one_for_each("timestamps_ms", timestamps_ms, count)
         every = zip(contents, every_key, times, every_headers, strict=True)
         if self._awaited:
             records = [
-                await self._prepare_waiting(intake, topic, v, k, partition, time_ms, some)
+                await self._prepare_waiting(admission, topic, v, k, partition, time_ms, some)
                 for v, k, time_ms, some in every
             ]
         else:
             records = [self._prepare(topic, v, k, partition, time_ms, some) for v, k, time_ms, some in every]
-        return await intake.put_all(records, count)
+        return await self._intake.put_all(records, admission)
 
     async def flush(self, timeout_ms: float | None = None) -> None:
         """Send everything that was taken so far without lingering, and wait until it is acknowledged or failed.
@@ -380,15 +379,11 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         assert self._transactions is not None
         self._transactions.state.check_open(number)
 
-    def _new_intake(self, number: int) -> RecordIntake:
-        """An intake for one transaction, or for a producer without any."""
+    def _admission(self, number: int) -> Admission:
+        """For the calls of one transaction, or for all of a producer that has none."""
         if self._transactions is None:
-            return RecordIntake(self._config, self._sender, self._fast, self._client.metadata, self._check_now)
-        check, refused = partial(self._check_transaction, number), partial(self._transactions.refused, number)
-        return RecordIntake(self._config, self._sender, self._fast, self._client.metadata, check, refused)
-
-    def _use_intake_of(self, number: int) -> None:
-        self._intake = self._new_intake(number)
+            return Admission(self._check_now)
+        return Admission(partial(self._check_transaction, number), partial(self._transactions.refused, number))
 
     def _prepare(
         self,
@@ -398,7 +393,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         partition: int | None,
         timestamp_ms: int | None,
         headers: Sequence[Header] | None,
-    ) -> PreparedRecord:
+    ) -> Record:
         """Check and serialize a record."""
         name = topic if type(topic) is str and topic in self._topics else check_topic(topic)
         pairs = () if headers is None else check_headers(headers)
@@ -406,25 +401,25 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         time_ms = wall_ms() if timestamp_ms is None else check_timestamp(timestamp_ms)
         serializers = self._serializers
         key_bytes = serializers.key_bytes(key, name, pairs)
-        return PreparedRecord(name, time_ms, key_bytes, serializers.value_bytes(value, name, pairs), number, pairs)
+        return Record(name, serializers.value_bytes(value, name, pairs), key_bytes, number, time_ms, pairs)
 
     async def _prepare_waiting(
         self,
-        intake: RecordIntake,
+        admission: Admission,
         topic: str,
         value: V | None,
         key: K | None,
         partition: int | None,
         timestamp_ms: int | None,
         headers: Sequence[Header] | None,
-    ) -> PreparedRecord:
+    ) -> Record:
         """The same with serializers that are awaited; raises if the producer cannot be used any more then."""
         name, number, pairs = check_topic(topic), check_partition(partition), check_headers(headers)
         time_ms = wall_ms() if timestamp_ms is None else check_timestamp(timestamp_ms)
         key_bytes = await self._serializers.await_key(key, name, pairs)
         value_bytes = await self._serializers.await_value(value, name, pairs)
-        intake.check()
-        return PreparedRecord(name, time_ms, key_bytes, value_bytes, number, pairs)
+        admission.check()
+        return Record(name, value_bytes, key_bytes, number, time_ms, pairs)
 
 
 _SEND_METHODS = (Producer.send, Producer.send_nowait)

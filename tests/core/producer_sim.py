@@ -18,7 +18,7 @@ from uuid import UUID
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
 from aiokafka_lead._core.producer.accumulator import Accumulator
 from aiokafka_lead._core.producer.answers import BatchAnswers
-from aiokafka_lead._core.producer.batches import ProducerBatch
+from aiokafka_lead._core.producer.batches import ProducerBatch, Record
 from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead._core.producer.outcome import BatchOutcome
 from aiokafka_lead._options.logs import client_log
@@ -149,11 +149,11 @@ class ProducerSim:
         """One record; fails the test when memory is short."""
         topic = self.accumulator.topic(TOPIC)
         assert topic is not None
-        delivery = topic.append(round(self.now * 1000), key, value, partition, headers)
+        timestamp_ms = round(self.now * 1000)
+        delivery = topic.append(value, key, partition, timestamp_ms, headers)
         if delivery is None:
-            delivery = self.accumulator.append(
-                topic, round(self.now * 1000), key, value, partition, headers, now=self.now
-            )
+            record = Record(TOPIC, value, key, partition, timestamp_ms, headers)
+            delivery = self.accumulator.append(topic, record, self.now)
         assert delivery is not None, "no memory"
         return delivery
 

@@ -7,6 +7,7 @@ from itertools import groupby
 import pytest
 
 from aiokafka_lead._core.metadata.types import ClusterSnapshot
+from aiokafka_lead._core.producer.batches import Record
 from aiokafka_lead._core.producer.buffer_memory import BufferMemory
 from aiokafka_lead.errors import DeliveryTimeoutError, MessageTooLargeError
 from tests.core.producer_sim import MESSAGE_TOO_LARGE, TOPIC, ProducerSim
@@ -352,13 +353,13 @@ def test_memory_shortage_sends_what_lingers() -> None:
     sim = ProducerSim(linger_ms=10_000, buffer_memory=3000, batch_size=2000, delivery_timeout_ms=100_000)
     sim.send(b"x" * 1800, partition=0)
     topic = sim.accumulator.topics[TOPIC]
-    assert sim.accumulator.append(topic, 1, None, b"x" * 1800, 0, (), now=sim.now) is None
+    record = Record(TOPIC, b"x" * 1800, None, 0, 1, ())
+    assert sim.accumulator.append(topic, record, sim.now) is None
     granted: list[bool] = []
     claim = sim.accumulator.claim(1900, lambda: granted.append(True), sim.now)
     sim.run(0.01)
     assert granted == [True]
-    delivery = sim.accumulator.append(topic, 1, None, b"x" * 1800, 0, (), now=sim.now, granted=True)
-    assert delivery is not None
+    sim.accumulator.append_granted(topic, record, sim.accumulator.next_ordinal(), sim.now)
     sim.accumulator.memory.release(claim)
     assert sim.accumulator.memory.used < 1950
 

@@ -11,7 +11,7 @@ from aiokafka_lead._core.metadata.refresh import LEADERLESS, lost, refused
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, LeaderHint
 from aiokafka_lead._core.producer.accumulator import Accumulator
 from aiokafka_lead._core.producer.answers import BatchAnswers
-from aiokafka_lead._core.producer.batches import ProducerBatch
+from aiokafka_lead._core.producer.batches import ProducerBatch, Record
 from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead._core.producer.outcome import BatchOutcome
 from aiokafka_lead._options.logs import client_log
@@ -60,9 +60,10 @@ class Writer:
         sent = self.sent[partition]
         value = b"%d-%d" % (partition, len(sent))
         timestamp_ms = round(self._timeline.now * 1000)
-        delivery = topic.append(timestamp_ms, None, value, partition, ())
+        delivery = topic.append(value, None, partition, timestamp_ms, ())
         if delivery is None:
-            delivery = self._accumulator.append(topic, timestamp_ms, None, value, partition, (), now=self._timeline.now)
+            record = Record(TOPIC, value, None, partition, timestamp_ms, ())
+            delivery = self._accumulator.append(topic, record, self._timeline.now)
         assert delivery is not None, "no memory"
         sent.append((value, delivery))
 

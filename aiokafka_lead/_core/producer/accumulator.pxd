@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
-from aiokafka_lead._core.producer.batches cimport PartitionQueue, ProducerBatch, TopicBuffer
+from aiokafka_lead._core.producer.batches cimport PartitionQueue, ProducerBatch, Record, TopicBuffer
 from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
 from aiokafka_lead._core.producer.counters cimport ProducerCounters
 from aiokafka_lead._core.producer.expiry cimport Expiry
@@ -37,6 +37,7 @@ cdef class Accumulator:
     cdef readonly NodeAvailability nodes
     cdef readonly object retry
     cdef readonly Expiry expiry
+    cdef readonly object park
     cdef public Py_ssize_t unseen_bytes
     cdef public Py_ssize_t opened
     cdef public Py_ssize_t turn_bytes
@@ -47,7 +48,6 @@ cdef class Accumulator:
     cdef BatchBuilder _blank
     cdef double _linger_s
     cdef Py_ssize_t _max_request_size
-    cdef object _park
     cdef object _partitioner
     cdef object _cluster_id
     cdef int64_t _ordinal
@@ -55,7 +55,7 @@ cdef class Accumulator:
     cdef list _flushes
 
     @cython.locals(sticky=PartitionQueue)
-    cdef PartitionQueue _queue_for(self, TopicBuffer topic, int partition, object key, double now)
+    cdef PartitionQueue _queue_for(self, TopicBuffer topic, bytes key, int32_t partition, double now)
     @cython.locals(topic=TopicBuffer, batch=ProducerBatch)
     cdef ProducerBatch _open(self, PartitionQueue queue, BatchBuilder builder, int64_t ordinal, double now)
     @cython.locals(topic=TopicBuffer, queue=PartitionQueue, room=Py_ssize_t)
@@ -66,19 +66,20 @@ cdef class Accumulator:
     cdef _send(self, ProducerBatch batch, int node_id, double now)
     cdef bint _renew_leader(self, PartitionQueue queue) except -1
     cpdef bint crowded(self) except -1
-    cpdef Py_ssize_t record_size(self, bytes key, bytes value, object headers) except -1
+    cpdef Py_ssize_t record_size(self, Record record) except -1
 
-    @cython.locals(size=Py_ssize_t, queue=PartitionQueue, batch=ProducerBatch, builder=BatchBuilder, index=Py_ssize_t,
-                   added=Py_ssize_t)
-    cpdef Delivery append(
-        self, TopicBuffer topic, int64_t timestamp_ms, bytes key, bytes value, int32_t partition, object headers,
-        double now, bint granted=*, int64_t ordinal=*
-    )
+    @cython.locals(size=Py_ssize_t)
+    cpdef Delivery append(self, TopicBuffer topic, Record record, double now)
+    cpdef Delivery append_granted(self, TopicBuffer topic, Record record, int64_t ordinal, double now)
+
+    @cython.locals(partition=int32_t, queue=PartitionQueue, batch=ProducerBatch, builder=BatchBuilder,
+                   index=Py_ssize_t, added=Py_ssize_t)
+    cdef Delivery _put(self, TopicBuffer topic, Record record, Py_ssize_t size, int64_t ordinal, double now)
 
     @cython.locals(at=Py_ssize_t, count=Py_ssize_t, queue=PartitionQueue, batch=ProducerBatch, first=Py_ssize_t,
                    added=Py_ssize_t, delivery=Delivery)
     cpdef Py_ssize_t append_values(
-        self, TopicBuffer topic, int64_t timestamp_ms, object values, Py_ssize_t start, int32_t partition,
+        self, TopicBuffer topic, object values, Py_ssize_t start, int32_t partition, int64_t timestamp_ms,
         object into, double now
     ) except -1
 

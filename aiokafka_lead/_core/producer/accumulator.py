@@ -14,10 +14,9 @@ from ..._records.compression import compresses_slowly
 from ..._records.encoder import BatchBuilder, estimated_size
 from ...config import ProducerConfig
 from ...errors import ConfigError, KafkaError, MessageTooLargeError
-from ...types import Header
 from ..leadership.patience import RetryPolicy
 from ..metadata.types import ClusterSnapshot
-from .batches import PartitionQueue, ProducerBatch, TopicBuffer
+from .batches import PartitionQueue, ProducerBatch, Record, TopicBuffer
 from .buffer_memory import BufferMemory, MemoryClaim
 from .counters import ProducerCounters
 from .delivery import Delivery, DeliveryBatch, new_delivery
@@ -91,6 +90,7 @@ class Accumulator:
         self.nodes = NodeAvailability(config.partitioner_availability_timeout_ms / 1000)
         self.retry = RetryPolicy(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self.expiry = Expiry(config.delivery_timeout_ms / 1000)
+        self.park = park
         self.unseen_bytes = 0
         """Bytes of the batches that became full since the sender looked."""
         self.opened = 0
@@ -115,7 +115,6 @@ class Accumulator:
         self._linger_s = config.linger_ms / 1000
         self._max_request_size = config.max_request_size
         self._batch_limit = min(config.batch_size_max, config.max_request_size)
-        self._park = park
         self._partitioner = config.partitioner
         self._cluster_id: str | None = None
         self._ordinal = 0
@@ -150,9 +149,9 @@ class Accumulator:
             buffer.renew(self.snapshot.partition_count(name), self.snapshot.topic_id(name))
         return buffer if buffer.count else None
 
-    def record_size(self, key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
+    def record_size(self, record: Record) -> int:
         """What the record takes at most, alone in a batch; raises `MessageTooLargeError` where that is too much."""
-        size = estimated_size(key, value, headers) + BATCH_HEADER_SIZE
+        size = estimated_size(record.key, record.value, record.headers) + BATCH_HEADER_SIZE
         if size > self._max_request_size:
             raise self._too_large(size, "max_request_size", self._max_request_size)
         if size > self.memory.limit:
@@ -164,35 +163,36 @@ class Accumulator:
         self.given_up(error)
         return error
 
-    def append(
-        self,
-        topic: TopicBuffer,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        partition: int,
-        headers: Sequence[Header],
-        now: float,
-        granted: bool = False,
-        ordinal: int = 0,
-    ) -> Delivery | None:
+    def append(self, topic: TopicBuffer, record: Record, now: float) -> Delivery | None:
         """Put a record into a batch, opening one if need be; None when memory is short.
 
-        Then come back when as many bytes as `record_size` have been ``granted``, which stay the caller's to release.
-        Batches that are opened have that ``ordinal``, or the next one where it is 0.
+        Then come back with `append_granted`, when as many bytes as `record_size` have been granted.
         """
-        size = self.record_size(key, value, headers)
-        if not granted and (self.memory.waiting or self.memory.used + size > self.memory.limit):
+        size = self.record_size(record)
+        if self.memory.waiting or self.memory.used + size > self.memory.limit:
             return None
+        return self._put(topic, record, size, self.next_ordinal(), now)
+
+    def append_granted(self, topic: TopicBuffer, record: Record, ordinal: int, now: float) -> Delivery:
+        """Put a record into a batch whose memory was granted to the caller, who releases that afterwards.
+
+        Batches that are opened have that ordinal.
+        """
+        return self._put(topic, record, self.record_size(record), ordinal, now)
+
+    def _put(self, topic: TopicBuffer, record: Record, size: int, ordinal: int, now: float) -> Delivery:
+        partition = record.partition
+        if partition < 0 and self._partitioner is not None:
+            partition = call_partitioner(self._partitioner, record.key, topic, self.snapshot)
         while True:  # until a batch takes it: each turn closes one that does not
-            queue = self._queue_for(topic, partition, key, now)
+            queue = self._queue_for(topic, record.key, partition, now)
             batch = queue.open
             if batch is None:
                 builder = self._blank.sibling(self.batch_size)
-                index = builder.append(timestamp_ms, key, value, headers)
-                batch = self._open(queue, builder, ordinal or self.next_ordinal(), now)
+                index = builder.append(record.timestamp_ms, record.key, record.value, record.headers)
+                batch = self._open(queue, builder, ordinal, now)
                 break
-            index = batch.builder.append(timestamp_ms, key, value, headers)
+            index = batch.builder.append(record.timestamp_ms, record.key, record.value, record.headers)
             if index >= 0:
                 break
             self._fill(batch, size, now)
@@ -201,15 +201,15 @@ class Accumulator:
         self.memory.used += added
         if queue is topic.sticky:
             topic.sticky_bytes += added
-        return new_delivery(batch.outcome, index, timestamp_ms)
+        return new_delivery(batch.outcome, index, record.timestamp_ms)
 
     def append_values(
         self,
         topic: TopicBuffer,
-        timestamp_ms: int,
         values: Sequence[bytes | None],
         start: int,
         partition: int,
+        timestamp_ms: int,
         into: DeliveryBatch,
         now: float,
     ) -> int:
@@ -224,7 +224,7 @@ class Accumulator:
             if queue is not None and queue.open is not None:
                 batch = queue.open
                 first = batch.builder.record_count
-                added = topic.append_values(timestamp_ms, values, at, partition)
+                added = topic.append_values(values, at, partition, timestamp_ms)
                 if added:
                     into.add(batch.outcome, first, added, timestamp_ms)
                     at += added
@@ -232,20 +232,14 @@ class Accumulator:
             if self.crowded():
                 break
             try:
-                delivery = self.append(topic, timestamp_ms, None, values[at], partition, (), now)
+                delivery = self.append(topic, Record(topic.name, values[at], None, partition, timestamp_ms, ()), now)
             except MessageTooLargeError:
-                break  # whoever takes this one alone says so
+                break  # the error of this record alone: taking it by itself raises that
             if delivery is None:
                 break
             into.add_delivery(delivery)
             at += 1
         return at - start
-
-    def chosen_partition(self, topic: TopicBuffer, key: bytes | None, partition: int) -> int:
-        """The partition that the application gave, or its own partitioner chose; -1 leaves it to the built-in one."""
-        if partition >= 0 or self._partitioner is None:
-            return partition
-        return call_partitioner(self._partitioner, key, topic, self.snapshot)
 
     def claim(self, size: int, on_grant: Callable[[], None], now: float) -> MemoryClaim:
         """Queue for memory. What lingers goes out, so that there will be some."""
@@ -255,7 +249,7 @@ class Accumulator:
             self.schedule.hurry(now)
         return claim
 
-    def _queue_for(self, topic: TopicBuffer, partition: int, key: bytes | None, now: float) -> PartitionQueue:
+    def _queue_for(self, topic: TopicBuffer, key: bytes | None, partition: int, now: float) -> PartitionQueue:
         """The partition of a record: the given one, the key's, or the sticky one."""
         if partition < 0 and (key is None or self._ignore_keys):
             sticky = topic.sticky
@@ -287,7 +281,7 @@ class Accumulator:
 
     def _open(self, queue: PartitionQueue, builder: BatchBuilder, ordinal: int, now: float) -> ProducerBatch:
         topic = queue.topic
-        batch = ProducerBatch(queue, builder, BatchOutcome(topic.name, queue.partition, self._park), ordinal, now)
+        batch = ProducerBatch(queue, builder, BatchOutcome(topic.name, queue.partition, self.park), ordinal, now)
         self.opened += 1
         self.started(ordinal)
         if queue.generation != self.snapshot.generation:

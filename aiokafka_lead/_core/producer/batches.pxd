@@ -11,6 +11,16 @@ from aiokafka_lead._records.murmur2 cimport murmur2
 
 
 @cython.final
+cdef class Record:
+    cdef readonly str topic
+    cdef readonly bytes value
+    cdef readonly bytes key
+    cdef readonly int32_t partition
+    cdef readonly int64_t timestamp_ms
+    cdef readonly object headers
+
+
+@cython.final
 cdef class ProducerBatch:
     cdef readonly PartitionQueue queue
     cdef readonly BatchBuilder builder
@@ -82,8 +92,8 @@ cdef class TopicBuffer:
 
     @cython.locals(memory=BufferMemory, queue=PartitionQueue, batch=ProducerBatch, builder=BatchBuilder,
                    index=Py_ssize_t, added=Py_ssize_t)
-    cpdef Delivery append(self, int64_t timestamp_ms, bytes key, bytes value, int32_t partition, object headers)
+    cpdef Delivery append(self, bytes value, bytes key, int32_t partition, int64_t timestamp_ms, object headers)
 
     @cython.locals(memory=BufferMemory, queue=PartitionQueue, batch=ProducerBatch, builder=BatchBuilder,
                    count=Py_ssize_t, added=Py_ssize_t)
-    cpdef Py_ssize_t append_values(self, int64_t timestamp_ms, object values, Py_ssize_t start, int32_t partition) except -1
+    cpdef Py_ssize_t append_values(self, object values, Py_ssize_t start, int32_t partition, int64_t timestamp_ms) except -1

@@ -1,4 +1,4 @@
-"""What the producer holds: topics, their partitions' queues, and batches of records in these.
+"""What the producer holds: topics, their partitions' queues, and batches of records in these; and a record before that.
 
 The fields of each are in the order of what writes them. What happens for each record is here, too: from a record to a
 place in its partition's open batch. Opening and closing batches, choosing the next sticky partition and waiting for
@@ -21,9 +21,32 @@ from .buffer_memory import BufferMemory
 from .delivery import Delivery, new_delivery
 from .outcome import BatchOutcome
 
-__all__ = ["NO_SEQUENCE", "PartitionQueue", "ProducerBatch", "TopicBuffer"]
+__all__ = ["NO_SEQUENCE", "PartitionQueue", "ProducerBatch", "Record", "TopicBuffer"]
 
 NO_SEQUENCE = -1
+
+
+class Record:
+    """A record on its way to a batch, its arguments checked and serialized, in the order of ``send``."""
+
+    __slots__ = ("headers", "key", "partition", "timestamp_ms", "topic", "value")
+
+    def __init__(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        timestamp_ms: int,
+        headers: Sequence[Header],
+    ) -> None:
+        self.topic = topic
+        self.value = value
+        self.key = key
+        self.partition = partition
+        """-1 leaves the choice to the key or the partitioner."""
+        self.timestamp_ms = timestamp_ms
+        self.headers = headers
 
 
 class ProducerBatch:
@@ -273,7 +296,7 @@ class TopicBuffer:
         return self.queues[partition]
 
     def append(
-        self, timestamp_ms: int, key: bytes | None, value: bytes | None, partition: int, headers: Sequence[Header]
+        self, value: bytes | None, key: bytes | None, partition: int, timestamp_ms: int, headers: Sequence[Header]
     ) -> Delivery | None:
         """Put a record into the open batch of its partition, chosen by key or at will where it is -1.
 
@@ -299,7 +322,7 @@ class TopicBuffer:
             self.sticky_bytes += added
         return new_delivery(batch.outcome, index, timestamp_ms)
 
-    def append_values(self, timestamp_ms: int, values: Sequence[bytes | None], start: int, partition: int) -> int:
+    def append_values(self, values: Sequence[bytes | None], start: int, partition: int, timestamp_ms: int) -> int:
         """Put as many of ``values[start:]`` as fit into the open batch; how many. They have neither key nor headers.
 
         0 when there is more to it.

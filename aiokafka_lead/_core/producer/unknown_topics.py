@@ -6,28 +6,17 @@ that waited for that metadata goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
 
 from ...errors import KafkaError
-from ...types import Header
 from .accumulator import Accumulator
+from .batches import Record
 from .delivery import Delivery
 from .outcome import BatchOutcome, Park, Part
 
 __all__ = ["UnknownTopics"]
 
 UNKNOWN_PARTITION = -1
-
-
-class _Record(NamedTuple):
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    partition: int
-    headers: Sequence[Header]
-    size: int
-    """What it holds of ``buffer_memory``."""
 
 
 class _Topic:
@@ -38,40 +27,30 @@ class _Topic:
     def __init__(self, name: str, ordinal: int, park: Park) -> None:
         self.ordinal = ordinal
         self.outcome = BatchOutcome(name, UNKNOWN_PARTITION, park)
-        self.records: list[_Record] = []
+        self.records: list[Record] = []
 
 
 class UnknownTopics:
     """The records of topics that are not known yet."""
 
-    def __init__(self, accumulator: Accumulator, park: Park) -> None:
+    def __init__(self, accumulator: Accumulator) -> None:
         self._accumulator = accumulator
-        self._park = park
         self._topics: dict[str, _Topic] = {}
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._topics
 
-    def append(
-        self,
-        topic: str,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        partition: int,
-        headers: Sequence[Header],
-    ) -> Delivery | None:
+    def append(self, record: Record) -> Delivery | None:
         """Take a record; None when memory is short. Raises `MessageTooLargeError`."""
         accumulator = self._accumulator
-        size = accumulator.record_size(key, value, headers)
-        if not accumulator.memory.take(size):
+        if not accumulator.memory.take(accumulator.record_size(record)):
             return None
-        waiting = self._topics.get(topic)
+        waiting = self._topics.get(record.topic)
         if waiting is None:
-            waiting = self._topics[topic] = _Topic(topic, accumulator.next_ordinal(), self._park)
+            waiting = self._topics[record.topic] = _Topic(record.topic, accumulator.next_ordinal(), accumulator.park)
             accumulator.started(waiting.ordinal)
-        waiting.records.append(_Record(timestamp_ms, key, value, partition, headers, size))
-        return Delivery(waiting.outcome, len(waiting.records) - 1, timestamp_ms)
+        waiting.records.append(record)
+        return Delivery(waiting.outcome, len(waiting.records) - 1, record.timestamp_ms)
 
     def on_snapshot(self, now: float) -> None:
         """Metadata changed: put the records of topics that it knows into batches."""
@@ -79,37 +58,24 @@ class UnknownTopics:
             waiting = self._topics.pop(name)
             parts: list[Part] = []
             for at, record in enumerate(waiting.records):
-                outcome, index = self._put(name, waiting.ordinal, record, now)
-                self._accumulator.memory.give(record.size)
+                outcome, index = self._put(record, waiting.ordinal, now)
+                self._accumulator.memory.give(self._accumulator.record_size(record))
                 if not parts or parts[-1].outcome is not outcome or index != at - parts[-1].first + parts[-1].at:
                     parts.append(Part(at, outcome, index))
             waiting.outcome.divide(parts)
             self._accumulator.finish(waiting.ordinal)
 
-    def _put(self, name: str, ordinal: int, record: _Record, now: float) -> tuple[BatchOutcome, int]:
+    def _put(self, record: Record, ordinal: int, now: float) -> tuple[BatchOutcome, int]:
         """Where the record went; an outcome of its own where it cannot go anywhere."""
-        accumulator = self._accumulator
-        topic = accumulator.topic(name)
+        topic = self._accumulator.topic(record.topic)
         assert topic is not None
         try:
-            delivery = accumulator.append(
-                topic,
-                record.timestamp_ms,
-                record.key,
-                record.value,
-                accumulator.chosen_partition(topic, record.key, record.partition),
-                record.headers,
-                now=now,
-                granted=True,
-                ordinal=ordinal,
-            )
+            return self._accumulator.append_granted(topic, record, ordinal, now).place
         except KafkaError as error:
-            outcome = BatchOutcome(name, record.partition, self._park)
+            outcome = BatchOutcome(record.topic, record.partition, self._accumulator.park)
             outcome.fail(error)
-            accumulator.given_up(error)
+            self._accumulator.given_up(error)
             return outcome, 0
-        assert delivery is not None
-        return delivery.place
 
     def drop(self, topic: str, make_error: Callable[[str], KafkaError]) -> int:
         """Give up a topic's records, and say how many; ``make_error`` takes a text that says what became of them."""
@@ -117,7 +83,7 @@ class UnknownTopics:
         if waiting is None:
             return 0
         for record in waiting.records:
-            self._accumulator.memory.give(record.size)
+            self._accumulator.memory.give(self._accumulator.record_size(record))
         self._accumulator.counters.records_failed += len(waiting.records)
         error = make_error("never sent")
         waiting.outcome.fail(error)

@@ -2,7 +2,7 @@ cimport cython
 
 from aiokafka_lead._core.producer.delivery cimport Delivery
 from aiokafka_lead._cpython cimport calling, references
-from aiokafka_lead._io.producer.fast_path cimport FastPath
+from aiokafka_lead._io.producer.intake cimport Intake
 
 
 cdef class SendCall
@@ -10,7 +10,7 @@ cdef class SendCall
 
 @cython.final
 cdef class QuickSend:
-    cdef FastPath _fast
+    cdef Intake _intake
     cdef object _otherwise
     cdef SendCall _spare
     cdef size_t _slot
@@ -47,5 +47,5 @@ cdef object _rest(object one)
 
 @cython.final
 cdef class QuickSendNowait:
-    cdef FastPath _fast
+    cdef Intake _intake
     cdef object _otherwise

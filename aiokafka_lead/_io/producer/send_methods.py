@@ -1,6 +1,6 @@
 """What `send` and `send_nowait` of a running producer are where this is compiled.
 
-Most records need no more than the `FastPath`; a Python function or a coroutine around it costs as much again. So these
+Most records need no more than the `Intake`; a Python function or a coroutine around it costs as much again. So these
 try it first, and leave the methods of the class what it leaves.
 
 Hot: this module is compiled through ``send_methods.pxd``. Plain Python has no use for it.
@@ -15,7 +15,7 @@ from typing import Any
 from ..._core.producer.delivery import Delivery
 from ..._cpython import calling, references
 from ...types import Header
-from .fast_path import FastPath
+from .intake import Intake
 
 __all__ = ["QuickSend", "QuickSendNowait", "SendCall"]
 
@@ -26,11 +26,11 @@ class QuickSend:
     Who looks at it, as `inspect.iscoroutinefunction` does, sees the method of the class.
     """
 
-    __slots__ = ("_fast", "_otherwise", "_slot", "_spare")
+    __slots__ = ("_intake", "_otherwise", "_slot", "_spare")
 
-    def __init__(self, fast: FastPath, otherwise: Callable[..., Coroutine[Any, Any, Delivery]]) -> None:
+    def __init__(self, intake: Intake, otherwise: Callable[..., Coroutine[Any, Any, Delivery]]) -> None:
         """``otherwise`` is the method of the class."""
-        self._fast = fast
+        self._intake = intake
         self._otherwise = otherwise
         self._spare: SendCall | None = None
         """The latest call that is over, for the next one: most are dropped at once."""
@@ -126,7 +126,7 @@ class SendCall:
         """Take the record; None where the other coroutine is to go on."""
         if self._fresh:
             self._fresh = False  # an error ends the call
-            delivery = self._method._fast.append(
+            delivery = self._method._intake.append(
                 self._topic, self._value, self._key, self._partition, self._timestamp_ms, self._headers
             )
             if delivery is not None:
@@ -195,11 +195,11 @@ calling.run_by(SendCall, _first_step, _rest)
 class QuickSendNowait:
     """Its method is what `Producer.send_nowait` of a running producer is."""
 
-    __slots__ = ("_fast", "_otherwise")
+    __slots__ = ("_intake", "_otherwise")
 
-    def __init__(self, fast: FastPath, otherwise: Callable[..., Delivery]) -> None:
+    def __init__(self, intake: Intake, otherwise: Callable[..., Delivery]) -> None:
         """``otherwise`` is the method of the class."""
-        self._fast = fast
+        self._intake = intake
         self._otherwise = otherwise
 
     def send_nowait(
@@ -212,7 +212,7 @@ class QuickSendNowait:
         headers: Sequence[Header] | None = None,
     ) -> Delivery:
         """`Producer.send_nowait` of a running producer."""
-        delivery = self._fast.append(topic, value, key, partition, timestamp_ms, headers)
+        delivery = self._intake.append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
             return self._otherwise(topic, value, key, partition, timestamp_ms, headers)
         return delivery

@@ -1,8 +1,8 @@
 cimport cython
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 
 from aiokafka_lead._core.producer.accumulator cimport Accumulator
-from aiokafka_lead._core.producer.batches cimport ProducerBatch, TopicBuffer
+from aiokafka_lead._core.producer.batches cimport ProducerBatch, Record, TopicBuffer
 from aiokafka_lead._core.producer.delivery cimport Delivery
 from aiokafka_lead._core.producer.produce cimport (
     produce_request, produce_version, read_answers, read_offsets, takes_long_to_build,
@@ -39,16 +39,7 @@ cdef class Sender:
     cpdef _notify(self)
 
     @cython.locals(more=bint)
-    cpdef Delivery put_first(
-        self,
-        TopicBuffer topic,
-        int64_t timestamp_ms,
-        bytes key,
-        bytes value,
-        int32_t partition,
-        object headers,
-        double now,
-    )
+    cpdef Delivery put_first(self, TopicBuffer topic, Record record, double now)
 
     @cython.locals(accumulator=Accumulator, now=double, more=bint)
     cdef bint _work(self) except -1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import anyio.lowlevel
@@ -21,7 +21,7 @@ from ..._core.metadata.refresh import LEADERLESS, lost, refused
 from ..._core.metadata.types import ClusterSnapshot
 from ..._core.producer.accumulator import Accumulator
 from ..._core.producer.answers import BatchAnswers
-from ..._core.producer.batches import ProducerBatch, TopicBuffer
+from ..._core.producer.batches import ProducerBatch, Record, TopicBuffer
 from ..._core.producer.buffer_memory import MemoryClaim
 from ..._core.producer.delivery import Delivery
 from ..._core.producer.idempotence import IdempotentSequencing
@@ -48,7 +48,6 @@ from ...errors import (
     WrongEventLoopError,
     error_for_code,
 )
-from ...types import Header
 from ..connection.brokers import Brokers, NodeState
 from ..connection.connection import Connection, Lane
 from ..loop import Signal, Spawn, Waiter, loop_token
@@ -79,7 +78,7 @@ class Sender:
     ) -> None:
         """``ask_any`` sends a request to whichever broker has the least to do, ``spawn`` runs a supervised task."""
         self.accumulator = Accumulator(config, self._park, self._notify)
-        self._unknown = UnknownTopics(self.accumulator, self._park)
+        self._unknown = UnknownTopics(self.accumulator)
         self._log = client_log("producer", config.client_id)
         self._answers = BatchAnswers(self.accumulator, config.retries, self._explain, self._log)
         self._config = config
@@ -169,20 +168,12 @@ class Sender:
             self._blocked.discard(waiter)
         return claim
 
-    def put_unknown(
-        self,
-        topic: str,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        partition: int,
-        headers: Sequence[Header],
-    ) -> Delivery | None:
+    def put_unknown(self, record: Record) -> Delivery | None:
         """Take a record of a topic that is not known yet, and look the topic up; None when memory is short."""
-        first = topic not in self._unknown
-        delivery = self._unknown.append(topic, timestamp_ms, key, value, partition, headers)
+        first = record.topic not in self._unknown
+        delivery = self._unknown.append(record)
         if first and delivery is not None:
-            self._spawn(self._look_up, topic, name="kafka producer topic")
+            self._spawn(self._look_up, record.topic, name="kafka producer topic")
         return delivery
 
     async def _look_up(self, topic: str) -> None:
@@ -246,23 +237,14 @@ class Sender:
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
-    def put_first(
-        self,
-        topic: TopicBuffer,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        partition: int,
-        headers: Sequence[Header],
-        now: float,
-    ) -> Delivery | None:
+    def put_first(self, topic: TopicBuffer, record: Record, now: float) -> Delivery | None:
         """Take a record when there is no other, and send it in this very turn of the event loop.
 
         The task sleeps on, unless that leaves something to it: to wake it would cost more than the record.
         """
         self._working = True
         try:
-            delivery = self.accumulator.append(topic, timestamp_ms, key, value, partition, headers, now)
+            delivery = self.accumulator.append(topic, record, now)
         finally:
             self._working = False
         more = self._work()

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..producer.fast_path import FastPath
+from ..producer.intake import Admission, Intake
 
 __all__ = ["TransactionGate"]
 
 
 class TransactionGate:
-    """Each transaction has an intake of its own, so that a send that waited until after its end is not taken."""
+    """Each transaction has an admission of its own, so that a send that waited until after its end is not taken."""
 
-    def __init__(self, fast: FastPath, direct: bool, use_intake_of: Callable[[int], None]) -> None:
+    def __init__(self, intake: Intake, direct: bool, admission: Callable[[int], Admission]) -> None:
         """``direct``: records can be appended as they come."""
-        self._fast = fast
+        self._intake = intake
         self._direct = direct
-        self._use_intake_of = use_intake_of
+        self._admission = admission
 
     def open(self, number: int) -> None:
         """Take records for this transaction."""
-        self._use_intake_of(number)
-        self._fast.usable = self._direct
+        self._intake.admission = self._admission(number)
+        self._intake.usable = self._direct
 
     def close(self) -> None:
         """Take none."""
-        self._fast.usable = False
+        self._intake.usable = False

@@ -2,17 +2,22 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t
 
 from aiokafka_lead._core.producer.accumulator cimport Accumulator
-from aiokafka_lead._core.producer.batches cimport TopicBuffer
+from aiokafka_lead._core.producer.batches cimport Record, TopicBuffer
 from aiokafka_lead._core.producer.delivery cimport Delivery
 from aiokafka_lead._cpython cimport clock
+from aiokafka_lead._io.producer.sender cimport Sender
 
 
 @cython.final
-cdef class FastPath:
+cdef class Intake:
     cdef public bint usable
+    cdef public object admission
     cdef Accumulator _accumulator
     cdef dict _topics
-    cdef object _put_first
+    cdef Sender _sender
+    cdef object _metadata
+    cdef bint _lingers
+    cdef double _max_block_s
     cdef object _topic
     cdef TopicBuffer _buffer
     cdef unsigned long _thread
@@ -28,38 +33,33 @@ cdef class FastPath:
     )
 
     @cython.locals(delivery=Delivery)
-    cdef Delivery _put(
+    cdef Delivery _append(
         self,
         TopicBuffer buffer,
-        int64_t timestamp_ms,
-        bytes key,
         bytes value,
+        bytes key,
         int32_t partition,
+        int64_t timestamp_ms,
         object headers,
     )
 
     @cython.locals(accumulator=Accumulator, now=double)
-    cpdef Delivery open_and_append(
-        self,
-        TopicBuffer buffer,
-        int64_t timestamp_ms,
-        bytes key,
-        bytes value,
-        int32_t partition,
-        object headers,
-    )
+    cdef Delivery _put(self, TopicBuffer buffer, Record record)
 
     @cython.locals(buffer=TopicBuffer)
-    cpdef Py_ssize_t append_values(
-        self, str topic, int64_t timestamp_ms, object values, Py_ssize_t start, int32_t partition, object into
+    cdef Py_ssize_t _append_values(
+        self, str topic, object values, Py_ssize_t start, int32_t partition, int64_t timestamp_ms, object into
     ) except -1
 
     @cython.locals(buffer=TopicBuffer, delivery=Delivery, at=Py_ssize_t, count=Py_ssize_t)
-    cpdef Py_ssize_t append_pairs(
-        self, str topic, int64_t timestamp_ms, list values, list keys, Py_ssize_t start, int32_t partition, object into
+    cdef Py_ssize_t _append_pairs(
+        self, str topic, list values, list keys, Py_ssize_t start, int32_t partition, int64_t timestamp_ms, object into
     ) except -1
 
     @cython.locals(buffer=TopicBuffer)
     cdef TopicBuffer _buffer_with(self, str topic, int32_t partition)
 
     cdef bint _here(self) except -1
+
+
+cdef double _left_s(double deadline) except -1

@@ -1,0 +1,353 @@
+"""Where records come in: at once into a batch where that is possible, else after what they have to wait for.
+
+Most records need no care and no waiting, and `Intake.append` takes those as they were given. All others are checked,
+serialized, and come as a `Record`, to wait for metadata, for memory, or for the sender's turn. Parameters are in the
+order of ``send`` everywhere. Hot: this module is compiled through ``intake.pxd`` where a compiler is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import anyio.lowlevel
+
+from ..._core.producer.batches import Record, TopicBuffer
+from ..._core.producer.delivery import Delivery, DeliveryBatch
+from ..._core.producer.record import check_headers
+from ..._cpython import clock
+from ...config import ProducerConfig
+from ...errors import ConfigError, ConfigTypeError, KafkaError, MessageTooLargeError, RequestTimedOutError
+from ...types import Header
+from ..metadata.actor import MetadataActor
+from .sender import Sender
+
+__all__ = ["Admission", "Intake", "all_bytes"]
+
+INT64_MAX = 2**63 - 1
+
+_NONE_YET = object()
+
+
+def all_bytes(contents: list[object]) -> bool:
+    """Whether each of these can be sent as it is: bytes, or None."""
+    return all(content is None or type(content) is bytes for content in contents)
+
+
+class Admission:
+    """The right to bring records in: as long as the producer runs, or during one transaction.
+
+    A call has the one of its beginning, so that after a wait it takes nothing into a later transaction.
+    """
+
+    __slots__ = ("_refused", "check")
+
+    def __init__(self, check: Callable[[], None], refused: Callable[[KafkaError], None] | None = None) -> None:
+        """``refused`` is called with what a send raises."""
+        self.check = check
+        """Raises unless records can be taken here and now."""
+        self._refused = refused
+
+    def refused(self, error: KafkaError) -> None:
+        """A send raises this, and its record is not taken. Wrong arguments mean nothing to others."""
+        if self._refused is not None and not isinstance(error, (ConfigError, ConfigTypeError)):
+            self._refused(error)
+
+
+class Intake:
+    """Puts records into the accumulator, or has the sender put the first one there and send it."""
+
+    __slots__ = (
+        "_accumulator",
+        "_buffer",
+        "_expected",
+        "_identity",
+        "_key",
+        "_known",
+        "_lingers",
+        "_max_block_s",
+        "_metadata",
+        "_probe",
+        "_sender",
+        "_thread",
+        "_topic",
+        "_topics",
+        "admission",
+        "usable",
+    )
+
+    def __init__(self, config: ProducerConfig, sender: Sender, metadata: MetadataActor, admission: Admission) -> None:
+        self.usable = False
+        """Whether `append` may take records: the producer is started, and neither stopped nor failed."""
+        self.admission = admission
+        """For calls that begin now."""
+        self._accumulator = sender.accumulator
+        self._topics = self._accumulator.topics
+        self._sender = sender
+        self._metadata = metadata
+        self._lingers = config.linger_ms > 0
+        self._max_block_s = config.max_block_ms / 1000
+        # what `append` compares with
+        self._topic: object = _NONE_YET
+        """The topic of the latest record."""
+        self._buffer: TopicBuffer
+        """Its buffer, which stays the same."""
+        self._thread = 0
+        """The event loop's thread."""
+        self._identity: object = None
+        """The same as an object: the one that the event loop itself has of it."""
+        self._probe: Callable[[], object] = object
+        """Gives ``_expected`` while the producer's event loop runs, or else something different or RuntimeError."""
+        self._expected: object = None
+        self._known: dict[str, object] | None = None
+        """Has the event loop's thread under ``_key`` while that runs, where it is of the kind that keeps it there."""
+        self._key = ""
+
+    def start(
+        self, probe: Callable[[], object], expected: object, thread: tuple[dict[str, object], str] | None
+    ) -> None:
+        """Let `append` take records on the event loop that runs here, which the probe or ``thread`` identifies.
+
+        See `loop_probe` and `loop_thread`.
+        """
+        self._thread = clock.thread_id()
+        self._probe = probe
+        self._expected = expected
+        if thread is not None:
+            self._known, self._key = thread
+            self._identity = self._known[self._key]
+        self.usable = True
+
+    # --- at once ------------------------------------------------------------------------------------------------------
+
+    def append(
+        self, topic: object, value: object, key: object, partition: object, timestamp_ms: object, headers: object
+    ) -> Delivery | None:
+        """Take a record with the arguments of ``send`` into a batch.
+
+        None when there is more to it, or when the sender should have its turn first. Wrong arguments are among what it
+        leaves to others: it only takes what it knows to be right.
+        """
+        if not self._here():
+            return None
+        if topic is self._topic:
+            buffer = self._buffer
+        else:
+            if type(topic) is not str or topic not in self._topics:
+                return None
+            self._topic = topic
+            self._buffer = buffer = self._topics[topic]
+        if key is not None and type(key) is not bytes:
+            return None
+        if value is not None and type(value) is not bytes:
+            return None
+        number = -1
+        if partition is not None:
+            if type(partition) is not int or not 0 <= partition < buffer.count:
+                return None
+            number = partition
+        if timestamp_ms is None:
+            time_ms = clock.wall_ms()
+        elif type(timestamp_ms) is int and 0 <= timestamp_ms <= INT64_MAX:
+            time_ms = timestamp_ms
+        else:
+            return None
+        return self._append(buffer, value, key, number, time_ms, () if headers is None else check_headers(headers))
+
+    def _append(
+        self,
+        buffer: TopicBuffer,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        timestamp_ms: int,
+        headers: Sequence[Header],
+    ) -> Delivery | None:
+        """Take a record that was checked; None when memory is short or the sender should have its turn first."""
+        delivery = buffer.append(value, key, partition, timestamp_ms, headers)
+        if delivery is None and buffer.count and not self._accumulator.crowded():
+            delivery = self._put(buffer, Record(buffer.name, value, key, partition, timestamp_ms, headers))
+        return delivery
+
+    def _put(self, buffer: TopicBuffer, record: Record) -> Delivery | None:
+        """Take a record, into a new batch if need be; None when memory is short."""
+        accumulator = self._accumulator
+        now = clock.monotonic_s()
+        if self._lingers or accumulator.pending:
+            return accumulator.append(buffer, record, now)
+        return self._sender.put_first(buffer, record, now)
+
+    def _append_values(
+        self, topic: str, values: Sequence[bytes | None], start: int, partition: int, timestamp_ms: int,
+        into: DeliveryBatch,
+    ) -> int:  # fmt: skip
+        """Take ``values[start:]``, which have neither keys nor headers, as far as possible; how many of them."""
+        buffer = self._buffer_with(topic, partition)
+        if buffer is None:
+            return 0
+        return self._accumulator.append_values(
+            buffer, values, start, partition, timestamp_ms, into, clock.monotonic_s()
+        )
+
+    def _append_pairs(
+        self, topic: str, values: list[bytes | None], keys: list[bytes | None], start: int, partition: int,
+        timestamp_ms: int, into: DeliveryBatch,
+    ) -> int:  # fmt: skip
+        """The same of records that have keys, too."""
+        buffer = self._buffer_with(topic, partition)
+        if buffer is None:
+            return 0
+        at = start
+        count = len(values)
+        try:
+            while at < count:
+                delivery = self._append(buffer, values[at], keys[at], partition, timestamp_ms, ())
+                if delivery is None:
+                    break
+                into.add_delivery(delivery)
+                at += 1
+        except MessageTooLargeError:
+            pass  # the error of this record alone: taking it by itself raises that
+        return at - start
+
+    def _buffer_with(self, topic: str, partition: int) -> TopicBuffer | None:
+        """The topic's buffer, where the producer can be used and the topic is known to have the partition, or -1."""
+        buffer = self._topics.get(topic)
+        return buffer if buffer is not None and self.usable and partition < buffer.count else None
+
+    def _here(self) -> bool:
+        """Whether the producer can be used, and its event loop is the one that runs."""
+        if not self.usable or clock.thread_id() != self._thread:
+            return False
+        if self._known is not None:
+            identity = self._known.get(self._key)
+            if identity is not self._identity:
+                if identity != self._thread:
+                    return False
+                self._identity = identity  # the event loop was stopped and runs again
+            return True
+        try:
+            return self._probe() is self._expected
+        except RuntimeError:
+            return False
+
+    # --- when possible ------------------------------------------------------------------------------------------------
+
+    async def put(self, record: Record, admission: Admission) -> Delivery:
+        """Take a record as soon as its topic is known and there is memory, within ``max_block_ms``.
+
+        Never suspends after the record was taken, so that a cancelled call has not taken it.
+        """
+        accumulator = self._accumulator
+        if accumulator.crowded():
+            await anyio.lowlevel.checkpoint()
+            accumulator.opened = 0
+            admission.check()
+        buffer = accumulator.topic(record.topic)
+        if buffer is not None and record.partition < buffer.count:
+            delivery = self._put(buffer, record)
+            if delivery is not None:
+                return delivery
+        return await self._wait_and_put(record, admission)
+
+    def put_nowait(self, record: Record) -> Delivery | None:
+        """Take a record now, also if its topic is not known yet, which is then looked up; None when memory is short."""
+        buffer = self._accumulator.topic(record.topic)
+        if buffer is not None:
+            return self._put(buffer, record)
+        return self._sender.put_unknown(record)
+
+    async def put_plain(
+        self,
+        topic: str,
+        values: list[bytes | None],
+        keys: list[bytes | None] | None,
+        partition: int,
+        timestamp_ms: int,
+        admission: Admission,
+    ) -> DeliveryBatch:
+        """Take many checked records without headers, for which no partitioner of the application is to be asked."""
+        batch = DeliveryBatch()
+        at = 0
+        while at < len(values):
+            if keys is None:
+                at += self._append_values(topic, values, at, partition, timestamp_ms, batch)
+            else:
+                at += self._append_pairs(topic, values, keys, at, partition, timestamp_ms, batch)
+            if at == len(values):
+                break
+            record = Record(topic, values[at], keys[at] if keys else None, partition, timestamp_ms, ())
+            if not await self._put_into(batch, record, len(values) - at, admission):
+                break
+            at += 1
+        return batch
+
+    async def put_all(self, records: Sequence[Record], admission: Admission) -> DeliveryBatch:
+        """Take these records in order."""
+        batch = DeliveryBatch()
+        for at, record in enumerate(records):
+            if not await self._put_into(batch, record, len(records) - at, admission):
+                break
+        return batch
+
+    async def _put_into(self, batch: DeliveryBatch, record: Record, left: int, admission: Admission) -> bool:
+        """Take one of many; whether to go on. What keeps it out keeps out the ``left - 1`` behind it as well."""
+        try:
+            delivery = await self.put(record, admission)
+        except MessageTooLargeError as error:
+            admission.refused(error)
+            batch.add_failed(error)
+            return True
+        except KafkaError as error:
+            admission.refused(error)
+            if not len(batch):
+                raise
+            batch.add_failed(error, left)
+            return False
+        batch.add_delivery(delivery)
+        return True
+
+    # --- what they wait for -------------------------------------------------------------------------------------------
+
+    async def _wait_and_put(self, record: Record, admission: Admission) -> Delivery:
+        accumulator = self._accumulator
+        deadline = clock.monotonic_s() + self._max_block_s
+        delivery = self._put(await self._find(record, admission, deadline), record)
+        if delivery is not None:
+            return delivery
+        claim = await self._sender.reserve(accumulator.record_size(record), _left_s(deadline))
+        try:
+            admission.check()
+            buffer = await self._find(record, admission, deadline)
+            return accumulator.append_granted(buffer, record, accumulator.next_ordinal(), clock.monotonic_s())
+        finally:
+            accumulator.memory.release(claim)
+
+    async def _find(self, record: Record, admission: Admission, deadline: float) -> TopicBuffer:
+        """The buffer of the record's topic, as soon as that is known to have its partition."""
+        looked = False
+        while True:
+            buffer = self._accumulator.topic(record.topic)
+            if buffer is None:
+                await self._metadata.topic(record.topic, _left_s(deadline) * 1000)
+            elif record.partition < buffer.count:
+                return buffer
+            elif not looked:
+                looked = True
+                await self._look_for_more_partitions(deadline)
+            else:
+                raise ConfigError(
+                    f"partition must be from 0 to {buffer.count - 1} in topic {record.topic!r}, not {record.partition}"
+                )
+            admission.check()
+
+    async def _look_for_more_partitions(self, deadline: float) -> None:
+        """The topic may have got more of them since metadata was fetched."""
+        self._metadata.request_update()
+        try:
+            await self._metadata.wait_newer(self._metadata.snapshot.generation, _left_s(deadline) * 1000)
+        except RequestTimedOutError:
+            pass
+
+
+def _left_s(deadline: float) -> float:
+    return max(0.0, deadline - clock.monotonic_s())

@@ -95,7 +95,7 @@ class ClientOptions(SecurityOptions, total=False):
 
 
 class ProducerBaseOptions(ClientOptions, total=False):
-    """Options of `Producer` that have no say in the types of keys and values."""
+    """Options of `Producer` that do not affect the types of keys and values."""
 
     acks: Acks
     """Which replicas have a record before it counts: 0 none, 1 the leader, ``"all"`` every in-sync one (``"all"``)."""
@@ -135,7 +135,7 @@ class ProducerBaseOptions(ClientOptions, total=False):
     partitioner_availability_timeout_ms: float
     """A broker that takes no batch for this long gets no records without key; 0 turns this off (0, KIP-794)."""
     partitioner_ignore_keys: bool
-    """The key has no say in the partition (False, KIP-794)."""
+    """The partition does not depend on the key (False, KIP-794)."""
 
 
 class ProducerOptions(ProducerBaseOptions, total=False):
@@ -148,7 +148,7 @@ class ProducerOptions(ProducerBaseOptions, total=False):
 
 
 class ConsumerBaseOptions(ClientOptions, total=False):
-    """Options of `Consumer` that have no say in the types of keys and values."""
+    """Options of `Consumer` that do not affect the types of keys and values."""
 
     group_id: str | None
     """The consumer group to join, or to keep offsets for; None keeps none (None)."""
@@ -180,9 +180,9 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     client_rack: str | None
     """Where this client is: fetches go to a replica in the same rack (None, KIP-392)."""
     fetch_min_bytes: int
-    """A fetch answer waits for as many bytes (1)."""
+    """A broker waits until it has this many bytes before it answers a fetch (1)."""
     fetch_max_wait_ms: float
-    """A fetch answer waits no longer than this (500)."""
+    """A broker waits no longer than this before it answers a fetch (500)."""
     fetch_max_bytes: int
     """Bytes of one fetch answer, also the bound of what is read ahead (52428800)."""
     max_partition_fetch_bytes: int
@@ -360,7 +360,7 @@ class ProducerConfig(ClientConfig):
     @classmethod
     def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:
         given = super()._settle(given)
-        # Java: idempotence that nobody asked for gives way to options that exclude it.
+        # Java: idempotence that was not asked for gives way to options that exclude it.
         weaker = given.get("acks", "all") in (0, 1) or given.get("retries", 1) == 0
         many = given.get("max_in_flight_requests_per_connection", 1)
         transactional = given.get("transactional_id") is not None

@@ -68,21 +68,21 @@ class Consumer(Generic[K, V]):
                 print(record.offset, record.value)
 
     With ``group_id`` it is a member of that group, which shares the partitions of the topics out among its members;
-    without, it reads all of them, new ones too. `assign` reads chosen partitions instead, no group assigns any then;
-    with ``group_id`` these start from its committed offsets. Options are those of `ConsumerOptions`.
+    without, it reads all of them, new ones too. `assign` reads chosen partitions instead: then no group assigns any,
+    and with ``group_id`` reading begins at the group's committed offsets. Options are those of `ConsumerOptions`.
 
     Keys and values are bytes, or what ``key_deserializer`` and ``value_deserializer`` make of them, whose types they
-    have; those that a record does not have are None, and never deserialized. A deserializer is called with the bytes,
-    or with these and a `SerializationContext` (see there). It may be a coroutine function: then it is awaited before
-    the record is handed out, and a read that is cancelled meanwhile loses nothing.
+    have; a key or value that a record does not have is None, and is not deserialized. A deserializer is called with the
+    bytes, or with these and a `SerializationContext` (see there). It may be a coroutine function: then it is awaited
+    before the record is handed out, and a read that is cancelled meanwhile loses nothing.
 
     A member joins from `start` or `subscribe` on, in the background. Its heartbeats do not depend on the application.
     Partitions are given up when the application has come back for more, has committed what it has in hand, or has had
-    its time for that (``rebalance_timeout_ms``); the others go on meanwhile. Who does not come back within
-    ``max_poll_interval_ms`` leaves the group, with a warning, and nothing that it still has in hand is committed; its
-    next read joins again. What keeps it from being a member (`GroupAuthorizationFailedError`, `FencedInstanceIdError`,
-    `InconsistentGroupProtocolError` and the like) is raised from `start` or the next read; reads after that try again,
-    unless the member was fenced.
+    its time for that (``rebalance_timeout_ms``); the others go on meanwhile. A member whose application does not come
+    back within ``max_poll_interval_ms`` leaves the group, with a warning, and nothing that is still in hand is
+    committed; the next read joins again. What keeps the consumer from being a member (`GroupAuthorizationFailedError`,
+    `FencedInstanceIdError`, `InconsistentGroupProtocolError` and the like) is raised from `start` or the next read;
+    reads after that try again, unless the member was fenced.
 
     Belongs to the event loop that it was started on, and to one reading task at a time: a second one that has to wait
     for records while another waits gets `IllegalStateError`. All times are in milliseconds. Errors about one place in a
@@ -193,9 +193,9 @@ class Consumer(Generic[K, V]):
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
         """Wait for what `start` waits for, within ``timeout_ms`` (``default_api_timeout_ms``).
 
-        For after ``start(wait=False)``, a start that had to give up, `subscribe` and `assign`. A partition whose reads
-        raise an error does not keep it waiting. Raises what the consumer, or its membership of the group, has failed
-        with, `RequestTimedOutError` that names the partitions or the step of the group that are missing, and
+        Of use after ``start(wait=False)``, a start that gave up waiting, `subscribe` and `assign`. A partition whose
+        reads raise an error does not keep it waiting. Raises what the consumer, or its membership of the group, has
+        failed with, `RequestTimedOutError` that names the partitions or the step of the group that are missing, and
         `IllegalStateError` in a listener's callback, which is part of the assignment.
         """
         await self._engine.wait_ready(self._timeout_ms(timeout_ms))
@@ -235,9 +235,10 @@ class Consumer(Generic[K, V]):
         ``listener``, for members of a group, has any of these methods, plain or async, each of which is called with a
         frozenset of `TopicPartition`: ``on_partitions_revoked`` before they are given up (their positions can still be
         committed), ``on_partitions_assigned`` before their first record is handed out (seek there),
-        ``on_partitions_lost`` when they may be others' already; without it, that is a revocation. A callback may take
-        ``rebalance_timeout_ms``; what it raises stops no rebalance, and is the cause of a `RebalanceListenerError` from
-        the next read. Under ``group_protocol="consumer"`` the broker matches the pattern, in RE2's syntax (KIP-848).
+        ``on_partitions_lost`` when other members may own them already (without it, ``on_partitions_revoked``). Each may
+        take ``rebalance_timeout_ms``; what it raises stops no rebalance, and is the cause of a `RebalanceListenerError`
+        from the next read. Under ``group_protocol="consumer"`` the broker matches the pattern, in RE2's syntax
+        (KIP-848).
         """
         if listener is not None and self._config.group_id is None:
             raise ConfigError("listener is for consumer groups: set group_id")
@@ -353,11 +354,11 @@ class Consumer(Generic[K, V]):
         return position.offset
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """The end of what every in-sync replica has, as of the last fetch; None before the first."""
+        """The offset behind what every in-sync replica has, as of the last fetch; None before the first."""
         return self._engine.reading.positions.require(topic_partition("partition", partition)).high_watermark
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """The end of what no open transaction holds back, as of the last fetch; None before the first."""
+        """The offset behind what no open transaction holds back, as of the last fetch; None before the first."""
         return self._engine.reading.positions.require(topic_partition("partition", partition)).last_stable_offset
 
     # --- what the cluster has ----------------------------------------------------------------------------------------
@@ -426,8 +427,8 @@ class Consumer(Generic[K, V]):
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """Records by partition: what was fetched already, or else what comes first within ``timeout_ms``.
 
-        At most ``max_records`` (``max_poll_records``; if that is None, what could be decoded in some milliseconds), of
-        these partitions if some are given. Empty when none came.
+        There are at most ``max_records`` (``max_poll_records``; if that is None, what could be decoded in some
+        milliseconds), of these partitions if some are given. The result is empty if no record came.
         """
         arguments.WAIT("timeout_ms", timeout_ms)
         limit = (
@@ -443,7 +444,7 @@ class Consumer(Generic[K, V]):
         handed out. With ``group_id`` a batch is a lease: a rebalance that takes its partition waits until
         `RecordBatch.commit`, until the next batch is asked for, or for ``rebalance_timeout_ms``. A batch during which
         the task is cancelled is not committed, and comes again. (A time limit inside the task, like `asyncio.timeout`,
-        can be told from an ordinary end only if nothing holds on to the iterator: write
+        is distinguished from an ordinary end only if nothing holds on to the iterator: write
         ``async for batch in consumer.batches()``.)
         """
         self._client.check()
@@ -467,7 +468,7 @@ class Consumer(Generic[K, V]):
         When the consumer is stopped (`stop` may be called from a handler, too) this waits for the handlers at work, for
         half of the stop's time, commits and returns. So it does after `unsubscribe`, but waits for them as long as a
         rebalance does, or without a group as long as they take. When it is cancelled, so are the handlers, and theirs
-        and all other records that are not done come again, also to whoever reads on with this consumer. Raises
+        and all other records that are not done come again, also to a task that reads on with this consumer. Raises
         `HandlerError` for a record whose ``retries`` are used up, if there is no ``dead_letter_topic`` or its dead
         letter was refused; `ConfigTypeError` for a handler that is not async, where that shows only when it is called,
         after that one call; and what else keeps a consumer from reading. A handler has failed, too, when anything but
@@ -482,7 +483,7 @@ class Consumer(Generic[K, V]):
         if config.dead_letter_topic is None or config.dead_letter_producer is not None:
             await run(self._engine, config, handler, config.dead_letter_producer)
         else:
-            from .producer import Producer  # only now: who writes no dead letters pays nothing for it
+            from .producer import Producer  # only now: without dead letters its import costs nothing
 
             servers, shared = self._config.shared()
             async with Producer(servers, **shared, max_request_size=INT32_MAX) as producer:
@@ -557,7 +558,7 @@ class Consumer(Generic[K, V]):
         acknowledged a heartbeat for ``session_timeout_ms`` (in a rebalance for ``rebalance_timeout_ms`` more), when
         the application has been at work on what it got for ``max_poll_interval_ms``, or when the event loop is blocked
         right now (which a probe in another thread sees). Under ``group_protocol="consumer"`` a session is as long as
-        the brokers say, and they do not tell members (KIP-848): nine of their heartbeat intervals count instead, or
+        the brokers are set up for, which members do not learn (KIP-848): nine heartbeat intervals count instead, or
         ``session_timeout_ms`` if that is longer.
         """
         return self._engine.health.health()

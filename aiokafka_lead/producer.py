@@ -230,7 +230,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         timestamp_ms: int | None = None,
         headers: Sequence[Header] | None = None,
     ) -> Delivery:
-        """Take a record; returns as soon as it is in a batch, with something to await its acknowledgement on.
+        """Take a record; returns a `Delivery` as soon as the record is in a batch: await that for its acknowledgement.
 
         Waits for metadata and for room in ``buffer_memory``, together at most ``max_block_ms``; then raises
         `BufferFull`, or the error that kept the topic unknown. A call that is cancelled or raises has not taken the
@@ -277,9 +277,9 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
     ) -> Delivery:
         """`send` without waiting: raises `BufferFull` where that would wait for room in ``buffer_memory``.
 
-        Of a topic that is not known yet the record is held until it is, for ``max_block_ms`` at most; what `send` would
-        raise then, the delivery raises. Raises `IllegalStateError` where a serializer is a coroutine function.
-        A loop of nothing but these calls keeps the producer from sending; await something now and then.
+        A record of a topic that is not known yet is kept until the topic is known, for ``max_block_ms`` at most; what
+        `send` would raise then, the delivery raises. Raises `IllegalStateError` where a serializer is a coroutine
+        function. A loop of nothing but these calls keeps the producer from sending; await something now and then.
         """
         append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
@@ -308,9 +308,9 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         headers: Sequence[Header] | Sequence[Sequence[Header] | None] | None = None,
         timestamps_ms: Iterable[int] | None = None,
     ) -> DeliveryBatch:
-        """Take many records; returns as soon as all are in batches, with something to await one outcome each on.
+        """Take many records; returns a `DeliveryBatch` as soon as all are in batches: await that for their outcomes.
 
-        ``keys`` and ``timestamps_ms`` have one entry for each value; ``headers`` too, or is the headers of all. A
+        ``keys`` and ``timestamps_ms`` have one entry for each value; ``headers`` has, too, or is one list for all. A
         record that is too large fails alone: its outcome is the error. Where there is no room within ``max_block_ms``,
         the outcome of the rest is `BufferFull`. Wrong arguments raise before any record is taken. A call that is
         cancelled may have taken some of the first ones.
@@ -365,7 +365,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         return set(range(len(known.partitions)))
 
     def metrics(self) -> ProducerMetrics:
-        """What this producer did so far, counted. Cheap, and possible at any time."""
+        """What this producer has done so far, in numbers. The call is cheap, and possible at any time."""
         return self._sender.metrics()
 
     # --- inside ------------------------------------------------------------------------------------------------------
@@ -423,7 +423,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
 
 
 _SEND_METHODS = (Producer.send, Producer.send_nowait)
-"""Those that `QuickSend` stands in for: not what a subclass, or who watches all producers, has put in their place."""
+"""The methods that `QuickSend` stands in for. Those of a subclass, or of a tracer that replaced them, are called."""
 
 
 def _all_bytes(what: str, contents: list[Any]) -> list[bytes | None]:

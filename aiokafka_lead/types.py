@@ -36,7 +36,7 @@ class TopicPartition(NamedTuple):
 
 
 class TimestampType(IntEnum):
-    """Who set a record's timestamp (the topic's ``message.timestamp.type``)."""
+    """What set a record's timestamp: the producer or the broker (the topic's ``message.timestamp.type``)."""
 
     NO_TIMESTAMP = -1
     """Message format 0 had none."""
@@ -49,7 +49,7 @@ class TimestampType(IntEnum):
 class RecordMetadata(NamedTuple):
     """Where an acknowledged record is.
 
-    ``offset`` is -1 where the broker told none (``acks=0``, or a duplicate that the broker no longer remembers).
+    ``offset`` is -1 where the broker gave none (``acks=0``, or a duplicate that the broker no longer remembers).
     ``timestamp_ms`` is the record's own time, or the broker's on a topic with log-append time.
     """
 

@@ -7,29 +7,39 @@ cdef extern from *:
     """
     #ifdef AIOKAFKA_LEAD_WITHOUT_CLOCK
 
-    static inline PyObject *aiokafka_lead_ask(const char *module, const char *name) {
-        PyObject *asked = PyImport_ImportModule(module);
-        PyObject *answer = asked == NULL ? NULL : PyObject_CallMethod(asked, name, NULL);
-        Py_XDECREF(asked);
-        return answer;
+    /* The function is looked up once. */
+    static inline PyObject *aiokafka_lead_ask(PyObject **function, const char *module, const char *name) {
+        if (*function == NULL) {
+            PyObject *home = PyImport_ImportModule(module);
+            if (home == NULL)
+                return NULL;
+            *function = PyObject_GetAttrString(home, name);
+            Py_DECREF(home);
+            if (*function == NULL)
+                return NULL;
+        }
+        return PyObject_CallNoArgs(*function);
     }
 
     static inline double aiokafka_lead_monotonic_s(void) {
-        PyObject *answer = aiokafka_lead_ask("time", "monotonic");
+        static PyObject *function;
+        PyObject *answer = aiokafka_lead_ask(&function, "time", "monotonic");
         double seconds = answer == NULL ? -1.0 : PyFloat_AsDouble(answer);
         Py_XDECREF(answer);
         return seconds;
     }
 
     static inline int64_t aiokafka_lead_wall_ms(void) {
-        PyObject *answer = aiokafka_lead_ask("time", "time_ns");
+        static PyObject *function;
+        PyObject *answer = aiokafka_lead_ask(&function, "time", "time_ns");
         long long ns = answer == NULL ? -1 : PyLong_AsLongLong(answer);
         Py_XDECREF(answer);
         return ns < 0 ? -1 : (int64_t) (ns / 1000000);
     }
 
     static inline unsigned long aiokafka_lead_thread_id(void) {
-        PyObject *answer = aiokafka_lead_ask("threading", "get_ident");
+        static PyObject *function;
+        PyObject *answer = aiokafka_lead_ask(&function, "threading", "get_ident");
         unsigned long thread = answer == NULL ? (unsigned long) -1 : PyLong_AsUnsignedLong(answer);
         Py_XDECREF(answer);
         return thread;

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import sys
-import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 import anyio
 import anyio.lowlevel
 
+from .._cpython import running
 from ..errors.base import own_copy
 
 if TYPE_CHECKING:
@@ -272,11 +272,7 @@ def loop_thread() -> tuple[dict[str, object], str] | None:
     """
     if in_trio():
         return None
-    loop = asyncio.get_running_loop()
-    if not isinstance(loop, asyncio.BaseEventLoop) or type(loop).is_running is not asyncio.BaseEventLoop.is_running:
-        return None
-    known = vars(loop)
-    return (known, "_thread_id") if known.get("_thread_id") == threading.get_ident() else None
+    return running.thread_entry(asyncio.get_running_loop())
 
 
 def loop_caller() -> Callable[..., None]:

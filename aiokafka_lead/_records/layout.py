@@ -38,8 +38,7 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
-DELETE_HORIZON_BIT = 0x40
-"""The cleaner keeps its horizon in base_timestamp and rewrites the deltas against it (KIP-534): reading is the same."""
+# 0x40 (KIP-534): the cleaner keeps its horizon in base_timestamp and rewrites the deltas; it is read in the same way.
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 """Compression codecs by their id in the attributes."""

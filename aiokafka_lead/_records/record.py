@@ -12,9 +12,9 @@ __all__ = ["ConsumerRecord"]
 class ConsumerRecord:
     """A record as it was read from a partition. Treat it as frozen.
 
-    ``timestamp_ms`` is wall-clock time, or -1 where the record has none (message format 0); ``timestamp_type`` tells
-    who set it. ``key`` and ``value`` are None where the record has none. ``leader_epoch`` is the epoch under which
-    the batch was written, or None where the broker told none.
+    ``timestamp_ms`` is wall-clock time, or -1 where the record has none (message format 0); ``timestamp_type`` says
+    whether the producer or the broker set it. ``key`` and ``value`` are None where the record has none.
+    ``leader_epoch`` is the epoch under which the batch was written, or None where the broker gave none.
     """
 
     __slots__ = (

@@ -49,7 +49,7 @@ class RetryRule:
     """A few times."""
 
     def allows(self, error: KafkaError, tries: int) -> bool:
-        """Whether an item is asked for again after as many tries."""
+        """Whether an item is asked for again after this number of tries."""
         return error.retriable and (error.code in self.codes or (error.code in self.brief and tries < BRIEF_TRIES))
 
 

@@ -25,7 +25,7 @@ V = TypeVar("V")
 
 
 def _by_route(items: Mapping[ConfigResource, V], others: Route) -> dict[Route | int, dict[ConfigResource, V]]:
-    """A broker's own configuration is asked of that broker; everything else of whoever is responsible."""
+    """A broker's own configuration is asked of that broker; everything else of the broker that is responsible."""
     routed: dict[Route | int, dict[ConfigResource, V]] = {}
     for resource, item in items.items():
         own = resource.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and resource.name.isdigit()

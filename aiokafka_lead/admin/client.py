@@ -153,7 +153,7 @@ class AdminClient:
     ) -> None:
         """Begin to move partitions to other brokers, the first one their preferred leader; None cancels.
 
-        Returns when the cluster has taken the order; `list_partition_reassignments` tells what is under way (KIP-455).
+        Returns when the cluster has taken the order; `list_partition_reassignments` shows what is under way (KIP-455).
         """
         wanted = _checks.REPLICAS("replicas", replicas)
         await _partitions.reassign(self._calls, wanted, self._calls.deadline(timeout_ms))

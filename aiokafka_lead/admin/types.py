@@ -47,7 +47,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A topic as it was created; what the cluster does not tell (below Kafka 2.4) is -1 or empty."""
+    """A topic as it was created; what the cluster does not say (below Kafka 2.4) is -1 or empty."""
 
     name: str
     topic_id: UUID
@@ -83,7 +83,7 @@ class PartitionDescription:
     isr: tuple[int, ...]
     offline_replicas: tuple[int, ...]
     eligible_leader_replicas: tuple[int, ...] | None = None
-    """Replicas outside of the ISR that may lead without loss (KIP-966); None where the cluster did not tell."""
+    """Replicas outside of the ISR that may lead without loss (KIP-966); None where the cluster did not say."""
     last_known_elr: tuple[int, ...] | None = None
 
 
@@ -182,7 +182,7 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has set it."""
+        """Whether it has never been set."""
         return self.source is ConfigSource.DEFAULT_CONFIG
 
 

@@ -1,7 +1,7 @@
 """Every error that this client raises.
 
 `KafkaError` is the root. Errors that a broker answered with derive from `BrokerError` and carry the protocol's error
-code; `error_for_code` maps a code to its class. ``retriable`` tells whether the same call may succeed later,
+code; `error_for_code` maps a code to its class. ``retriable`` says whether the same call may succeed later,
 ``refreshes_metadata`` whether the client's view of the cluster is stale (Java: ``RetriableException``,
 ``InvalidMetadataException``).
 """

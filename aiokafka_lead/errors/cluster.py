@@ -220,7 +220,7 @@ class UnacceptableCredentialError(BrokerError):
 
 
 class InconsistentVoterSetError(BrokerError):
-    """The two sides disagree about who is a voter."""
+    """The two sides disagree about the set of voters."""
 
     code = 94
 

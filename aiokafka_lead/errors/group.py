@@ -307,6 +307,6 @@ class StreamsTopologyFencedError(BrokerError):
 
 
 class ShareSessionLimitReachedError(RetriableBrokerError):
-    """The broker holds as many share sessions as it may."""
+    """The broker has reached its limit of share sessions."""
 
     code = 133

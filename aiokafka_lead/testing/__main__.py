@@ -27,7 +27,7 @@ def _parser() -> argparse.ArgumentParser:
         help="the first broker's port, the others follow (default: 9092; 0: free ones)",
     )
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
-    parser.add_argument("--advertised-host", metavar="HOST", help="the host that clients are told (default: --host)")
+    parser.add_argument("--advertised-host", metavar="HOST", help="the host that clients get (default: --host)")
     parser.add_argument(
         "--topic",
         action="append",

@@ -62,7 +62,7 @@ class EmbeddedCluster(ClusterControls):
     """A Kafka cluster for tests, demos and benchmarks. Use it as an asynchronous context manager.
 
     ``brokers`` is how many there are, with the ids 1, 2, ...; or their ids. ``ports`` are theirs in this order, by
-    default free ones; ``racks`` likewise. Clients are told ``advertised_host``, by default ``host``.
+    default free ones; ``racks`` likewise. Clients get ``advertised_host`` as its address, by default ``host``.
 
     Broker options: ``auto_create_topics`` with ``num_partitions`` and ``default_replication_factor`` (default: 3, or
     the number of brokers when there are fewer); ``topic_configs`` for all topics, over Kafka's defaults;
@@ -213,7 +213,7 @@ class EmbeddedCluster(ClusterControls):
         return ",".join(self.address(node_id) for node_id in self._state.nodes)
 
     def address(self, broker: int) -> str:
-        """``"host:port"`` that clients are told for a broker."""
+        """``"host:port"``, a broker's address as clients get it."""
         node = self._broker("broker", broker)
         return f"{node.host}:{node.port}"
 
@@ -260,7 +260,7 @@ class EmbeddedCluster(ClusterControls):
     async def stop_broker(self, broker: int, *, drain_ms: float = 0) -> None:
         """Shut a broker down in order: its leaders move, then its connections close.
 
-        For ``drain_ms`` in between it still answers, and tells who leads instead.
+        For ``drain_ms`` in between it still answers, and names the new leaders.
         """
         milliseconds()("drain_ms", drain_ms)
         if not self._broker("broker", broker).running:
@@ -308,7 +308,7 @@ class EmbeddedCluster(ClusterControls):
         self._state.broker_back(broker)
 
     async def change_address(self, broker: int, *, port: int = 0, host: str | None = None) -> None:
-        """Restart a broker at another port (0: a free one); ``host`` changes the name that clients are told."""
+        """Restart a broker at another port (0: a free one); ``host`` changes the name that clients get."""
         _checks.PORT("port", port)
         optional(text)("host", host)
         await self.stop_broker(broker)
@@ -318,7 +318,7 @@ class EmbeddedCluster(ClusterControls):
             await self.change_address(broker, host=host)
 
     def _reserve(self, broker: int) -> None:
-        """Keep a stopped broker's port: whoever connects is refused, and nobody else gets it."""
+        """Keep a stopped broker's port: connections to it are refused, and no other program gets it."""
         reserved = socket.socket(socket.AF_INET6 if ":" in self._host else socket.AF_INET, socket.SOCK_STREAM)
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -76,7 +76,7 @@ class ClusterControls:
         return list(self._engine.protocol_errors)
 
     def freeze_metadata(self, answers: int, *, broker: int | None = None) -> None:
-        """The next ``answers`` Metadata answers, of one broker or of all, tell how things are now."""
+        """The next ``answers`` Metadata answers, of one broker or of all, describe the cluster as it is now."""
         integer(0)("answers", answers)
         if broker is not None:
             self._broker("broker", broker)

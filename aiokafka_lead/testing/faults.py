@@ -38,7 +38,7 @@ class Hint:
 
 @dataclass
 class Fault:
-    """One rule. `Faults.add` makes it; the object tells how often it struck, and `remove` ends it."""
+    """One rule. `Faults.add` makes it; the object counts how often it struck, and `remove` ends it."""
 
     api_key: int | None
     broker: int | None

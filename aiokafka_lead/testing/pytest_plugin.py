@@ -2,7 +2,7 @@
 
 The cluster has a thread and an event loop of its own (`ClusterThread`). So the fixture is a plain one, and the same for
 plain tests, for pytest-asyncio and for anyio's plugin on asyncio and trio: no plugin has to share its loop, or agree
-with another one about who runs asynchronous fixtures.
+with another one about which of them runs asynchronous fixtures.
 
     async def test_events(kafka_cluster):
         kafka_cluster.create_topic("events", partitions=3)

@@ -14,6 +14,8 @@ cdef class Sample:
 
 cpdef Sample like(Sample sample)
 
+cpdef tuple pair(bytes first, bytes second)
+
 
 @cython.final
 cdef class Result:

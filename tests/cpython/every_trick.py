@@ -41,6 +41,11 @@ class Sample:
 
 def like(sample: Sample) -> Sample:
     made: Sample = slots.like(sample)
+    return made
+
+
+def pair(first: bytes, second: bytes) -> tuple[bytes, bytes]:
+    made = (first, second)
     collector.untrack(made)
     return made
 

@@ -28,7 +28,7 @@ good: its two files, and what is said here.
     20,000 instead of 29,000 for a frame of 1 MiB, whose memory serves again where nobody has the last one any more.
     Delete what stands under `references.has_no_other_owner`.
 ``running``
-    20 for each record that is sent, since it is known without a call whether its event loop runs. It has no ``.pxd`` and needs no switch:
+    20 for each record that is sent: whether its event loop runs is known without a call. It has no ``.pxd``, no switch:
     an event loop without asyncio's note is asked. Have `_io.loop.loop_thread` return None.
 ``slots``
     11 instead of 34 for three attributes of a record, read by Python code; 23 instead of 226 for a record that is

@@ -184,8 +184,9 @@ def test_await(module: Any) -> None:
     assert run(awaited(module.Result([1], False))) == (["wait"], [1])
 
 
-def steps(count: int) -> Generator[object, object, str]:
-    yield from range(count)
+def steps() -> Generator[object, object, str]:
+    yield 0
+    yield 1
     return "later"
 
 
@@ -193,7 +194,7 @@ def test_a_call_that_is_a_coroutine(module: Any) -> None:
     method = module.Method()
     for _ in range(2):
         assert run(awaited(method("at once"))) == ([], "at once")
-    assert run(awaited(method(None, second=steps(2)))) == ([0, 1], "later")
+    assert run(awaited(method(None, second=steps()))) == ([0, 1], "later")
     assert run(method("at once")) == ([], "at once")
     assert method.calls == 4
     with pytest.raises(TypeError, match="make"):

@@ -12,6 +12,7 @@ import pytest
 from _pytest.terminal import TerminalReporter
 
 from tests import kerberos
+from tests.oidc import identity_provider
 
 from .harness import (
     FIRST_WITH_PRODUCER_IDS,
@@ -22,6 +23,7 @@ from .harness import (
     KafkaCluster,
     Kerberos,
     Release,
+    TokenIssuer,
     require_java,
 )
 
@@ -89,7 +91,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _session_cluster(
-    name: str, release: Release, *, brokers: int, secure: bool = False, kerberos: Kerberos | None = None
+    name: str,
+    release: Release,
+    *,
+    brokers: int,
+    secure: bool = False,
+    kerberos: Kerberos | None = None,
+    issuer: TokenIssuer | None = None,
 ) -> Iterator[KafkaCluster]:
     try:
         require_java()
@@ -98,7 +106,7 @@ def _session_cluster(
         if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
             pytest.fail(f"CI needs a real Apache Kafka: {error}")
         pytest.skip(f"{_NO_JAVA}: {error}")
-    cluster = KafkaCluster(release, brokers=brokers, secure=secure, kerberos=kerberos)
+    cluster = KafkaCluster(release, brokers=brokers, secure=secure, kerberos=kerberos, issuer=issuer)
     _running[name] = cluster
     try:
         cluster.start()
@@ -109,13 +117,19 @@ def _session_cluster(
 
 
 @pytest.fixture(scope="session")
-def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """Three brokers of the newest release, with all listeners, and with Kerberos where there is some."""
+def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """Three brokers of the newest release, with all listeners, and with Kerberos where there is some.
+
+    Those of SASL take the tokens of `identity_provider.IdentityProvider`.
+    """
     known = None
     if kerberos.missing() is None:
         realm: kerberos.Realm = request.getfixturevalue("realm")
         known = Kerberos(realm.config, realm.service_keytab)
-    yield from _session_cluster("kafka", NEWEST, brokers=3, secure=True, kerberos=known)
+    keys = tmp_path_factory.mktemp("identity") / "jwks.json"
+    keys.write_text(identity_provider.jwks())
+    issuer = TokenIssuer(keys, identity_provider.ISSUER, identity_provider.AUDIENCE)
+    yield from _session_cluster("kafka", NEWEST, brokers=3, secure=True, kerberos=known, issuer=issuer)
 
 
 @pytest.fixture(scope="session")

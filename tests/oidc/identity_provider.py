@@ -44,12 +44,6 @@ class IdentityProvider:
         assert self._server is not None
         return f"http://localhost:{self._server.server_address[1]}/token"
 
-    def jwks(self) -> str:
-        """The public key, as brokers read it (RFC 7517)."""
-        numbers = self._key.public_key().public_numbers()
-        key = {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": KEY_ID}
-        return json.dumps({"keys": [key | {"n": _number(numbers.n), "e": _number(numbers.e)}]})
-
     def jwt(self, subject: str, life_s: float | None = None, **claims: Any) -> str:
         """A signed token for a user."""
         now = time.time()
@@ -117,6 +111,13 @@ class IdentityProvider:
             self._server.shutdown()
             self._server.server_close()
             thread.join()
+
+
+def jwks() -> str:
+    """The public key of all providers of this process, as brokers read it (RFC 7517)."""
+    numbers = _key().public_key().public_numbers()
+    key = {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": KEY_ID}
+    return json.dumps({"keys": [key | {"n": _number(numbers.n), "e": _number(numbers.e)}]})
 
 
 @cache

@@ -13,7 +13,7 @@ cdef class Connection:
     cdef readonly bint ready
     cdef public str stage
     cdef readonly object closed_by
-    cdef readonly double renew_at
+    cdef readonly object session
     cdef readonly double retire_at
     cdef readonly double used_at
     cdef dict _versions

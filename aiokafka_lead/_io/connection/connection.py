@@ -11,7 +11,7 @@ from collections import deque
 from typing import Any, Protocol, TypeVar, cast
 
 from ..._core.connection.in_flight import InFlight, InFlightLedger, OnDone
-from ..._core.connection.session import Session
+from ..._core.connection.session import ENDLESS, Session
 from ..._core.metadata.reachability import Endpoint
 from ..._wire import ApiVersions, Buffer, Request, Response, decode_answer, encode_request, peek_correlation_id
 from ...errors import (
@@ -67,7 +67,7 @@ class Connection:
         """What is being done while the connection is set up, for the text of a timeout."""
         self.closed_by: KafkaError | None = None
         """Why the connection is over; None while it is not."""
-        self.renew_at = math.inf
+        self.session = ENDLESS
         """When to make the connection that takes over (KIP-368)."""
         self.retire_at = math.inf
         """When to stop taking requests and close once those in flight are answered (KIP-368)."""
@@ -215,11 +215,12 @@ class Connection:
         """Bytes can go to the broker now."""
         self._transport = transport
 
-    def become_ready(self, versions: ApiVersions, *, authenticated: bool, lasts: Session) -> None:
+    def become_ready(self, versions: ApiVersions, *, authenticated: bool, session: Session) -> None:
         """Set-up is complete: requests may come."""
         assert self._transport is not None
         self.versions = versions
-        self.renew_at, self.retire_at = lasts
+        self.session = session
+        self.retire_at = session.retire_at
         self.ready = True
         self.stage = "ready"
         self._welcome = authenticated

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..._core.connection.session import session
+from ..._core.connection.session import session_of
 from ..._options.version import __version__
 from ..._wire import ApiVersions, Request, make_codecs
 from ..._wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -56,8 +56,8 @@ async def shake_hands(connection: Connection, security: Security, hot: Iterable[
     begun_at = time.monotonic()
     offered = (request for request in hot if versions.supports(request))
     await in_slices(make_codecs((request, versions.version_for(request)) for request in offered))
-    lasts = session(lifetime_ms, begun_at, time.monotonic())
-    connection.become_ready(versions, authenticated=security.login is not None, lasts=lasts)
+    session = session_of(lifetime_ms, begun_at, time.monotonic())
+    connection.become_ready(versions, authenticated=security.login is not None, session=session)
 
 
 async def _negotiate(connection: Connection, security: Security) -> ApiVersions:

@@ -211,7 +211,7 @@ class Link:
             renewal = self._renewal = Renewal(
                 connection, self._new_connection, partial(self._set_up, group=group), self._log
             )
-            if connection.renew_at < math.inf:
+            if connection.session.renew_at < math.inf:
                 group.start_soon(renewal.run)
             try:
                 await connection.watch()

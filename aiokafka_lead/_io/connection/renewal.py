@@ -23,6 +23,10 @@ _BACKOFF = Backoff(100, 1_000)
 """Between two tries. The connection in use is as good as ever meanwhile."""
 
 
+_GAIN_S = 0.5
+"""A session that ends with the one before it, because the token is still the same, is not gone over to."""
+
+
 class Renewal:
     """Connects anew in time, while ``current`` is in use, and then has it step down."""
 
@@ -46,7 +50,7 @@ class Renewal:
     async def run(self) -> None:
         """The task: ends when the new connection is ready, or at `stop`."""
         with self._scope:
-            await sleep_until(self._current.renew_at)
+            await sleep_until(self._current.session.renew_at)
             failures = 0
             while not await self._try():
                 failures += 1
@@ -59,6 +63,10 @@ class Renewal:
         except KafkaError as error:
             attempt.close(error, expected=True)
             self._log.warning("The session ends soon, and there is no connection yet to take over: %s", error)
+            return False
+        if attempt.session.ends_at < self._current.session.ends_at + _GAIN_S:
+            same = KafkaConnectionError("a login that ends with the one before it is no gain", broker=attempt.label)
+            attempt.close(same, expected=True)
             return False
         self._done = True
         self._current.step_down()

@@ -32,6 +32,9 @@ THREADS = 8
 KEPT_WITHOUT_END_S = 1.0
 """How long a token is used whose end is not known: the connections that a client makes at a time share it."""
 
+MARGIN_S, MARGIN_PART = 1.0, 0.1
+"""A token is not used for new connections when this much of its life is left, or this part if that is less."""
+
 WAITED_OUT_S = 1.0
 """So much of a backoff is waited out; where more of it is left, its error is raised again at once."""
 
@@ -60,6 +63,8 @@ class TokenSource:
         self.fetched_at = 0.0
         """When the token came, in monotonic seconds."""
         self._token: Token | None = None
+        self._margin_s = 0.0
+        """What must be left of its life: a session that begins with it ends with it."""
         self._flight: Waiter[None] | None = None
         """Done when the fetch that is under way has ended, however it did; None while there is none."""
         self._failures = 0
@@ -76,7 +81,7 @@ class TokenSource:
             return None
         if token.expires_at is None:
             return token if time.monotonic() < self.fetched_at + KEPT_WITHOUT_END_S else None
-        return token if time.time() < token.expires_at else None
+        return token if time.time() < token.expires_at - self._margin_s else None
 
     async def token(self, fetching: Fetching) -> Token:
         """The current one, else a new one.
@@ -156,9 +161,11 @@ class TokenSource:
             failure = TokenProviderError(text)
             failure.__cause__ = error
             return failure
-        if token.expires_at is not None and token.expires_at <= time.time():
-            ago_s = time.time() - token.expires_at
-            return TokenProviderError(f"the token provider gave a token that ended {ago_s:.1f} s ago")
+        if token.expires_at is not None:
+            left_s = token.expires_at - time.time()
+            if left_s <= 0:
+                return TokenProviderError(f"the token provider gave a token that ended {-left_s:.1f} s ago")
+            self._margin_s = min(MARGIN_S, left_s * MARGIN_PART)
         self._token = token
         self.fetched_at = time.monotonic()
         if not isinstance(self._error, SaslAuthenticationFailedError):

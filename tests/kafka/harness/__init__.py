@@ -4,7 +4,7 @@ from .certificates import Certificates
 from .cluster import KafkaCluster
 from .java import JavaUnavailableError, require_java
 from .releases import FIRST_WITH_PRODUCER_IDS, NEWEST, OLD, OLDEST, Release
-from .settings import PASSWORD, USER, Kerberos, Listener
+from .settings import PASSWORD, USER, Kerberos, Listener, TokenIssuer
 from .tools import ToolError, ToolResult
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Kerberos",
     "Listener",
     "Release",
+    "TokenIssuer",
     "ToolError",
     "ToolResult",
     "require_java",

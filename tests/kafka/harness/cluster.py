@@ -22,7 +22,7 @@ from .certificates import Certificates
 from .ports import PortPool
 from .processes import Processes, freeze, wait_until
 from .releases import Release
-from .settings import PASSWORD, USER, Kerberos, Listener, Node, server_properties
+from .settings import PASSWORD, USER, Kerberos, Listener, Node, TokenIssuer, server_properties
 from .tools import Tools
 
 _CONTROLLER_ID: Final = 100
@@ -30,15 +30,16 @@ _CLUSTER_ID: Final = "YWlva2Fma2EtbGVhZC10ZQ"
 _START_TIMEOUT_S: Final = 120
 _START_ATTEMPTS: Final = 3
 _LOG_LINE: Final = 300
+_ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
 class KafkaCluster:
     """A controller and ``brokers`` brokers, one JVM each; or one node that is both, when ``brokers`` is 1.
 
     Brokers have the ids 1, 2, ... and the racks "rack-1", "rack-2", .... With ``secure`` each has the listeners of
-    `Listener`, else PLAINTEXT alone; with ``kerberos`` those of SASL take GSSAPI, too. All methods block and may be
-    called from any thread. ``properties`` are added to every node's configuration; ``heap_mib`` and ``optimise`` are
-    for long runs (a JVM that compiles well, but late).
+    `Listener`, else PLAINTEXT alone; with ``kerberos`` those of SASL take GSSAPI, with ``issuer`` OAUTHBEARER, too. All
+    methods block and may be called from any thread. ``properties`` are added to every node's configuration;
+    ``heap_mib`` and ``optimise`` are for long runs (a JVM that compiles well, but late).
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class KafkaCluster:
         brokers: int = 3,
         secure: bool = False,
         kerberos: Kerberos | None = None,
+        issuer: TokenIssuer | None = None,
         properties: Mapping[str, str] | None = None,
         heap_mib: int = 384,
         optimise: bool = False,
@@ -62,6 +64,7 @@ class KafkaCluster:
         self.tools: Final = Tools(release, self._processes)
         self.certificates: Final = Certificates.make(self.folder / "certificates") if secure else None
         self._kerberos: Final = kerberos
+        self._issuer: Final = issuer
         self._nodes: Final = self._plan(brokers)
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._flags: Final = [
@@ -71,6 +74,7 @@ class KafkaCluster:
             "-XX:-UsePerfData",
             "-Xshare:auto",
             *([] if kerberos is None else [f"-Djava.security.krb5.conf={kerberos.config}"]),
+            *([] if issuer is None else [f"-D{_ALLOWED_URLS}={issuer.keys.as_uri()}"]),
             *([] if optimise else ["-XX:TieredStopAtLevel=1"]),
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.clients.NetworkClient=error",
@@ -263,7 +267,8 @@ class KafkaCluster:
 
     def _write_properties(self, node: Node) -> None:
         data = str(self.folder / f"data-{node.node_id}")
-        text = server_properties(node, self._nodes.values(), data, self.certificates, self._kerberos, self._properties)
+        doors = (self.certificates, self._kerberos, self._issuer)
+        text = server_properties(node, self._nodes.values(), data, *doors, self._properties)
         self._properties_path(node.node_id).write_text(text)
 
     def _format(self, node: Node) -> None:

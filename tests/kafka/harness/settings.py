@@ -41,6 +41,18 @@ class Kerberos:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenIssuer:
+    """Whose tokens brokers accept for OAUTHBEARER."""
+
+    keys: Path
+    """Its public keys (JWKS)."""
+    name: str
+    """What tokens hold as ``iss``."""
+    audience: str
+    """What tokens hold as ``aud``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A node of the cluster: its id, its roles, and where it listens."""
 
@@ -89,6 +101,7 @@ def server_properties(
     folder: str,
     certificates: Certificates | None,
     kerberos: Kerberos | None,
+    issuer: TokenIssuer | None,
     extra: Mapping[str, str],
 ) -> str:
     """The text of a node's ``server.properties``; ``extra`` comes last and wins."""
@@ -122,7 +135,7 @@ def server_properties(
     else:
         del properties["inter.broker.listener.name"]
     if node.ports.keys() - {Listener.PLAINTEXT}:
-        properties |= _sasl(kerberos)
+        properties |= _sasl(kerberos, issuer)
     if certificates is not None:
         properties |= _tls(certificates)
         properties["delegation.token.secret.key"] = "a secret of the brokers and the controller"
@@ -130,7 +143,7 @@ def server_properties(
     return "".join(f"{name}={value}\n" for name, value in properties.items())
 
 
-def _sasl(kerberos: Kerberos | None) -> dict[str, str]:
+def _sasl(kerberos: Kerberos | None, issuer: TokenIssuer | None) -> dict[str, str]:
     security = "org.apache.kafka.common.security"
     logins = {
         "plain": f'{security}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";',
@@ -144,6 +157,19 @@ def _sasl(kerberos: Kerberos | None) -> dict[str, str]:
             f'keyTab="{kerberos.keytab}" principal="kafka/127.0.0.1";'
         )
         properties["sasl.kerberos.service.name"] = "kafka"
+    if issuer is not None:
+        logins["oauthbearer"] = f"{security}.oauthbearer.OAuthBearerLoginModule required;"
+        validator = {
+            "sasl.server.callback.handler.class": f"{security}.oauthbearer.OAuthBearerValidatorCallbackHandler",
+            "sasl.oauthbearer.jwks.endpoint.url": issuer.keys.as_uri(),
+            "sasl.oauthbearer.expected.issuer": issuer.name,
+            "sasl.oauthbearer.expected.audience": issuer.audience,
+        }
+        properties |= {
+            f"listener.name.{listener.value.lower()}.oauthbearer.{name}": value
+            for listener in (Listener.SASL_PLAINTEXT, Listener.SASL_SSL)
+            for name, value in validator.items()
+        }
     properties["sasl.enabled.mechanisms"] = ",".join(logins).upper()
     return properties | {
         f"listener.name.{listener.value.lower()}.{mechanism}.sasl.jaas.config": login

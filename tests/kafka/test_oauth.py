@@ -1,0 +1,119 @@
+"""OAUTHBEARER against real brokers, with tokens that they verify, on both event loops."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from aiokafka_lead import AdminClient
+from aiokafka_lead.errors import SaslAuthenticationFailedError, TokenProviderError
+from aiokafka_lead.oidc import ClientCredentials, Token
+from tests.oidc.identity_provider import IdentityProvider, json_answer
+
+from .harness import KafkaCluster, Listener
+from .support import in_thread, make_producer, read_topic
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "orders-secret"
+
+
+@pytest.fixture(scope="module")
+def idp() -> Iterator[IdentityProvider]:
+    with IdentityProvider({"orders": SECRET}).running() as provider:
+        yield provider
+
+
+def options(kafka: KafkaCluster, provider: Any, listener: Listener = Listener.SASL_PLAINTEXT) -> dict[str, Any]:
+    tls = {}
+    if listener.protocol.endswith("SSL"):
+        assert kafka.certificates is not None
+        tls["ssl_cafile"] = kafka.certificates.authority
+    return {
+        "bootstrap_servers": kafka.bootstrap(listener),
+        "security_protocol": listener.protocol,
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauth_token_provider": provider,
+        **tls,
+    }
+
+
+@pytest.mark.parametrize("listener", [Listener.SASL_PLAINTEXT, Listener.SASL_SSL])
+async def test_records_go_through_with_one_token(
+    kafka: KafkaCluster, idp: IdentityProvider, topic_name: Callable[[], str], listener: Listener
+) -> None:
+    topic = await in_thread(kafka.create_topic, topic_name(), partitions=3)
+    asked = len(idp.forms)
+    given = options(kafka, ClientCredentials(idp.url, "orders", SECRET, extensions={"traceId": "1"}), listener)
+    async with make_producer(kafka, **given) as producer:
+        for i in range(30):
+            await producer.send(topic, b"%d" % i * 10_000, partition=i % 3)
+        await producer.flush()
+        received = await read_topic(kafka, topic, 3, 30, **given)
+    assert sorted(r.value for r in received) == sorted(b"%d" % i * 10_000 for i in range(30))
+    assert len(idp.forms) == asked + 1
+
+
+@pytest.mark.parametrize(
+    "claims", [{"life_s": -60}, {"iss": "https://another.example.org"}, {"aud": "another"}, {"sub": None}]
+)
+async def test_a_token_that_the_broker_does_not_take_is_an_error_at_once(
+    kafka: KafkaCluster, idp: IdentityProvider, claims: dict[str, Any]
+) -> None:
+    token = idp.jwt("orders", **claims)
+    with anyio.fail_after(10), pytest.raises(SaslAuthenticationFailedError, match="invalid_token") as caught:
+        async with make_producer(kafka, **options(kafka, lambda: token)):
+            pass
+    assert token not in str(caught.value)
+
+
+async def test_records_wait_for_a_provider_and_sessions_end_with_their_tokens(
+    kafka: KafkaCluster, idp: IdentityProvider, topic_name: Callable[[], str]
+) -> None:
+    topic = await in_thread(kafka.create_topic, topic_name())
+    down = threading.Event()
+    refused = threading.Event()
+    tokens: list[float] = []
+    life_s = 4.0
+
+    def provider() -> Token:
+        if down.is_set():
+            refused.set()
+            raise OSError("the identity provider is down")
+        tokens.append(time.time())
+        ends_at = int(time.time() + life_s)  # brokers take whole seconds
+        return Token(idp.jwt("orders", exp=ends_at), ends_at)
+
+    given = options(kafka, provider) | {"retries": 0, "enable_idempotence": False, "delivery_timeout_ms": 60_000}
+    async with make_producer(kafka, request_timeout_ms=20_000, **given) as producer:
+        sent = 0
+        with anyio.fail_after(60):
+            # Without retries any request that a broker does not answer is an error.
+            while len(tokens) < 2:
+                await producer.send_and_wait(topic, b"v")
+                sent += 1
+            down.set()
+            await in_thread(refused.wait, 30)
+            for _ in range(20):
+                await producer.send_and_wait(topic, b"v")
+                sent += 1
+            down.clear()
+            while len(tokens) < 3:
+                await producer.send_and_wait(topic, b"v")
+                sent += 1
+    assert len(await read_topic(kafka, topic, 1, sent)) == sent
+
+
+async def test_a_provider_that_is_down_is_an_error_of_its_own(kafka: KafkaCluster, idp: IdentityProvider) -> None:
+    idp.instead = lambda: json_answer(503, error="temporarily_unavailable")
+    try:
+        with anyio.fail_after(30), pytest.raises(TokenProviderError, match="temporarily_unavailable"):
+            async with AdminClient(**options(kafka, ClientCredentials(idp.url, "orders", SECRET))):
+                pass
+    finally:
+        idp.instead = None

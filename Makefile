@@ -131,5 +131,6 @@ $(DEV): $(CORE)
 # Python prefers a compiled module, so that an old one would hide a change of its source.
 $(BUILT): $(CORE) setup.py $(HOT) $(HOT:.py=.pxd)
 	@test -t 2 || echo "Compiling the hot modules"
+	@find aiokafka_lead -name '*.so' | while read file; do test -f "$${file%%.*}.py" || rm "$$file"; done  # of renamed modules
 	@$(PY) setup.py --quiet build_ext --inplace
 	@touch $@

@@ -111,6 +111,12 @@ def test_commands_exist(document: Path) -> None:
     assert [name for name in modules if not is_module(name)] == []
 
 
+def test_each_folder_of_tests_has_its_place() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    folders = [path.parent.relative_to(ROOT) for path in ROOT.glob("tests/*/test_*.py")]
+    assert [folder for folder in folders if f"`{folder}`" not in page] == []
+
+
 def test_a_file_that_is_gone_is_noticed() -> None:
     assert not exists("_core/producer/no_such_file.py")
     assert "no_such_method" not in members()["Accumulator"]

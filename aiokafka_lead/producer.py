@@ -119,7 +119,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         """Made by the first `stop`, done when that has ended."""
         config = self._config
         self._transactions = None if config.transactional_id is None else Transactions(config, client, self._sender)
-        self._intake = Intake(config, self._sender, client.metadata, self._admission(0))
+        self._intake = self._new_intake(self._admission(0))
         self._serializers = Serializers(config.key_serializer, config.value_serializer)
         self._awaited = self._serializers.awaited
         """The serializers that are to be awaited, by the names of their options."""
@@ -148,7 +148,8 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         if self._transactions is not None:
             self._intake.usable = False
             try:
-                await self._transactions.start(TransactionGate(self._intake, self._direct, self._admission))
+                another = self._started_intake if self._direct else None
+                await self._transactions.start(TransactionGate(self._intake, another, self._admission))
             except BaseException:
                 await self.stop(0)
                 raise
@@ -213,10 +214,10 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         await self.stop()
 
     def _on_fork(self) -> None:
-        self._intake.usable = False
+        self._close_intakes()
 
     def _on_fatal(self, error: BaseException) -> None:
-        self._intake.usable = False
+        self._close_intakes()
         self._sender.abort(lambda fate: _failed_with(error, fate))
 
     # --- records -----------------------------------------------------------------------------------------------------
@@ -384,6 +385,19 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         if self._transactions is None:
             return Admission(self._check_now)
         return Admission(partial(self._check_transaction, number), partial(self._transactions.refused, number))
+
+    def _new_intake(self, admission: Admission) -> Intake:
+        return Intake(self._config, self._sender, self._client.metadata, admission)
+
+    def _started_intake(self, admission: Admission) -> Intake:
+        intake = self._new_intake(admission)
+        intake.start(*loop_probe(), loop_thread())
+        return intake
+
+    def _close_intakes(self) -> None:
+        self._intake.usable = False
+        if self._transactions is not None:
+            self._transactions.close_gate()
 
     def _prepare(
         self,

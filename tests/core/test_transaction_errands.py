@@ -38,6 +38,7 @@ EXPECTED: dict[Call, dict[str, Verdict]] = {
     Call.RENEW: {
         **dict.fromkeys(RIVALS, Verdict.ASK),
         "UnknownProducerIdError": Verdict.ASK,
+        "UnknownServerError": Verdict.RETRY,
         "TransactionAbortableError": Verdict.ASK,
     },
     Call.COMMIT: {
@@ -85,7 +86,7 @@ def test_each_error_of_each_call(call: Call) -> None:
     assert verdict_of(call, errors.KafkaConnectionError) is Verdict.FIND
     assert verdict_of(call, errors.ConcurrentTransactionsError) is Verdict.RETRY
     unknown = errors.error_for_code(32_000)
-    if call in (Call.COMMIT, Call.ABORT):
+    if call in (Call.COMMIT, Call.ABORT, Call.RENEW):
         assert verdict_of(call, unknown) is Verdict.RETRY, "what became of it has to be learnt"
 
 
@@ -217,6 +218,20 @@ def test_a_rival_after_a_commit_without_an_answer_leaves_its_outcome_unknown() -
     assert one.fenced
     assert one.outcome is Outcome.UNKNOWN
     assert "may have been committed" in str(one.refusal)
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome"),
+    [("CompleteCommit", Outcome.COMMITTED), ("CompleteAbort", Outcome.ABORTED), ("Empty", Outcome.UNKNOWN)],
+)
+def test_without_kip_890_a_refusal_after_a_lost_answer_is_looked_into(state: str, outcome: Outcome) -> None:
+    """A late InitProducerId leaves nothing of a commit but an empty state."""
+    one = errand(Call.COMMIT)
+    one.lost()
+    assert refuse(one, errors.InvalidTxnStateError) is None
+    assert one.call is Call.ASK
+    assert describe(one, state) is None
+    assert (one.call, one.outcome) == (Call.RENEW, outcome)
 
 
 def test_a_commit_without_an_answer_is_asked_for_until_its_outcome_is_known() -> None:

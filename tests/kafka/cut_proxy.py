@@ -1,5 +1,7 @@
 """A way from one client to all brokers that can be cut: bytes then wait, and connections stay open.
 
+It counts what the client asks for, and can lose the answer to a request, or deliver a request late.
+
 Brokers tell clients their own addresses, so the proxy writes its own over these where answers name them.
 """
 
@@ -8,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import struct
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
@@ -23,6 +26,9 @@ _ENDPOINTS = ("brokers", "coordinators", "node_endpoints")
 
 _START_TIMEOUT_S = 10
 
+LATE_S = 0.3
+"""How much later a request comes that is delivered late."""
+
 
 class CutProxy:
     """Listens on a port of its own for each broker, in a thread of its own, while used as a context manager."""
@@ -33,7 +39,14 @@ class CutProxy:
         """The own ports by the brokers' ports, as texts."""
         self._loop = asyncio.new_event_loop()
         self._open = asyncio.Event()
+        self._servers: list[asyncio.Server] = []
         self._pumps: set[asyncio.Task[None]] = set()
+        self.asked: Counter[tuple[int, int]] = Counter()
+        """How many requests there were of each API and version."""
+        self.loses: Callable[[int], bool] = _no
+        """Whether the answer to a request of this API is lost, with its connection."""
+        self.delays: Callable[[int], bool] = _no
+        """Whether a request of this API comes to the broker `LATE_S` later, and the client loses its connection."""
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
     def __enter__(self) -> Self:
@@ -71,9 +84,12 @@ class CutProxy:
         for broker in self._brokers:
             host, _, port = broker.rpartition(":")
             server = await asyncio.start_server(self._handler(host, int(port)), "127.0.0.1", 0)
+            self._servers.append(server)
             self._ports[port] = server.sockets[0].getsockname()[1]
 
     async def _stop(self) -> None:
+        for server in self._servers:
+            server.close()
         pumps = list(self._pumps)
         for pump in pumps:
             pump.cancel()
@@ -89,7 +105,7 @@ class CutProxy:
                 return
             asked: dict[int, tuple[int, int]] = {}
             for pump in (
-                self._pump(reader, to_broker[1], lambda frame: _note_request(frame, asked)),
+                self._pump(reader, to_broker[1], lambda frame: self._noted(frame, asked, writer)),
                 self._pump(to_broker[0], writer, lambda frame: self._rewritten(frame, asked)),
             ):
                 task = asyncio.create_task(pump)
@@ -98,15 +114,24 @@ class CutProxy:
 
         return handle
 
+    async def _noted(self, frame: bytes, asked: dict[int, tuple[int, int]], to_client: asyncio.StreamWriter) -> bytes:
+        api, version, correlation_id = struct.unpack_from(">hhi", frame)
+        asked[correlation_id] = api, version
+        self.asked[api, version] += 1
+        if self.delays(api):
+            to_client.close()
+            await asyncio.sleep(LATE_S)
+        return frame
+
     async def _pump(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen: Callable[[bytes], bytes]
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen: Callable[[bytes], Awaitable[bytes]]
     ) -> None:
         try:
             while True:
                 prefix = await reader.readexactly(4)
                 frame = await reader.readexactly(struct.unpack(">i", prefix)[0])
                 await self._open.wait()
-                frame = seen(frame)
+                frame = await seen(frame)
                 writer.write(struct.pack(">i", len(frame)) + frame)
                 await writer.drain()
         except (OSError, asyncio.IncompleteReadError):
@@ -114,8 +139,10 @@ class CutProxy:
         finally:
             writer.close()
 
-    def _rewritten(self, frame: bytes, asked: dict[int, tuple[int, int]]) -> bytes:
+    async def _rewritten(self, frame: bytes, asked: dict[int, tuple[int, int]]) -> bytes:
         api, version = asked.pop(struct.unpack_from(">i", frame)[0])
+        if self.loses(api):
+            raise ConnectionAbortedError
         if api not in _NAMES_BROKERS:
             return frame
         correlation_id, response = decode_response(request_class(api).RESPONSE, version, memoryview(frame))
@@ -128,7 +155,5 @@ class CutProxy:
         return b"".join(encode_response(response, version, correlation_id))[4:]
 
 
-def _note_request(frame: bytes, asked: dict[int, tuple[int, int]]) -> bytes:
-    api, version, correlation_id = struct.unpack_from(">hhi", frame)
-    asked[correlation_id] = api, version
-    return frame
+def _no(api: int) -> bool:
+    return False

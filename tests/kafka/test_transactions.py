@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,18 +11,22 @@ import anyio
 import pytest
 
 from aiokafka_lead import Consumer, Producer, TopicPartition
+from aiokafka_lead._wire import ApiKey
 from aiokafka_lead._wire.messages.describe_transactions import DescribeTransactionsRequest
 from aiokafka_lead._wire.messages.find_coordinator import FindCoordinatorRequest
 from aiokafka_lead.errors import KafkaError, ProducerFencedError, TransactionAbortedError
 from tests.testing.raw import connected
+from tests.transactions.history import History, Value
+from tests.transactions.trouble import Writer
 
+from .cut_proxy import CutProxy
 from .harness import KafkaCluster
 from .support import by_partition, confluent_read, in_thread, make_producer, read_topic
 
 pytestmark = pytest.mark.anyio
 
 PARTITIONS = 6
-TRANSACTIONS = 60
+TRANSACTIONS = 40
 """As many here; `long_transactions.py` writes more, while things fail."""
 
 
@@ -29,6 +34,11 @@ TRANSACTIONS = 60
 def anyio_backend() -> str:
     """One event loop: the embedded cluster's tests have both."""
     return "asyncio"
+
+
+def _upper(name: str) -> str:
+    """An API's name as `ApiKey` has it."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper()
 
 
 async def write(producer: Producer, topic: str, count: int, rng: random.Random) -> dict[int, list[bytes]]:
@@ -68,10 +78,47 @@ async def test_what_was_committed_is_seen_in_order(
 ) -> None:
     kafka: KafkaCluster = request.getfixturevalue(release)
     topic = await in_thread(kafka.create_topic, topic_name(), partitions=PARTITIONS)
-    async with make_producer(kafka, transactional_id=topic) as producer:
-        committed = await write(producer, topic, TRANSACTIONS, random.Random(1))
-        assert producer.transaction_health().version == version
+    with CutProxy(kafka.bootstrap()) as proxy:
+        async with make_producer(kafka, bootstrap_servers=proxy.bootstrap, transactional_id=topic) as producer:
+            committed = await write(producer, topic, TRANSACTIONS, random.Random(1))
+            assert producer.transaction_health().version == version
     await check(kafka, topic, committed)
+    asked = {name: {v for (api, v) in proxy.asked if api == ApiKey[_upper(name)]} for name in LOST}
+    if version == 2:
+        assert min(asked["Produce"]) >= 12
+        assert asked["EndTxn"] == {5}
+        assert not asked["AddPartitionsToTxn"]
+    else:
+        assert max(asked["Produce"]) <= 11
+        assert max(asked["EndTxn"]) < 5
+        assert asked["AddPartitionsToTxn"] == {3}
+
+
+LOST = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "Produce")
+
+
+@pytest.mark.parametrize("release", ["kafka", "kafka_old"])
+@pytest.mark.parametrize("kind", ["loses", "delays"])
+async def test_lost_answers_and_late_requests_change_no_transaction(
+    request: pytest.FixtureRequest, release: str, kind: str, topic_name: Callable[[], str]
+) -> None:
+    """KAFKA-17754: a late EndTxn must not end another transaction than its own."""
+    kafka: KafkaCluster = request.getfixturevalue(release)
+    topic = await in_thread(kafka.create_topic, topic_name(), partitions=PARTITIONS)
+    rng, keys = random.Random(7), {ApiKey[_upper(name)] for name in LOST}
+    history = History()
+    with CutProxy(kafka.bootstrap()) as proxy:
+        setattr(proxy, kind, lambda api: api in keys and rng.random() < 0.1)
+        writer = Writer(0, proxy.bootstrap, history, random.Random(2), topic)
+        await writer.run(30, retry_backoff_ms=20)
+    messages = await in_thread(confluent_read, kafka, topic, PARTITIONS, **{"isolation.level": "read_committed"})
+    ours = by_partition(await read_topic(kafka, topic, PARTITIONS, len(messages), isolation_level="read_committed"))
+    theirs: dict[int, list[Value]] = {partition: [] for partition in range(PARTITIONS)}
+    for message in messages:
+        theirs[message.partition() or 0].append(Value.decoded(message.value()))
+    history.reads = [{p: [Value.decoded(r.value) for r in ours[p]] for p in ours}, theirs]
+    assert history.findings() == []
+    assert sum(written.outcome == "committed" for written in history.written.values()) >= 10
 
 
 @pytest.mark.parametrize("release", ["kafka", "kafka_old"])

@@ -14,7 +14,13 @@ from ..._wire import ApiVersions, Request
 from ..._wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ..._wire.messages.end_txn import EndTxnRequest
 from ..._wire.messages.init_producer_id import InitProducerIdRequest
-from ...errors import KafkaError, ProducerFencedError, TransactionalIdNotFoundError, error_for_code
+from ...errors import (
+    InvalidTxnStateError,
+    KafkaError,
+    ProducerFencedError,
+    TransactionalIdNotFoundError,
+    error_for_code,
+)
 from .verdicts import Call, Verdict, verdict_of
 
 __all__ = ["Errand", "Outcome"]
@@ -35,7 +41,10 @@ class Outcome(Enum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"
-    """Another producer took over before the coordinator's answer to the commit was had."""
+    """The answer to the commit was lost, and the coordinator knows a later transaction, or another producer, by now."""
+
+
+_FATES = {"CompleteCommit": Outcome.COMMITTED, "CompleteAbort": Outcome.ABORTED}
 
 
 class Errand:
@@ -151,9 +160,12 @@ class Errand:
         self.call = Call.RENEW if self.renew else None
 
     def _abort(self, error: KafkaError) -> None:
-        """The commit was refused, now and for ever: whatever is open is aborted, in the next step."""
+        """The commit was refused, now and for ever: whatever is open is aborted, in the next step.
+
+        Without KIP-890 that is not certain where an earlier one may have been carried out: the coordinator knows.
+        """
         self.reason = error
-        self.call = Call.ABORT
+        self.call = Call.ASK if self.in_doubt and not self.v2 else Call.ABORT
 
     def _go_on(self, error: KafkaError) -> None:
         """There is nothing to end."""
@@ -177,8 +189,10 @@ class Errand:
         self.refusal = error
         self.call = None
 
-    def _fence(self, error: KafkaError) -> None:
+    def _fence(self, error: KafkaError, rival: str = "") -> None:
         text = f"another producer has taken over the transactional id {self.transactional_id!r}"
+        if rival:
+            text += f": {rival}"
         self._not_committed(error)
         if self.outcome is Outcome.UNKNOWN:
             text += "; the transaction may have been committed before"
@@ -202,12 +216,19 @@ class Errand:
         own = found.producer_id == self.producer_id and found.producer_epoch in (self.epoch, self.epoch + 1)
         if own and found.transaction_state in _ENDING:
             return Verdict.RETRY
+        if own and found.producer_epoch == self.epoch and isinstance(self.reason, InvalidTxnStateError):
+            self.outcome = _FATES.get(found.transaction_state, Outcome.UNKNOWN)
+            self.call = Call.RENEW
+            return None
         if own and found.transaction_state == _TIMED_OUT and found.producer_epoch == self.epoch + 1:
             self._not_committed(self.reason or ProducerFencedError())
             self.epoch = found.producer_epoch
             self.call = Call.RENEW
             return None
-        self._fence(ProducerFencedError(f"{self._name}: the producer id is {found.producer_id}"))
+        rival = (
+            f"it is {found.transaction_state} under producer id {found.producer_id} and epoch {found.producer_epoch}"
+        )
+        self._fence(ProducerFencedError(), f"{rival}, while this producer has {self.producer_id} and {self.epoch}")
         return None
 
     @property

@@ -113,6 +113,7 @@ VERDICTS: Mapping[Call, Verdicts] = {
     Call.START: {**_ELSEWHERE, **_REFUSED, **dict.fromkeys(FENCED, Verdict.FENCED)},
     Call.RENEW: {
         **_ELSEWHERE,
+        **_UNEXPLAINED,
         **_REFUSED,
         **_NOT_MINE,
         TransactionAbortableError: Verdict.ASK,

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, overload
 
+from ..._accel import ACCELERATED
 from ..._core.consumer.consumed import Consumed
 from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._core.transactions.additions import OFFSETS, checked_group
 from ..._core.transactions.state import Fate, TransactionHealth
 from ...errors import ConfigTypeError, IllegalStateError
 from ...types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMetadata, TopicPartition
+from ..producer.send_methods import QuickSend, QuickSendNowait
 from .manager import Transactions
 
 if TYPE_CHECKING:
@@ -129,6 +131,11 @@ class Transaction(Generic[K, V]):
             raise IllegalStateError("a transaction begins once: ask the producer for another one")
         self._number = await self._transactions.begin()
         self._fate = self._transactions.state.fate
+        intake = self._transactions.intake_of_block()
+        if intake is not None and ACCELERATED:
+            own = vars(self)  # found before those of the class
+            own["send"] = QuickSend(intake, self.send)
+            own["send_nowait"] = QuickSendNowait(intake, self.send_nowait).send_nowait
         return self
 
     async def __aexit__(

@@ -19,10 +19,10 @@ from ..group.coordinators import CoordinatorKind, Coordinators
 
 __all__ = ["Asking"]
 
-FIRST_WAIT_MS = 10
+FIRST_WAIT_MS = 5
 """Before a request is repeated that came while the transaction before was being ended, which takes milliseconds."""
 
-LONGEST_WAIT_MS = 100
+LONGEST_WAIT_MS = 20
 """Such waits grow to this."""
 
 Shape = Callable[[ApiVersions], tuple[Request[Any], int]]

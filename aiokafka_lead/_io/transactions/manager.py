@@ -33,6 +33,7 @@ from ..cancellation import to_the_end
 from ..client import Client
 from ..group.coordinators import Coordinators
 from ..loop import Signal, Waiter
+from ..producer.intake import Intake
 from ..producer.sender import Sender
 from .additions import Additions
 from .coordinator import Asking
@@ -69,7 +70,8 @@ class Transactions:
         self._client = client
         self._sequencing = sequencing
         self._sender = sender
-        self._gate: TransactionGate
+        self._gate: TransactionGate | None = None
+        """Given when the producer starts."""
         self._max_block_s = config.max_block_ms / 1000
         coordinators = Coordinators(client)
         self._asking = Asking(client, coordinators, config.transactional_id)
@@ -112,6 +114,15 @@ class Transactions:
         """Whether this transaction is neither ended nor being ended."""
         return self.state.number == number and self.state.phase in (Phase.OPEN, Phase.FAILED)
 
+    def intake_of_block(self) -> Intake | None:
+        """An intake for the open transaction alone, if its records can be appended as they come."""
+        return None if self._gate is None else self._gate.intake_of_block()
+
+    def close_gate(self) -> None:
+        """Take no more records."""
+        if self._gate is not None:
+            self._gate.close()
+
     def health(self) -> TransactionHealth:
         """How it is doing."""
         return self.state.health(time.monotonic())
@@ -136,6 +147,7 @@ class Transactions:
             state = self.state
             state.begin(v2, time.monotonic())
             self._sequencing.begin(state.number, state.producer_id, state.epoch, v2)
+            assert self._gate is not None
             self._gate.open(state.number)
             return state.number
         finally:
@@ -152,7 +164,7 @@ class Transactions:
             await self._abort_failed()
         if state.phase is not Phase.OPEN:
             raise IllegalStateError("no transaction is open")
-        self._gate.close()
+        self.close_gate()
         state.commit()
         try:
             await self._sender.flush(self._max_block_s)
@@ -222,7 +234,7 @@ class Transactions:
     def _failed(self, error: KafkaError) -> None:
         """Something of the transaction has failed. Called in the midst of other work, so that the rest comes later."""
         if self.state.fail(error):
-            self._gate.close()
+            self.close_gate()
             self._sequencing.end()
             self._failure.set()
 
@@ -237,7 +249,7 @@ class Transactions:
         self._sender.abort(lambda fate: self.state.aborted(f"the transaction was aborted; the records were {fate}"))
 
     def _begin_abort(self) -> None:
-        self._gate.close()
+        self.close_gate()
         self._sequencing.end()
         self.state.abort()
         self._discard()
@@ -326,6 +338,8 @@ class Transactions:
         state.check_fenced()
         if ending.refusal is not None:
             raise own_copy(ending.refusal)
+        if state.fate.outcome is Outcome.UNKNOWN:
+            raise CommitOutcomeUnknownError("the answer to the commit was lost, and the coordinator has forgotten it")
         raise state.aborted("the transaction was aborted")
 
     async def _abort_failed(self) -> None:

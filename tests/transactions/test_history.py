@@ -1,0 +1,50 @@
+"""Histories of transactions under trouble hold nothing that must not be; and the checker finds what must not."""
+
+from __future__ import annotations
+
+import pytest
+
+from .history import History, Value, Written
+from .trouble import trouble
+
+A, B, C = Value(1, 1, 0), Value(1, 1, 1), Value(1, 2, 0)
+
+
+def history(outcome: str | None, *reads: dict[int, list[Value]]) -> History:
+    """Of a writer with a transaction of two values in partition 0 and a committed one of one value behind it."""
+    written = {(1, 1): Written([(0, A), (0, B)], outcome), (1, 2): Written([(0, C)], "committed")}
+    return History(written, list(reads))
+
+
+def test_what_is_right() -> None:
+    assert history("committed", {0: [A, B]}, {0: [A, B, C]}).findings() == []
+    assert history("aborted", {0: [C]}).findings() == []
+    for seen in ([C], [A, B, C]):
+        assert history(None, {0: seen}).findings() == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reads", "found"),
+    [
+        ("aborted", [{0: [A, B, C]}], "aborted read"),
+        ("committed", [{0: [A, C]}], "lost write"),
+        ("committed", [{0: [C]}], "lost write"),
+        (None, [{0: [B, C]}], "torn"),
+        ("committed", [{0: [B, A, C]}], "internal order"),
+        ("committed", [{0: [C, A, B]}], "internal order"),
+        ("committed", [{0: [A, A, B, C]}], "seen 2 times"),
+        ("committed", [{0: [B]}, {0: [A, B, C]}], "differ"),
+        ("committed", [{0: [A, B, C], 1: [Value(9, 9, 9)]}], "never written"),
+    ],
+)
+def test_what_is_wrong_is_found(outcome: str | None, reads: list[dict[int, list[Value]]], found: str) -> None:
+    assert any(found in text for text in history(outcome, *reads).findings())
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("version", [2, 1])
+async def test_under_trouble(version: int) -> None:
+    """`tests.kafka.long_transactions` has more seeds."""
+    run = await trouble(1, 20, version)
+    assert run.findings() == []
+    assert sum(written.outcome == "committed" for written in run.written.values()) > 10

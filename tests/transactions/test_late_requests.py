@@ -1,0 +1,53 @@
+"""A request that a slow network delivers late, when the producer has given it up, changes no other transaction.
+
+KAFKA-17754, which Jepsen found: an EndTxn that comes late ends a later transaction of the same epoch. With KIP-890 none
+has the same epoch; before, the producer gives up an epoch in which an answer was lost.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from aiokafka_lead import TopicPartition
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .support import ID, committed, transactional
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("commits", [True, False], ids=["commit", "abort"])
+async def test_a_late_end_does_not_end_another_transaction(cluster: EmbeddedCluster, commits: bool) -> None:
+    async with transactional(cluster, request_timeout_ms=150) as producer:
+        held = cluster.faults.add("EndTxn", hold=True, count=1)
+        await producer.begin_transaction()
+        await producer.send_and_wait("events", b"a", partition=0)
+        await (producer.commit_transaction if commits else producer.abort_transaction)()
+        await producer.begin_transaction()
+        await producer.send_and_wait("events", b"b", partition=0)
+        held.release()
+        await cluster.requests.wait_for("EndTxn", count=2)
+        await producer.send_and_wait("events", b"c", partition=0)
+        view = cluster.transactions.view(ID)
+        assert view is not None
+        assert view.state == "Ongoing"
+        await (producer.abort_transaction if commits else producer.commit_transaction)()
+    assert await committed(cluster) == {0: [b"a"] if commits else [b"b", b"c"], 1: [], 2: []}
+
+
+@pytest.mark.parametrize("transaction_version", [1])
+@pytest.mark.parametrize("api", ["AddPartitionsToTxn", "AddOffsetsToTxn"])
+async def test_a_late_addition_opens_no_transaction(cluster: EmbeddedCluster, api: str) -> None:
+    async with transactional(cluster, request_timeout_ms=150) as producer:
+        held = cluster.faults.add(api, hold=True, count=1)
+        async with producer.transaction() as txn:
+            await txn.send("events", b"a", partition=0)
+            await txn.send_offsets({TopicPartition("events", 0): 1}, "group")
+        async with producer.transaction() as txn:
+            await txn.send("events", b"b", partition=1)
+        held.release()
+        await cluster.requests.wait_for(api, count=2)
+        view = cluster.transactions.view(ID)
+        assert view is not None
+        assert view.state == "CompleteCommit"
+    assert await committed(cluster) == {0: [b"a"], 1: [b"b"], 2: []}

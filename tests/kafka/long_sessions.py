@@ -41,7 +41,8 @@ class Provider:
     def __call__(self) -> Token:
         self.calls += 1
         time.sleep(0.2)
-        return Token(self._signer.jwt("orders", self._life_s), time.time() + self._life_s)
+        ends_at = int(time.time() + self._life_s)  # brokers take whole seconds
+        return Token(self._signer.jwt("orders", exp=ends_at), ends_at)
 
 
 async def send(kafka: KafkaCluster, provider: Provider, options: argparse.Namespace) -> list[float]:

@@ -76,7 +76,8 @@ class OAuthLogin:
         try:
             while (token := source.current) is not None and token.expires_at is not None:
                 fetched_at = source.fetched_at
-                await sleep_until(fetched_at + self._window.refresh_after_s(_life_s(token, fetched_at)))
+                life_s = _life_s(token, fetched_at) - source.margin_s
+                await sleep_until(fetched_at + self._window.refresh_after_s(life_s))
                 while source.fetched_at == fetched_at and source.current is token:
                     try:
                         await source.refresh(self._fetching)

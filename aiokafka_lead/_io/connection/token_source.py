@@ -63,8 +63,11 @@ class TokenSource:
         self.fetched_at = 0.0
         """When the token came, in monotonic seconds."""
         self._token: Token | None = None
-        self._margin_s = 0.0
-        """What must be left of its life: a session that begins with it ends with it."""
+        self.margin_s = 0.0
+        """What must be left of its life for a new connection, whose session ends with it.
+
+        Brokers count whole seconds, and the way from the provider takes time: the end is sooner than it seems.
+        """
         self._flight: Waiter[None] | None = None
         """Done when the fetch that is under way has ended, however it did; None while there is none."""
         self._failures = 0
@@ -81,7 +84,7 @@ class TokenSource:
             return None
         if token.expires_at is None:
             return token if time.monotonic() < self.fetched_at + KEPT_WITHOUT_END_S else None
-        return token if time.time() < token.expires_at - self._margin_s else None
+        return token if time.time() < token.expires_at - self.margin_s else None
 
     async def token(self, fetching: Fetching) -> Token:
         """The current one, else a new one.
@@ -165,7 +168,7 @@ class TokenSource:
             left_s = token.expires_at - time.time()
             if left_s <= 0:
                 return TokenProviderError(f"the token provider gave a token that ended {-left_s:.1f} s ago")
-            self._margin_s = min(MARGIN_S, left_s * MARGIN_PART)
+            self.margin_s = min(MARGIN_S, left_s * MARGIN_PART)
         self._token = token
         self.fetched_at = time.monotonic()
         if not isinstance(self._error, SaslAuthenticationFailedError):

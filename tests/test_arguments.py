@@ -344,6 +344,7 @@ OPTIONS: dict[str, list[Any]] = {
     "default_replication_factor": NO_NUMBERS[1:],
     "topic_configs": [5, ["a"], {"retention.ms": 5}, {"retention.ms": None}],
     "sasl_users": [5, ["a"], {"a": 5}],
+    "gssapi_keytab": [5, ""],
     "ssl_context": [5, True],
     "max_versions": [5, ["Fetch"], {"Fetch": "1"}],
     "features": [5, {"a": "1"}],

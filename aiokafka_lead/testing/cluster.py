@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ import anyio
 import anyio.abc
 
 from .._options.arguments import list_of, map_of, string
-from .._options.checks import Check, boolean, function, instance, integer, milliseconds, optional, text
+from .._options.checks import Check, boolean, function, instance, integer, milliseconds, optional, path, text
 from .._wire import Request
 from ..errors import ConfigError
 from . import _checks
@@ -45,6 +46,7 @@ _OPTIONS: dict[str, Check] = {
     "topic_configs": optional(map_of("str to str", text, string)),
     "sasl_users": optional(map_of("user to password", text, text)),
     "oauth_validator": optional(function),
+    "gssapi_keytab": optional(path),
     "sasl_session_ms": optional(milliseconds(1)),
     "ssl_context": optional(instance(ssl.SSLContext, "an ssl.SSLContext")),
     "max_versions": optional(map_of("API to version", lambda _, api: api_key_of(api), integer(-1))),
@@ -68,18 +70,19 @@ class EmbeddedCluster(ClusterControls):
     the number of brokers when there are fewer); ``topic_configs`` for all topics, over Kafka's defaults;
     ``sasl_users`` (user to password) demands SASL, with PLAIN and SCRAM; ``oauth_validator`` demands it with
     OAUTHBEARER: it is given a token and its extensions, and returns the user, or the user and when the token ends
-    (``time.time()``), or None to refuse; ``sasl_session_ms`` is how long sessions last (KIP-368); ``ssl_context`` makes
-    the listeners TLS;
-    ``max_versions`` caps APIs (name, number or request class to version, -1 takes the API away), to play older
-    brokers; ``features`` sets levels of finalized features, over Kafka 4's: ``{"transaction.version": 0}`` is a cluster
-    without KIP-890; ``groups`` are the options of consumer groups. ``failover_delay_ms`` is
-    how long a killed broker is taken for alive: then its leaders move.
+    (``time.time()``), or None to refuse; ``gssapi_keytab``, the service's key, with GSSAPI (the extra "gssapi"; clients
+    need a KDC); ``sasl_session_ms`` is how long sessions last (KIP-368); ``ssl_context`` makes the listeners TLS (its
+    ``verify_mode`` asks for client certificates, or demands them); ``max_versions`` caps APIs (name, number or request
+    class to version, -1 takes the API away), to play older brokers; ``features`` sets levels of finalized features,
+    over Kafka 4's: ``{"transaction.version": 0}`` is a cluster without KIP-890; ``groups`` are the options of consumer
+    groups. ``failover_delay_ms`` is how long a killed broker is taken for alive: then its leaders move.
 
     ``bootstrap_port`` (0: a free one) opens one more address, `bootstrap_address`, which leads to any broker that runs,
     as a load balancer's or a DNS name's does: it stays when every broker's own address changes.
 
     ``requests`` logs what arrives, the last ``request_log_size`` of it; ``faults`` makes things go wrong;
-    ``transactions`` says how transactions are, and decides how they go on.
+    ``transactions`` says how transactions are, and decides how they go on; ``security`` makes delegation tokens and
+    replaces certificates.
 
     Records are kept in memory, and one log serves all replicas of a partition: what is acknowledged is replicated. For
     long runs bound it: ``topic_configs={"retention.bytes": "10000000", "segment.bytes": "1000000"}``.
@@ -100,6 +103,7 @@ class EmbeddedCluster(ClusterControls):
         topic_configs: Mapping[str, str] | None = None,
         sasl_users: Mapping[str, str] | None = None,
         oauth_validator: OAuthValidator | None = None,
+        gssapi_keytab: str | os.PathLike[str] | None = None,
         sasl_session_ms: float | None = None,
         ssl_context: ssl.SSLContext | None = None,
         max_versions: Mapping[str | int | type[Request[Any]], int] | None = None,
@@ -119,7 +123,6 @@ class EmbeddedCluster(ClusterControls):
                 raise ConfigError(f"{name}: {len(ids)} needed, one for each broker, not {len(values)}")
         self._host = host
         self._advertised_host = advertised_host or host
-        self._ssl_context = ssl_context
         self._failover_delay_ms = failover_delay_ms
         nodes = [
             BrokerNode(node_id, self._advertised_host, None if racks is None else racks[index], fetch_session_slots)
@@ -129,7 +132,12 @@ class EmbeddedCluster(ClusterControls):
         self._wanted_ports = dict(zip(ids, ports or [0] * len(ids), strict=True))
         state = ClusterState(nodes, cluster_id, topic_configs or {})
         self._handlers = dict(all_handlers())
-        sasl = SaslOptions(None if sasl_users is None else dict(sasl_users), oauth_validator, sasl_session_ms)
+        sasl = SaslOptions(
+            None if sasl_users is None else dict(sasl_users),
+            oauth_validator,
+            None if gssapi_keytab is None else os.fspath(gssapi_keytab),
+            session_ms=sasl_session_ms,
+        )
         levels = Features({**DEFAULT_LEVELS, **(features or {})})
         apis = Apis(self._handlers, levels, sasl=bool(sasl.mechanisms))
         apis.max_versions.update(max_versions or {})
@@ -138,6 +146,7 @@ class EmbeddedCluster(ClusterControls):
             num_partitions=num_partitions,
             replication_factor=default_replication_factor or min(3, len(ids)),
             sasl=sasl,
+            ssl_context=ssl_context,
             groups=groups or GroupOptions(),
         )
         self._fetch_session_slots = fetch_session_slots
@@ -166,9 +175,8 @@ class EmbeddedCluster(ClusterControls):
                 self._bootstrap_listener = await listen(
                     self._host,
                     self._bootstrap_port,
-                    self._ssl_context,
+                    self._engine.options,
                     self._connect_to_any,
-                    self._engine.options.max_frame_bytes,
                     self._task_group,
                 )
         except BaseException:
@@ -187,7 +195,7 @@ class EmbeddedCluster(ClusterControls):
     async def _serve(self, node: BrokerNode, port: int) -> None:
         """Start a broker for the first time."""
         assert self._task_group is not None
-        server = BrokerServer(self._engine, self._handlers, node, self._host, self._ssl_context, self._task_group)
+        server = BrokerServer(self._engine, self._handlers, node, self._host, self._task_group)
         node.port = await server.start(port)
         self._servers[node.node_id] = server
         self._state.broker_back(node.node_id)

@@ -18,6 +18,7 @@ from ._state.cluster import BrokerNode
 from ._state.topics import Partition, Topic
 from .faults import Faults
 from .request_log import RequestLog
+from .security_controls import SecurityControls
 from .transaction_controls import TransactionControls
 
 __all__ = ["ClusterControls", "Done"]
@@ -38,6 +39,8 @@ class ClusterControls:
         self._state = engine.state
         self.transactions = TransactionControls(engine, lambda function: function())
         """What becomes of transactions."""
+        self.security = SecurityControls(engine, lambda function: function())
+        """Delegation tokens, and certificates that are replaced."""
 
     # --- what arrives, and what goes wrong ---------------------------------------------------------------------------
 

@@ -39,7 +39,8 @@ class RequestRecord:
 
     ``time`` is `time.monotonic` when it began to be processed; ``answered`` when its answer was sent, None before, and
     for ever where there is none. ``request`` is the decoded request; of a Produce request the records' bytes are not
-    kept. ``connection`` numbers the cluster's connections.
+    kept. ``connection`` numbers the cluster's connections. ``user`` is who the client is, by SASL or else by the
+    subject of its certificate (``"CN=alice,O=example"``).
     """
 
     broker: int
@@ -53,6 +54,7 @@ class RequestRecord:
     time: float
     request: Any = field(repr=False)
     answered: float | None = None
+    user: str | None = None
 
 
 class RequestLog:

@@ -51,6 +51,8 @@ class ClusterThread:
         self._portal: BlockingPortal | None = None
         self.transactions = cluster.transactions.called_by(self._call)
         """As `EmbeddedCluster.transactions`."""
+        self.security = cluster.security.called_by(self._call)
+        """As `EmbeddedCluster.security`."""
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:

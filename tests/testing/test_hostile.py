@@ -26,6 +26,8 @@ ROUNDS = 60
 class Nowhere:
     """A transport without a socket."""
 
+    certificate: str | None = None
+
     def __init__(self) -> None:
         self.written: list[Buffer] = []
 

@@ -29,6 +29,8 @@ class Security(NamedTuple):
 
     tls: TlsContexts | None
     login: Login | None
+    presents_certificate: bool = False
+    """Whether the ``ssl_*`` options name a certificate; one that ``ssl_context`` holds is not seen."""
 
     @classmethod
     def from_config(cls, config: ClientConfig, tasks: Spawner) -> Security:
@@ -36,11 +38,12 @@ class Security(NamedTuple):
         uses_tls = config.security_protocol.endswith("SSL")
         uses_sasl = config.security_protocol.startswith("SASL_")
         tls = new_tls_contexts(config) if uses_tls else None
+        presents = config.ssl_certfile is not None or config.ssl_certdata is not None
         if not uses_sasl:
-            return cls(tls, None)
+            return cls(tls, None, presents)
         from .login import new_login  # not imported where nobody authenticates: it takes its time
 
-        return cls(tls, new_login(config, tasks))
+        return cls(tls, new_login(config, tasks), presents)
 
 
 async def shake_hands(connection: Connection, security: Security, hot: Iterable[type[Request[Any]]] = ()) -> None:
@@ -70,9 +73,12 @@ async def _negotiate(connection: Connection, security: Security) -> ApiVersions:
             version = _lower_version(response, version)
             response = await connection.exchange(request, version)
     except KafkaConnectionError as error:
-        if type(error) is not KafkaConnectionError or security.tls is not None:
+        if type(error) is not KafkaConnectionError or security.presents_certificate:
             raise
-        hint = 'if this listener uses TLS, set security_protocol to "SSL" or "SASL_SSL"'
+        if security.tls is None:
+            hint = 'if this listener uses TLS, set security_protocol to "SSL" or "SASL_SSL"'
+        else:  # with TLS 1.3 a server may end the connection now, and not say why
+            hint = "if this listener demands a client certificate, set ssl_certfile"
         raise KafkaConnectionError(f"{error.message}; {hint}", broker=connection.label) from error
     if response.error_code == UnsupportedVersionError.code:
         text = f"the broker refuses every version of ApiVersions, from {ApiVersionsRequest.MAX_VERSION} down to 0"

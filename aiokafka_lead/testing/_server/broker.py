@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import ssl
 
 import anyio.abc
 
@@ -25,14 +24,12 @@ class BrokerServer:
         handlers: Handlers,
         node: BrokerNode,
         bind_host: str,
-        ssl_context: ssl.SSLContext | None,
         task_group: anyio.abc.TaskGroup,
     ) -> None:
         self._engine = engine
         self._handlers = handlers
         self.node = node
         self._bind_host = bind_host
-        self._ssl_context = ssl_context
         self._task_group = task_group
         self._listener: Listener | None = None
         self._connections: set[ServerConnection] = set()
@@ -44,10 +41,8 @@ class BrokerServer:
 
     async def start(self, port: int) -> int:
         """Listen; returns the port, which is another one only for 0."""
-        max_bytes = self._engine.options.max_frame_bytes
-        self._listener = await listen(
-            self._bind_host, port, self._ssl_context, self.connect, max_bytes, self._task_group
-        )
+        options = self._engine.options
+        self._listener = await listen(self._bind_host, port, options, self.connect, self._task_group)
         self.node.running = True
         return self._listener.port
 

@@ -32,6 +32,9 @@ _QUEUED_BYTES_MAX = 1_048_576
 class Transport(Protocol):
     """What a connection needs of its socket. Calls return at once; bytes are sent in the order of the calls."""
 
+    certificate: str | None
+    """The subject of the client's certificate."""
+
     def write(self, chunks: list[Buffer]) -> None: ...
     def close(self) -> None: ...
     def abort(self) -> None: ...
@@ -164,6 +167,7 @@ class ServerConnection:
             len(frame),
             now,
             header.request,
+            user=self.authentication.user or self._transport.certificate,
         )
         self.engine.requests.add(record)
         if not self.engine.apis.accepts(header.api_key, header.version):

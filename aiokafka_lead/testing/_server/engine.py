@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 import time
 from collections import deque
 from collections.abc import Callable
@@ -34,6 +35,8 @@ class BrokerOptions:
     num_partitions: int = 1
     replication_factor: int = 1
     sasl: SaslOptions = field(default_factory=SaslOptions)
+    # For connections that are made from now on; None: no TLS.
+    ssl_context: ssl.SSLContext | None = None
     max_frame_bytes: int = 104_857_600
     groups: GroupOptions = field(default_factory=GroupOptions)
 

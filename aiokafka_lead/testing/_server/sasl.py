@@ -1,24 +1,20 @@
-"""Who a client is: the server's side of SASL PLAIN (RFC 4616), SCRAM (RFC 5802) and OAUTHBEARER (RFC 7628)."""
+"""Who a client is: the server's side of SASL, and of PLAIN (RFC 4616) and OAUTHBEARER (RFC 7628)."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import hmac
 import math
 import re
-import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..._wire import ApiKey
 from ...errors import SaslAuthenticationFailedError, UnsupportedSaslMechanismError
+from .scram import SCRAM_HASHES, DelegationToken, ScramExchange
 
 _BEFORE_AUTHENTICATION = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-_SCRAM_ITERATIONS = 4096
-_SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 OAuthValidator = Callable[[str, Mapping[str, str]], str | tuple[str, float] | None]
 """From a token and its extensions to the user, or the user and when the token ends (``time.time()``); None refuses."""
@@ -32,14 +28,20 @@ class SaslOptions:
     users: Mapping[str, str] | None = None
     # For OAUTHBEARER.
     oauth_validator: OAuthValidator | None = None
+    # The service's keytab, for GSSAPI.
+    keytab: str | None = None
+    # Delegation tokens (KIP-48) by their ids.
+    tokens: dict[str, DelegationToken] = field(default_factory=dict)
     # How long a session lasts (KIP-368); None: for as long as the connection, or a token.
     session_ms: float | None = None
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
         """Those that are offered; none where there is no authentication."""
-        with_password = () if self.users is None else ("PLAIN", *_SCRAM_HASHES)
-        return with_password if self.oauth_validator is None else (*with_password, "OAUTHBEARER")
+        offered = () if self.users is None else ("PLAIN", *SCRAM_HASHES)
+        if self.oauth_validator is not None:
+            offered += ("OAUTHBEARER",)
+        return offered if self.keytab is None else (*offered, "GSSAPI")
 
 
 class _Exchange(Protocol):
@@ -79,8 +81,13 @@ class Authentication:
             self._exchange = _OAuthBearer(options.oauth_validator)
         elif mechanism == "PLAIN":
             self._exchange = _Plain(options.users or {})
+        elif mechanism == "GSSAPI":
+            from .gssapi import GssapiExchange  # of an extra
+
+            assert options.keytab is not None
+            self._exchange = GssapiExchange(options.keytab)
         else:
-            self._exchange = _Scram(options.users or {}, _SCRAM_HASHES[mechanism])
+            self._exchange = ScramExchange(options.users or {}, options.tokens, SCRAM_HASHES[mechanism])
 
     def step(self, message: bytes) -> bytes:
         """Answer a message of the mechanism. Raises SaslAuthenticationFailedError."""
@@ -150,65 +157,3 @@ class _Plain:
         if expected is None or not hmac.compare_digest(expected.encode(), password):
             raise SaslAuthenticationFailedError("Authentication failed: Invalid username or password")
         return b"", user
-
-
-class _Scram:
-    ends_at = math.inf
-
-    def __init__(self, users: Mapping[str, str], hash_name: str) -> None:
-        self._users = users
-        self._hash = hash_name
-        self._user = ""
-        self._salted_password = b""
-        self._first_bare = b""
-        self._server_first = b""
-        self._nonce = b""
-
-    def step(self, message: bytes) -> tuple[bytes, str | None]:
-        return self._first(message) if not self._server_first else self._final(message)
-
-    def _first(self, message: bytes) -> tuple[bytes, str | None]:
-        header, _, rest = message.partition(b",")
-        _authzid, _, bare = rest.partition(b",")
-        fields = _fields(bare)
-        if header not in (b"n", b"y") or "n" not in fields or "r" not in fields:
-            raise SaslAuthenticationFailedError("Invalid SCRAM client first message")
-        self._user = fields["n"].decode(errors="replace").replace("=2C", ",").replace("=3D", "=")
-        password = self._users.get(self._user)
-        if password is None:
-            raise SaslAuthenticationFailedError(
-                "Authentication failed during authentication due to invalid credentials"
-            )
-        salt = secrets.token_bytes(16)
-        self._salted_password = hashlib.pbkdf2_hmac(self._hash, password.encode(), salt, _SCRAM_ITERATIONS)
-        self._first_bare = bare
-        self._nonce = fields["r"] + secrets.token_hex(12).encode()
-        self._server_first = b"r=%b,s=%b,i=%d" % (self._nonce, base64.b64encode(salt), _SCRAM_ITERATIONS)
-        return self._server_first, None
-
-    def _final(self, message: bytes) -> tuple[bytes, str | None]:
-        without_proof, _, encoded = message.rpartition(b",p=")
-        fields = _fields(without_proof)
-        client_key = self._hmac(self._salted_password, b"Client Key")
-        stored_key = hashlib.new(self._hash, client_key).digest()
-        auth_message = b",".join((self._first_bare, self._server_first, without_proof))
-        signature = self._hmac(stored_key, auth_message)
-        expected = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
-        try:
-            proof = base64.b64decode(encoded, validate=True)
-        except ValueError:
-            proof = b""
-        if fields.get("r") != self._nonce or not hmac.compare_digest(proof, expected):
-            raise SaslAuthenticationFailedError(
-                "Authentication failed during authentication due to invalid credentials"
-            )
-        server_key = self._hmac(self._salted_password, b"Server Key")
-        return b"v=" + base64.b64encode(self._hmac(server_key, auth_message)), self._user
-
-    def _hmac(self, key: bytes, message: bytes) -> bytes:
-        return hmac.new(key, message, self._hash).digest()
-
-
-def _fields(message: bytes) -> dict[str, bytes]:
-    """The attributes of a SCRAM message: letter=value, between commas."""
-    return {part[:1].decode("latin-1"): part[2:] for part in message.split(b",") if part[1:2] == b"="}

@@ -16,12 +16,13 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 from anyio.streams.stapled import MultiListener
-from anyio.streams.tls import TLSStream
+from anyio.streams.tls import TLSAttribute, TLSStream
 
 from ..._wire import Buffer
 from ...errors import FrameTooLargeError
 from .backend import running_backend
 from .connection import ServerConnection, Transport
+from .engine import BrokerOptions
 from .frames import FrameReader
 
 __all__ = ["Listener", "listen"]
@@ -52,15 +53,14 @@ Connect = Callable[[Transport, str], ServerConnection]
 async def listen(
     host: str,
     port: int,
-    ssl_context: ssl.SSLContext | None,
+    options: BrokerOptions,
     connect: Connect,
-    max_frame_bytes: int,
     task_group: anyio.abc.TaskGroup,
 ) -> Listener:
     """Listen on an address; port 0 takes a free one."""
     sockets = await anyio.create_tcp_listener(local_host=host, local_port=port, backlog=1024)
     kind = _SocketAdmission if running_backend() == "asyncio" else _StreamAdmission
-    listener = Listener(sockets, kind(ssl_context, connect, max_frame_bytes, task_group))
+    listener = Listener(sockets, kind(options, connect, task_group))
     task_group.start_soon(listener.serve)
     return listener
 
@@ -102,14 +102,12 @@ class _Admission:
 
     def __init__(
         self,
-        ssl_context: ssl.SSLContext | None,
+        options: BrokerOptions,
         connect: Connect,
-        max_frame_bytes: int,
         task_group: anyio.abc.TaskGroup,
     ) -> None:
-        self._ssl_context = ssl_context
+        self._options = options
         self._connect = connect
-        self._max_frame_bytes = max_frame_bytes
         self._task_group = task_group
 
     async def accept(self, sockets: _Sockets, arrivals: anyio.abc.TaskGroup) -> None:
@@ -119,6 +117,24 @@ class _Admission:
 
 def _peer_name(address: Any) -> str:
     return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)
+
+
+_SHORT = {
+    "commonName": "CN",
+    "countryName": "C",
+    "localityName": "L",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "stateOrProvinceName": "ST",
+}
+
+
+def _subject(certificate: Any) -> str | None:
+    """Whose certificate a client has presented, as Kafka names a principal (RFC 2253); None without one."""
+    if not certificate:
+        return None
+    names = [name for part in certificate["subject"] for name in part]
+    return ",".join(f"{_SHORT.get(kind, kind)}={value}" for kind, value in reversed(names))
 
 
 def _reset_when_closed(raw_socket: Any) -> None:
@@ -152,14 +168,15 @@ class _SocketAdmission(_Admission):
                 arrivals.start_soon(self._admit, accepted)
 
     async def _admit(self, accepted: socket.socket) -> None:
-        protocol = _Protocol(self._connect, self._max_frame_bytes)
+        protocol = _Protocol(self._connect, self._options.max_frame_bytes)
         loop = asyncio.get_running_loop()
+        context = self._options.ssl_context
         try:
             await loop.connect_accepted_socket(
                 lambda: protocol,
                 accepted,
-                ssl=self._ssl_context,
-                ssl_handshake_timeout=None if self._ssl_context is None else _TLS_HANDSHAKE_S,
+                ssl=context,
+                ssl_handshake_timeout=None if context is None else _TLS_HANDSHAKE_S,
             )
         except BaseException as error:
             with anyio.CancelScope(shield=True):
@@ -235,6 +252,7 @@ class _Protocol(asyncio.BufferedProtocol):
 class _AsyncioTransport:
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
+        self.certificate = _subject(transport.get_extra_info("peercert"))
         self.close = transport.close
         self.pause_reading = transport.pause_reading
         self.resume_reading = transport.resume_reading
@@ -262,11 +280,12 @@ class _StreamAdmission(_Admission):
 
     async def _admit(self, accepted: anyio.abc.ByteStream) -> None:
         stream = accepted
-        if self._ssl_context is not None:
+        context = self._options.ssl_context
+        if context is not None:
             try:
                 with anyio.fail_after(_TLS_HANDSHAKE_S):
                     stream = await TLSStream.wrap(
-                        accepted, server_side=True, ssl_context=self._ssl_context, standard_compatible=False
+                        accepted, server_side=True, ssl_context=context, standard_compatible=False
                     )
             except BaseException as error:
                 with anyio.CancelScope(shield=True):
@@ -274,7 +293,7 @@ class _StreamAdmission(_Admission):
                 if not isinstance(error, Exception):  # the client is gone, or speaks no TLS
                     raise
                 return
-        self._task_group.start_soon(_StreamTransport(stream).serve, self._connect, self._max_frame_bytes)
+        self._task_group.start_soon(_StreamTransport(stream).serve, self._connect, self._options.max_frame_bytes)
 
 
 class _StreamTransport:
@@ -282,6 +301,7 @@ class _StreamTransport:
 
     def __init__(self, stream: anyio.abc.ByteStream) -> None:
         self._stream = stream
+        self.certificate = _subject(stream.extra(TLSAttribute.peer_certificate, None))
         self._outgoing: list[Buffer] = []
         # What was written and is not sent, what is being sent included.
         self._outgoing_bytes = 0

@@ -1,0 +1,47 @@
+"""What can be done to how clients log in to a cluster: delegation tokens, and the brokers' certificates."""
+
+from __future__ import annotations
+
+import secrets
+import ssl
+from base64 import b64encode
+
+from .._options.checks import instance, text
+from ..errors import ConfigError
+from ._server.engine import Engine
+from ._server.scram import DelegationToken
+from .transaction_controls import Caller
+
+__all__ = ["DelegationToken", "SecurityControls"]
+
+
+class SecurityControls:
+    """The doors of an `EmbeddedCluster`, while it runs."""
+
+    def __init__(self, engine: Engine, call: Caller) -> None:
+        self._engine = engine
+        self._call = call
+
+    def called_by(self, call: Caller) -> SecurityControls:
+        """The same controls for another thread: ``call`` runs a function in the cluster's."""
+        return SecurityControls(self._engine, call)
+
+    def create_delegation_token(self, owner: str) -> DelegationToken:
+        """A token (KIP-48) with which clients log in by SCRAM as this user."""
+        if text("owner", owner) not in (self._engine.options.sasl.users or {}):
+            raise ConfigError(f"owner must be one of sasl_users, not {owner!r}")
+        token = DelegationToken(owner, secrets.token_urlsafe(16), b64encode(secrets.token_bytes(64)).decode())
+        self._call(lambda: self._engine.options.sasl.tokens.setdefault(token.token_id, token))
+        return token
+
+    def expire_delegation_token(self, token_id: str) -> None:
+        """Clients cannot log in with it any more; connections that are open stay so, as with Kafka."""
+        if self._call(lambda: self._engine.options.sasl.tokens.pop(text("token_id", token_id), None)) is None:
+            raise ConfigError(f"token_id: there is no token {token_id!r}")
+
+    def replace_ssl_context(self, context: ssl.SSLContext) -> None:
+        """Connections that are made from now on get this context; for a cluster with ``ssl_context``."""
+        instance(ssl.SSLContext, "an ssl.SSLContext")("context", context)
+        if self._engine.options.ssl_context is None:
+            raise ConfigError("context: the cluster was made without ssl_context, so it has no TLS")
+        self._call(lambda: setattr(self._engine.options, "ssl_context", context))

@@ -269,7 +269,7 @@ class Link:
         def note_stage(stage: str) -> None:
             connection.stage = stage
 
-        tls, login = self._context.security
+        tls, login = self._context.security.tls, self._context.security.login
         if tls is not None:
             note_stage("reading the TLS certificates")
         ssl_context = None if tls is None else await tls.next()

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ...errors import ConfigError
+from ...errors.base import without_frames
 from .one_time_file import one_time_file
 from .stores import Kind, authorities_of, kind_of, pem_of
 
@@ -58,6 +59,12 @@ class TlsMaterial:
 
         Reads the files. Raises `ConfigError`, which names the option, and the file where there is one.
         """
+        try:
+            return self._made()
+        except ConfigError as error:
+            raise without_frames(error) from None  # their variables hold keys
+
+    def _made(self) -> ssl.SSLContext:
         self.check()
         context = self._trusting()
         certificate = self._source("ssl_cert")

@@ -40,7 +40,7 @@ __all__ = ["Client"]
 R = TypeVar("R", bound=Response)
 
 STOP_TIMEOUT_MS = 10_000.0
-"""How long `Client.stop` waits at most for tasks that are being cancelled, unless told otherwise."""
+"""How long `Client.stop` waits at most for tasks that are being cancelled, if it is given no time."""
 
 
 class Client:

@@ -143,7 +143,7 @@ def _wake_all(queue: list[_Parked]) -> None:
 class Waiter(Generic[T]):
     """A result or an error that arrives once. The first one set wins; later ones are ignored.
 
-    An error that nobody waits for is dropped silently: whoever sets it must not rely on it being seen.
+    An error that no task waits for is dropped silently: the code that sets it must not rely on its being seen.
     """
 
     __slots__ = ("_error", "_queue", "_value", "done")
@@ -155,7 +155,7 @@ class Waiter(Generic[T]):
         self._queue: list[_Parked] = []
 
     def set_result(self, value: T) -> None:
-        """Completes with a value, and wakes whoever waits."""
+        """Completes with a value, and wakes every task that waits."""
         if not self.done:
             self.done = True
             self._value = value

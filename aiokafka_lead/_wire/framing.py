@@ -84,7 +84,7 @@ def decode_response(response: type[R], version: int, frame: Buffer) -> tuple[int
 
 
 def decode_answer(response: type[R], version: int, view: memoryview) -> R:
-    """`decode_response`, for those who have looked at the correlation id already."""
+    """`decode_response` for a caller that has looked at the correlation id already."""
     position = 4
     if response.API_KEY == API_VERSIONS_KEY:
         if view[4:6] == _UNSUPPORTED_VERSION:

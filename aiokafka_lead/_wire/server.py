@@ -47,7 +47,7 @@ class RequestFrame(NamedTuple):
 
 
 class UnsupportedRequestError(UnsupportedVersionError):
-    """A request of an API or version that has no schema here; ``header`` tells whom to answer."""
+    """A request of an API or version that has no schema here; ``header`` says which request it was."""
 
     def __init__(self, message: str, header: RequestHeader) -> None:
         super().__init__(message)

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from aiokafka_lead.consumer import Consumer
+from aiokafka_lead.errors import IllegalGenerationError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import E0, E1, consumer_of, fill, numbers, take, values
@@ -127,7 +128,7 @@ async def test_it_can_be_turned_off(cluster: EmbeddedCluster) -> None:
 
 async def test_a_group_that_refuses_stops_nothing(cluster: EmbeddedCluster) -> None:
     await fill(cluster, values(10))
-    cluster.faults.add("OffsetCommit", error_code=22)
+    cluster.faults.add("OffsetCommit", error_code=IllegalGenerationError.code)
     async with member(cluster, auto_commit_interval_ms=1) as consumer:
         assert numbers(await take(consumer, 10)) == list(range(10))
     assert await stored(cluster) is None

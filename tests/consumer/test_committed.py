@@ -13,6 +13,7 @@ from aiokafka_lead.errors import (
     IllegalGenerationError,
     NoOffsetForPartitionError,
     RequestTimedOutError,
+    UnstableOffsetCommitError,
 )
 from aiokafka_lead.testing import EmbeddedCluster
 
@@ -91,16 +92,16 @@ async def test_offsets_of_open_transactions_are_waited_for(cluster: EmbeddedClus
     """KIP-447."""
     async with consumer_of(cluster, group_id="g", retry_backoff_ms=5) as consumer:
         await consumer.commit({E0: 1})
-        cluster.faults.add("OffsetFetch", error_code=88, count=2)
+        cluster.faults.add("OffsetFetch", error_code=UnstableOffsetCommitError.code, count=2)
         assert await consumer.committed(E0) == OffsetAndMetadata(1, "", None)
 
 
 async def test_what_a_coordinator_refuses_is_raised_at_once(cluster: EmbeddedCluster) -> None:
     async with consumer_of(cluster, group_id="g") as consumer:
-        cluster.faults.add("OffsetCommit", error_code=22, count=1)
+        cluster.faults.add("OffsetCommit", error_code=IllegalGenerationError.code, count=1)
         with pytest.raises(IllegalGenerationError, match="events-0"):
             await consumer.commit({E0: 1})
-        rule = cluster.faults.add("OffsetFetch", error_code=30)
+        rule = cluster.faults.add("OffsetFetch", error_code=GroupAuthorizationFailedError.code)
         with pytest.raises(GroupAuthorizationFailedError):
             await consumer.committed(E0)
         consumer.assign([E0])
@@ -112,7 +113,7 @@ async def test_what_a_coordinator_refuses_is_raised_at_once(cluster: EmbeddedClu
 @pytest.mark.parametrize("version", [3, 6])
 async def test_a_refused_coordinator_lookup_is_raised_at_once(cluster: EmbeddedCluster, version: int) -> None:
     cluster.max_versions = {"FindCoordinator": version}
-    cluster.faults.add("FindCoordinator", error_code=30)
+    cluster.faults.add("FindCoordinator", error_code=GroupAuthorizationFailedError.code)
     async with consumer_of(cluster, group_id="g") as consumer:
         with pytest.raises(GroupAuthorizationFailedError):
             await consumer.commit({E0: 1})

@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from aiokafka_lead.errors import IllegalStateError
+from aiokafka_lead.errors import IllegalStateError, UnstableOffsetCommitError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import E0, E1, consumer_of, fill, numbers, take, values
@@ -68,7 +68,9 @@ async def test_records_that_were_asked_for_before_are_not_handed_out(cluster: Em
         consumer.assign([E0])
         assert numbers(await take(consumer, 10)) == list(range(10))
         await consumer.commit({E0: 8})
-        cluster.faults.add("OffsetFetch", error_code=88, count=2)  # UNSTABLE_OFFSET_COMMIT: a transaction is open
+        cluster.faults.add(
+            "OffsetFetch", error_code=UnstableOffsetCommitError.code, count=2
+        )  # UNSTABLE_OFFSET_COMMIT: a transaction is open
         with anyio.fail_after(20):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(consumer.seek_to_committed)

@@ -10,7 +10,12 @@ import pytest
 
 from aiokafka_lead import Producer
 from aiokafka_lead.consumer import Consumer
-from aiokafka_lead.errors import TopicAuthorizationFailedError
+from aiokafka_lead.errors import (
+    NotLeaderOrFollowerError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
 from aiokafka_lead.testing import EmbeddedCluster, Hint
 
 from .support import E0, E1, consumer_of, fill, numbers, take, values
@@ -80,7 +85,7 @@ async def test_one_partitions_move_does_not_hold_up_the_others(cluster: Embedded
     async with consumer_of(cluster, "pair") as consumer, Producer(cluster.bootstrap_servers) as producer:
         await producer.send_and_wait("pair", b"1", partition=1)
         assert await next_value(consumer) == 1
-        rule = cluster.faults.add("Fetch", topic="pair", partition=0, error_code=6)
+        rule = cluster.faults.add("Fetch", topic="pair", partition=0, error_code=NotLeaderOrFollowerError.code)
         for number in range(2, 12):
             await producer.send_and_wait("pair", b"%d" % number, partition=1)
             assert await next_value(consumer) == number
@@ -100,7 +105,7 @@ async def test_errors_that_pass(cluster: EmbeddedCluster, code: int) -> None:
 
 async def test_a_refusal_is_raised_and_reading_goes_on_when_it_is_over(cluster: EmbeddedCluster) -> None:
     await fill(cluster, values(2))
-    rule = cluster.faults.add("Fetch", topic="events", partition=0, error_code=29)
+    rule = cluster.faults.add("Fetch", topic="events", partition=0, error_code=TopicAuthorizationFailedError.code)
     async with consumer_of(cluster, "events", retry_backoff_ms=5) as consumer:
         with pytest.raises(TopicAuthorizationFailedError, match="events-0"):
             await next_value(consumer)
@@ -252,7 +257,7 @@ async def test_a_follower_that_is_behind_gives_way_to_the_leader() -> None:
         cluster.create_topic("events", partitions=1, replication_factor=2)
         near = next(broker for broker in (1, 2) if broker != cluster.leader("events", 0))
         await fill(cluster, values(3))
-        cluster.faults.add("Fetch", broker=near, topic="events", error_code=1, count=2)
+        cluster.faults.add("Fetch", broker=near, topic="events", error_code=OffsetOutOfRangeError.code, count=2)
         rack = {1: "a", 2: "b"}[near]
         async with consumer_of(cluster, "events", client_rack=rack, retry_backoff_ms=10) as consumer:
             with anyio.fail_after(20):
@@ -264,7 +269,7 @@ async def test_positions_survive_an_answer_that_does_not_know_the_topic(cluster:
     await fill(cluster, values(2))
     async with consumer_of(cluster, "events", metadata_max_age_ms=50, auto_offset_reset="earliest") as consumer:
         await take(consumer, 2)
-        cluster.faults.add("Metadata", topic="events", error_code=3, count=5)
+        cluster.faults.add("Metadata", topic="events", error_code=UnknownTopicOrPartitionError.code, count=5)
         await cluster.wait_for_requests("Metadata", count=9)
         assert consumer.assignment() >= {E0, E1}
         await fill(cluster, values(1, 2))

@@ -91,7 +91,7 @@ async def test_a_topic_that_does_not_exist_is_an_error_after_a_while(cluster: Em
 
 
 async def test_a_topic_that_is_refused_is_an_error_at_once(cluster: EmbeddedCluster) -> None:
-    cluster.faults.add("Metadata", topic="events", error_code=29)
+    cluster.faults.add("Metadata", topic="events", error_code=TopicAuthorizationFailedError.code)
     async with consumer_of(cluster, "events") as consumer:
         with anyio.fail_after(10), pytest.raises(TopicAuthorizationFailedError, match="events"):
             async for _ in consumer:
@@ -226,7 +226,7 @@ async def test_a_wrong_password_that_comes_later_reaches_the_reader() -> None:
         }
         async with consumer_of(cluster, "events", **options) as consumer:
             assert await consumer.getmany(timeout_ms=10) == {}
-            cluster.faults.add("SaslAuthenticate", error_code=58, whole=True)
+            cluster.faults.add("SaslAuthenticate", error_code=SaslAuthenticationFailedError.code, whole=True)
             await cluster.kill_broker(1, failover_delay_ms=0)
             await cluster.start_broker(1)
             with anyio.fail_after(20), pytest.raises(SaslAuthenticationFailedError):

@@ -13,6 +13,7 @@ from aiokafka_lead import Producer, TopicPartition
 from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.errors import (
     ClientClosedError,
+    LeaderNotAvailableError,
     NoOffsetForPartitionError,
     NotStartedError,
     RequestTimedOutError,
@@ -162,7 +163,7 @@ async def test_errors_that_reading_raises_are_left_to_it(cluster: EmbeddedCluste
         async with consumer:
             with pytest.raises(NoOffsetForPartitionError):
                 await consumer.getone()
-        cluster.faults.add("ListOffsets", error_code=29)
+        cluster.faults.add("ListOffsets", error_code=TopicAuthorizationFailedError.code)
         async with consumer_of(cluster, "events") as consumer:
             with pytest.raises(TopicAuthorizationFailedError):
                 await consumer.getone()
@@ -241,7 +242,7 @@ async def test_wait_ready_before_start_and_after_stop(cluster: EmbeddedCluster) 
 
 async def test_records_can_be_read_while_another_task_starts(cluster: EmbeddedCluster) -> None:
     await fill(cluster, values(2))
-    rule = cluster.faults.add("ListOffsets", topic="events", partition=1, error_code=5)
+    rule = cluster.faults.add("ListOffsets", topic="events", partition=1, error_code=LeaderNotAvailableError.code)
     consumer = consumer_of(cluster, "events")
     with anyio.fail_after(AT_ONCE_S):
         async with anyio.create_task_group() as tasks:

@@ -15,13 +15,14 @@ from aiokafka_lead._wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from aiokafka_lead.errors import FencedLeaderEpochError, NotLeaderOrFollowerError
 
 T = TypeVar("T")
 
 ID_A = UUID(int=0xA)
 ID_B = UUID(int=0xB)
-NOT_LEADER = 6
-FENCED = 74
+NOT_LEADER = NotLeaderOrFollowerError.code
+FENCED = FencedLeaderEpochError.code
 VERSION = 12
 
 

@@ -24,18 +24,26 @@ from aiokafka_lead._core.producer.outcome import BatchOutcome
 from aiokafka_lead._options.logs import client_log
 from aiokafka_lead._records import read_batches
 from aiokafka_lead.config import ProducerConfig
-from aiokafka_lead.errors import KafkaConnectionError, error_for_code
+from aiokafka_lead.errors import (
+    InvalidProducerEpochError,
+    KafkaConnectionError,
+    MessageTooLargeError,
+    NotLeaderOrFollowerError,
+    OutOfOrderSequenceNumberError,
+    UnknownTopicOrPartitionError,
+    error_for_code,
+)
 from aiokafka_lead.types import Header
 
 TOPIC = "events"
 TOPIC_ID = UUID(int=7)
 
 NONE = 0
-UNKNOWN_TOPIC_OR_PARTITION = 3
-NOT_LEADER_OR_FOLLOWER = 6
-MESSAGE_TOO_LARGE = 10
-OUT_OF_ORDER_SEQUENCE_NUMBER = 45
-INVALID_PRODUCER_EPOCH = 47
+UNKNOWN_TOPIC_OR_PARTITION = UnknownTopicOrPartitionError.code
+NOT_LEADER_OR_FOLLOWER = NotLeaderOrFollowerError.code
+MESSAGE_TOO_LARGE = MessageTooLargeError.code
+OUT_OF_ORDER_SEQUENCE_NUMBER = OutOfOrderSequenceNumberError.code
+INVALID_PRODUCER_EPOCH = InvalidProducerEpochError.code
 
 
 @dataclass

@@ -14,6 +14,7 @@ from aiokafka_lead._core.consumer.absence import (
     believed,
 )
 from aiokafka_lead._core.metadata.types import ClusterSnapshot, PartitionMetadata, TopicMetadata
+from aiokafka_lead.errors import UnknownTopicOrPartitionError
 from aiokafka_lead.types import TopicPartition
 
 T0, T9 = TopicPartition("t", 0), TopicPartition("t", 9)
@@ -70,7 +71,10 @@ def test_what_appears_is_forgotten() -> None:
 
 def test_what_is_absent() -> None:
     partitions = (PartitionMetadata("t", 0, 1, 0),)
-    topics = {"t": TopicMetadata("t", partitions=partitions), "u": TopicMetadata("u", error_code=3)}
+    topics = {
+        "t": TopicMetadata("t", partitions=partitions),
+        "u": TopicMetadata("u", error_code=UnknownTopicOrPartitionError.code),
+    }
     snapshot = ClusterSnapshot(1, topics=topics)
     asked_for = ["t", "u", "not asked for yet"]
     wanted = [T0, T9, TopicPartition("u", 0), TopicPartition("not asked for yet", 0)]

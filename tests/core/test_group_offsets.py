@@ -83,7 +83,7 @@ def test_without_a_topic_id_the_last_version_with_names_is_used() -> None:
 def test_refused_commits_are_told_by_partition(by_id: bool) -> None:
     rows = [
         OffsetCommitResponsePartition(partition_index=0),
-        OffsetCommitResponsePartition(partition_index=1, error_code=12),
+        OffsetCommitResponsePartition(partition_index=1, error_code=OffsetMetadataTooLargeError.code),
     ]
     topic = OffsetCommitResponseTopic(topic_id=ID) if by_id else OffsetCommitResponseTopic(name="t")
     topic.partitions = rows
@@ -108,7 +108,9 @@ def test_committed_offsets_in_the_new_shapes(by_id: bool) -> None:
     topic = OffsetFetchResponseTopics(topic_id=ID) if by_id else OffsetFetchResponseTopics(name="t")
     topic.partitions = [
         OffsetFetchResponsePartitions(partition_index=0, committed_offset=7, metadata=None),
-        OffsetFetchResponsePartitions(partition_index=1, committed_offset=-1, error_code=88, metadata=None),
+        OffsetFetchResponsePartitions(
+            partition_index=1, committed_offset=-1, error_code=UnstableOffsetCommitError.code, metadata=None
+        ),
     ]
     response = OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="g", topics=[topic])])
     found, failed = read_committed(response, [T0, T1], snapshot())
@@ -119,8 +121,10 @@ def test_committed_offsets_in_the_new_shapes(by_id: bool) -> None:
 @pytest.mark.parametrize(
     "response",
     [
-        OffsetFetchResponse(error_code=30),
-        OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="g", error_code=30)]),
+        OffsetFetchResponse(error_code=GroupAuthorizationFailedError.code),
+        OffsetFetchResponse(
+            groups=[OffsetFetchResponseGroup(group_id="g", error_code=GroupAuthorizationFailedError.code)]
+        ),
     ],
 )
 def test_what_concerns_the_whole_group_is_raised(response: OffsetFetchResponse) -> None:

@@ -6,10 +6,11 @@ from aiokafka_lead._core.metadata.answer import told
 from aiokafka_lead._core.metadata.epochs import REWIND_AFTER_S, REWIND_ANSWERS
 from aiokafka_lead._core.metadata.merge import MISSING_ANSWERS
 from aiokafka_lead._core.metadata.state import TOPICS_A_STEP, MetadataState
+from aiokafka_lead.errors import UnknownTopicOrPartitionError
 
 from .cluster_answers import VERSION, answer, broker, feed, hint, knowing, leaders, merged_ahead, topic
 
-UNKNOWN_TOPIC = 3
+UNKNOWN_TOPIC = UnknownTopicOrPartitionError.code
 
 
 def test_thousands_of_topics_take_many_steps() -> None:

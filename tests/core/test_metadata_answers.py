@@ -17,13 +17,15 @@ from aiokafka_lead._wire.messages.metadata import MetadataResponsePartition
 from aiokafka_lead.errors import (
     ClusterIdMismatchError,
     KafkaConnectionError,
+    LeaderNotAvailableError,
     RebootstrapRequiredError,
+    UnknownTopicOrPartitionError,
 )
 
 from .cluster_answers import ID_A, ID_B, VERSION, answer, broker, feed, hint, knowing, leaders, topic
 
-UNKNOWN_TOPIC = 3
-LEADER_NOT_AVAILABLE = 5
+UNKNOWN_TOPIC = UnknownTopicOrPartitionError.code
+LEADER_NOT_AVAILABLE = LeaderNotAvailableError.code
 TOPIC_AUTHORIZATION_FAILED = 29
 
 
@@ -195,7 +197,7 @@ def test_rule_26_an_answer_that_asks_for_a_rebootstrap_changes_nothing() -> None
     state = knowing((1, 5))
     before = state.snapshot
     with pytest.raises(RebootstrapRequiredError):
-        feed(state, answer(topic((2, 6)), error_code=129), version=13)
+        feed(state, answer(topic((2, 6)), error_code=RebootstrapRequiredError.code), version=13)
     assert state.snapshot is before
 
 

@@ -26,7 +26,7 @@ from aiokafka_lead._wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from aiokafka_lead.errors import TopicAuthorizationFailedError
+from aiokafka_lead.errors import NotLeaderOrFollowerError, TopicAuthorizationFailedError
 
 from .fetch_world import T0, T1, T2, snapshot
 
@@ -79,7 +79,7 @@ def test_stale_metadata_is_recognised(code: int, refresh: bool) -> None:
 def test_epoch_ends() -> None:
     rows = [
         EpochEndOffset(partition=0, leader_epoch=2, end_offset=7),
-        EpochEndOffset(partition=1, error_code=6),
+        EpochEndOffset(partition=1, error_code=NotLeaderOrFollowerError.code),
     ]
     answer = read_epoch_ends(
         OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=rows)])

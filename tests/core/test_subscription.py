@@ -66,7 +66,7 @@ def test_each_kind_replaces_the_one_before() -> None:
 def test_an_unknown_topic_becomes_an_error_after_a_while_and_again() -> None:
     wanted = subscription()
     wanted.subscribe(["a"])
-    assert wanted.problems(cluster(topic("a", 0, error_code=3)), 100.0) == []
+    assert wanted.problems(cluster(topic("a", 0, error_code=UnknownTopicOrPartitionError.code)), 100.0) == []
     assert wanted.next_problem() == 100.0 + PATIENCE_S
     assert wanted.problems(cluster(), 100.0 + PATIENCE_S - 1) == []
     ((name, error),) = wanted.problems(cluster(), 100.0 + PATIENCE_S)
@@ -87,7 +87,7 @@ def test_a_topic_that_appears_is_no_problem_any_more() -> None:
 def test_a_refusal_is_told_at_once_and_not_too_often() -> None:
     wanted = subscription()
     wanted.subscribe(["a"])
-    refused = cluster(topic("a", 0, error_code=29))
+    refused = cluster(topic("a", 0, error_code=TopicAuthorizationFailedError.code))
     ((_, error),) = wanted.problems(refused, 100.0)
     assert isinstance(error, TopicAuthorizationFailedError)
     assert wanted.problems(refused, 100.0) == []

@@ -21,6 +21,7 @@ from aiokafka_lead.errors import (
     FencedInstanceIdError,
     GroupMaxSizeReachedError,
     IllegalGenerationError,
+    MemberIdRequiredError,
     RebalanceInProgressError,
     RequestTimedOutError,
     UnknownMemberIdError,
@@ -41,7 +42,7 @@ def test_the_first_join() -> None:
     assert [protocol.name for protocol in request.protocols] == [COOPERATIVE, EAGER]
     assert world.identity() is None
     assert world.member.heartbeat_at() is None
-    world.answer(request, JoinGroupResponse(error_code=79, member_id="me"))
+    world.answer(request, JoinGroupResponse(error_code=MemberIdRequiredError.code, member_id="me"))
     again = world.ask(JoinGroupRequest)
     assert again.member_id == "me"
     world.stable(T[0], T[1])
@@ -146,7 +147,7 @@ def test_a_sync_that_came_too_late_keeps_the_partitions_and_tells_since_when_the
     world.stable(T[0])
     world.beat(27)
     world.join(generation=2)
-    world.answer(world.ask(SyncGroupRequest), SyncGroupResponse(error_code=27))
+    world.answer(world.ask(SyncGroupRequest), SyncGroupResponse(error_code=RebalanceInProgressError.code))
     request = world.ask(JoinGroupRequest)
     assert subscription_of(request).owned == (T[0],)
     assert subscription_of(request).generation == 1
@@ -192,7 +193,7 @@ def test_a_fenced_member_stays_out() -> None:
 
 def test_other_errors_end_the_membership_until_the_application_tries_again() -> None:
     world = World()
-    world.answer(world.ask(JoinGroupRequest), JoinGroupResponse(error_code=81))
+    world.answer(world.ask(JoinGroupRequest), JoinGroupResponse(error_code=GroupMaxSizeReachedError.code))
     assert isinstance(world.error(), GroupMaxSizeReachedError)
     assert world.member.out
     world.member.join(world.now)
@@ -283,7 +284,7 @@ def test_who_leaves_before_it_has_an_id_waits_for_that() -> None:
     request = world.ask(JoinGroupRequest)
     world.member.leave("enough", orderly=True, now=world.now)
     assert world.ask(JoinGroupRequest) is request
-    world.answer(request, JoinGroupResponse(error_code=79, member_id="me"))
+    world.answer(request, JoinGroupResponse(error_code=MemberIdRequiredError.code, member_id="me"))
     leave = world.ask(LeaveGroupRequest)
     assert leave.members[0].member_id == "me"
     world.answer(leave, LeaveGroupResponse())

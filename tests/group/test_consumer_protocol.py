@@ -10,7 +10,12 @@ import pytest
 
 from aiokafka_lead import Producer, TopicPartition
 from aiokafka_lead.consumer import Consumer
-from aiokafka_lead.errors import UnsupportedAssignorError, UnsupportedVersionError
+from aiokafka_lead.errors import (
+    FencedMemberEpochError,
+    InvalidRegularExpressionError,
+    UnsupportedAssignorError,
+    UnsupportedVersionError,
+)
 from aiokafka_lead.testing import EmbeddedCluster, GroupOptions
 
 from .support import starting
@@ -118,7 +123,7 @@ async def test_a_fenced_member_loses_its_partitions_and_comes_back(cluster: Embe
     async with member(cluster) as consumer:
         consumer.subscribe(["events"], listener=listener)
         await shared(consumer)
-        cluster.faults.add("ConsumerGroupHeartbeat", count=1, error_code=110)
+        cluster.faults.add("ConsumerGroupHeartbeat", count=1, error_code=FencedMemberEpochError.code)
         await until(lambda: len(listener.told) == 3, consumer)
         assert listener.told == [("assigned", 4), ("lost", 4), ("assigned", 4)]
         assert consumer.assignment() == set(EVENTS)
@@ -197,7 +202,7 @@ async def test_a_pattern_that_only_this_client_understands(cluster: EmbeddedClus
     cluster.create_topic("other")
     async with member(cluster) as consumer:
         consumer.subscribe(pattern=r"(?!events)[a-z]+")
-        cluster.faults.add("ConsumerGroupHeartbeat", count=1, error_code=128)
+        cluster.faults.add("ConsumerGroupHeartbeat", count=1, error_code=InvalidRegularExpressionError.code)
         await until(lambda: consumer.assignment() == {TopicPartition("other", 0)}, consumer)
 
 

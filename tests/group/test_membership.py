@@ -147,7 +147,7 @@ async def test_a_fenced_static_member_says_so(cluster: EmbeddedCluster) -> None:
 
 
 async def test_what_keeps_it_out_is_raised_and_may_pass(cluster: EmbeddedCluster) -> None:
-    rule = cluster.faults.add("JoinGroup", error_code=30)
+    rule = cluster.faults.add("JoinGroup", error_code=GroupAuthorizationFailedError.code)
     async with starting(member(cluster, "events")) as consumer:
         for _ in range(2):
             with anyio.fail_after(10), pytest.raises(GroupAuthorizationFailedError):

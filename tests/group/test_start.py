@@ -13,6 +13,7 @@ from aiokafka_lead import Producer, TopicPartition
 from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.errors import (
     ClientClosedError,
+    CoordinatorNotAvailableError,
     GroupAuthorizationFailedError,
     IllegalStateError,
     RebalanceListenerError,
@@ -203,7 +204,7 @@ async def test_a_slow_rebalance_does_not_keep_it_from_starting(caplog: pytest.Lo
 async def test_a_coordinator_that_is_not_found_is_named(
     cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rule = cluster.faults.add("FindCoordinator", error_code=15)
+    rule = cluster.faults.add("FindCoordinator", error_code=CoordinatorNotAvailableError.code)
     async with member(cluster, "events", **IMPATIENT) as consumer:
         (warning,) = warnings(caplog)
         assert "its coordinator to be found" in warning
@@ -229,7 +230,7 @@ async def test_waiting_in_start_is_progress(caplog: pytest.LogCaptureFixture) ->
 async def test_what_keeps_it_out_of_the_group_is_raised(
     cluster: EmbeddedCluster, protocol: str, error: type[Exception]
 ) -> None:
-    cluster.faults.add("JoinGroup", error_code=30)
+    cluster.faults.add("JoinGroup", error_code=GroupAuthorizationFailedError.code)
     cluster.max_versions = {"ConsumerGroupHeartbeat": -1}
     consumer = member(cluster, "events", group_protocol=protocol)
     with anyio.fail_after(AT_ONCE_S), pytest.raises(error):

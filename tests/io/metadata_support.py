@@ -11,9 +11,10 @@ import anyio
 from aiokafka_lead._core.metadata.types import ClusterSnapshot, LeaderHint
 from aiokafka_lead._io.client import Client
 from aiokafka_lead.config import ClientConfig
+from aiokafka_lead.errors import NotLeaderOrFollowerError
 from aiokafka_lead.testing import EmbeddedCluster
 
-NOT_LEADER = 6
+NOT_LEADER = NotLeaderOrFollowerError.code
 
 
 def make_client(bootstrap_servers: str, **options: Any) -> Client:

@@ -21,6 +21,7 @@ from aiokafka_lead.errors import (
     KafkaConnectionError,
     KafkaError,
     RebootstrapError,
+    UnknownTopicOrPartitionError,
 )
 
 from .script import HOST, LONG_BACKOFF, Changes, Outcome, Peer, client, free_port, full_backlog, heartbeat, serve
@@ -138,7 +139,7 @@ async def test_an_unknown_node() -> None:
 async def test_authentication_errors_reach_the_caller_as_they_are() -> None:
     async def handler(peer: Peer) -> None:
         await peer.shake_hands()
-        await peer.answer(await peer.read(), SaslHandshakeResponse(error_code=34))
+        await peer.answer(await peer.read(), SaslHandshakeResponse(error_code=IllegalSaslStateError.code))
         await peer.drain()
 
     options = {
@@ -234,7 +235,7 @@ async def test_a_node_that_is_gone_answers_what_is_in_flight_and_closes() -> Non
         await peer.shake_hands()
         request = await peer.read()
         await answer.wait()
-        await peer.answer(request, HeartbeatResponse(error_code=3))
+        await peer.answer(request, HeartbeatResponse(error_code=UnknownTopicOrPartitionError.code))
         await peer.drain()
         closed.set()
 
@@ -248,7 +249,7 @@ async def test_a_node_that_is_gone_answers_what_is_in_flight_and_closes() -> Non
         with pytest.raises(KafkaConnectionError):
             await connection.request(heartbeat())
         answer.set()
-        assert (await outcome.wait(10)).error_code == 3
+        assert (await outcome.wait(10)).error_code == UnknownTopicOrPartitionError.code
         with anyio.fail_after(10):
             await closed.wait()
 

@@ -87,7 +87,7 @@ async def test_an_older_broker_is_asked_again_in_its_own_version(offered: int | 
         request = await peer.read()
         versions.append(request.version)
         keys = [] if offered is None else [ApiVersion(api_key=18, min_version=0, max_version=offered)]
-        refusal = ApiVersionsResponse(error_code=35, api_keys=keys)
+        refusal = ApiVersionsResponse(error_code=UnsupportedVersionError.code, api_keys=keys)
         await peer.answer(request._replace(version=0), refusal)
         request = await peer.read()
         versions.append(request.version)
@@ -144,7 +144,7 @@ async def test_a_broker_that_refuses_every_version(told: int | None) -> None:
         while True:
             request = await peer.read()
             versions.append(request.version)
-            answer = ApiVersionsResponse(error_code=35) if told is None else refusal(told)
+            answer = ApiVersionsResponse(error_code=UnsupportedVersionError.code) if told is None else refusal(told)
             await peer.answer(request._replace(version=0), answer)
 
     error = await failure(handler)
@@ -155,7 +155,7 @@ async def test_a_broker_that_refuses_every_version(told: int | None) -> None:
 
 async def test_a_broker_that_refuses_with_another_error() -> None:
     async def handler(peer: Peer) -> None:
-        await peer.answer(await peer.read(), ApiVersionsResponse(error_code=31))
+        await peer.answer(await peer.read(), ApiVersionsResponse(error_code=ClusterAuthorizationFailedError.code))
         await peer.drain()
 
     assert isinstance(await failure(handler), ClusterAuthorizationFailedError)
@@ -349,7 +349,12 @@ def scram(mechanism: str, hash_name: str, password: str = PASSWORD) -> Callable[
         expected = hmac.digest(stored, message, hash_name)
         key = bytes(a ^ b for a, b in zip(b64decode(proof), expected, strict=True))
         if hashlib.new(hash_name, key).digest() != stored:
-            await peer.answer(frame, SaslAuthenticateResponse(error_code=58, error_message=f"no {mechanism} for you"))
+            await peer.answer(
+                frame,
+                SaslAuthenticateResponse(
+                    error_code=SaslAuthenticationFailedError.code, error_message=f"no {mechanism} for you"
+                ),
+            )
             return
         signature = hmac.digest(hmac.digest(salted, b"Server Key", hash_name), message, hash_name)
         await peer.answer(frame, SaslAuthenticateResponse(auth_bytes=b"v=" + b64encode(signature)))
@@ -385,7 +390,9 @@ async def test_a_mechanism_that_the_broker_lacks() -> None:
     async def never(peer: Peer) -> None:
         await peer.drain()
 
-    refusal = SaslHandshakeResponse(error_code=33, mechanisms=["SCRAM-SHA-512", "OAUTHBEARER"])
+    refusal = SaslHandshakeResponse(
+        error_code=UnsupportedSaslMechanismError.code, mechanisms=["SCRAM-SHA-512", "OAUTHBEARER"]
+    )
     error = await failure(sasl_server(never, refusal), **SASL)
     assert isinstance(error, UnsupportedSaslMechanismError)
     assert "it offers OAUTHBEARER, SCRAM-SHA-512" in str(error)
@@ -395,7 +402,7 @@ async def test_sasl_at_a_listener_without_it() -> None:
     async def never(peer: Peer) -> None:
         await peer.drain()
 
-    error = await failure(sasl_server(never, SaslHandshakeResponse(error_code=34)), **SASL)
+    error = await failure(sasl_server(never, SaslHandshakeResponse(error_code=IllegalSaslStateError.code)), **SASL)
     assert isinstance(error, IllegalSaslStateError)
     assert "security_protocol" in str(error)
 
@@ -455,7 +462,9 @@ async def test_passwords_and_proofs_stay_out_of_logs(caplog: pytest.LogCaptureFi
 
     async def refuse(peer: Peer) -> None:
         frame, _ = await read_bytes(peer)
-        await peer.answer(frame, SaslAuthenticateResponse(error_code=58, error_message="go away"))
+        await peer.answer(
+            frame, SaslAuthenticateResponse(error_code=SaslAuthenticationFailedError.code, error_message="go away")
+        )
 
     async def accept(peer: Peer) -> None:
         frame, _ = await read_bytes(peer)

@@ -139,7 +139,7 @@ async def test_a_refresh_does_not_create_a_deleted_topic_again() -> None:
         await client.metadata.topic("t", 5000)
         await cluster.delete_topic("t")
         client.metadata.request_update()
-        await until(client, lambda snapshot: snapshot.topics["t"].error_code == 3)
+        await until(client, lambda snapshot: snapshot.topics["t"].error_code == UnknownTopicOrPartitionError.code)
         full = [r.request for r in cluster.requests.select("Metadata") if not r.request.allow_auto_topic_creation]
         assert full
         assert "t" not in cluster.topic_names()

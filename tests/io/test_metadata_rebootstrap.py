@@ -10,7 +10,7 @@ import pytest
 
 from aiokafka_lead._io.connection.connection import Lane
 from aiokafka_lead._wire.messages.list_groups import ListGroupsRequest
-from aiokafka_lead.errors import ClusterIdMismatchError, KafkaConnectionError, KafkaError
+from aiokafka_lead.errors import ClusterIdMismatchError, KafkaConnectionError, KafkaError, RebootstrapRequiredError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .metadata_support import make_client, running, until
@@ -138,7 +138,7 @@ async def test_rule_26_and_27_a_broker_asks_for_a_rebootstrap() -> None:
         async with anyio.create_task_group() as callers:
             callers.start_soon(in_flight)
             await cluster.requests.wait_for("ListGroups")
-            cluster.faults.add("Metadata", error_code=129, whole=True, count=1)
+            cluster.faults.add("Metadata", error_code=RebootstrapRequiredError.code, whole=True, count=1)
             client.metadata.request_update()
         assert [(error.retriable, isinstance(error, KafkaConnectionError)) for error in failures] == [(True, True)]
         await until(client, lambda snapshot: set(snapshot.brokers) == {1})
@@ -147,7 +147,7 @@ async def test_rule_26_and_27_a_broker_asks_for_a_rebootstrap() -> None:
 
 async def test_rule_26_under_none_error_129_is_a_failure_with_backoff() -> None:
     async with EmbeddedCluster(1) as cluster, running(cluster, metadata_recovery_strategy="none") as client:
-        cluster.faults.add("Metadata", error_code=129, whole=True, count=3)
+        cluster.faults.add("Metadata", error_code=RebootstrapRequiredError.code, whole=True, count=3)
         client.metadata.request_update()
         refreshes = client.metadata.metrics().refreshes
         await until(client, lambda _: client.metadata.metrics().refreshes > refreshes)

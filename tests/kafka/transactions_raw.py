@@ -15,13 +15,14 @@ from aiokafka_lead._wire.messages.describe_transactions import DescribeTransacti
 from aiokafka_lead._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from aiokafka_lead._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from aiokafka_lead._wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from aiokafka_lead.errors import NotEnoughReplicasError
 from tests.testing.raw import batch
 
 from .coordinator_probes import LOADING
 from .probes import World
 
 CONCURRENT_TRANSACTIONS = 51
-_NOT_ENOUGH_REPLICAS = 19
+_NOT_ENOUGH_REPLICAS = NotEnoughReplicasError.code
 """What Produce says while the coordinator cannot answer, and below version 12 instead of CONCURRENT_TRANSACTIONS."""
 
 

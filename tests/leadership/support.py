@@ -11,10 +11,11 @@ import anyio
 import anyio.abc
 
 from aiokafka_lead import Consumer, Delivery, Producer, TopicPartition
+from aiokafka_lead.errors import NotLeaderOrFollowerError
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.testing.request_log import RequestRecord, partitions_of
 
-NOT_LEADER = 6
+NOT_LEADER = NotLeaderOrFollowerError.code
 
 NEVER: dict[str, Any] = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}
 """A backoff that outlasts every test: whoever waits for it fails."""

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from aiokafka_lead.errors import UnknownLeaderEpochError
 from aiokafka_lead.testing import EmbeddedCluster, Hint
 
 from .support import (
@@ -127,7 +128,7 @@ async def test_rule_22_the_preferred_replica_is_forgotten_at_a_move() -> None:
 
 async def test_rule_23_a_broker_that_is_behind_is_asked_again_without_a_refresh(cluster: EmbeddedCluster) -> None:
     await fill(cluster, 1)
-    cluster.faults.add("Fetch", topic="t", error_code=75, count=4)
+    cluster.faults.add("Fetch", topic="t", error_code=UnknownLeaderEpochError.code, count=4)
     async with consumer_of(cluster, "t", retry_backoff_ms=60_000, retry_backoff_max_ms=60_000) as consumer:
         await until(lambda: consumer.metrics().fetch_errors)
         refreshes = cluster.requests.count("Metadata")

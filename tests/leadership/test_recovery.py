@@ -14,7 +14,7 @@ from aiokafka_lead import AdminClient, TopicPartition
 from aiokafka_lead._wire import decode_response, encode_response
 from aiokafka_lead._wire.messages.metadata import MetadataResponse
 from aiokafka_lead.admin import ElectionType
-from aiokafka_lead.errors import ClusterIdMismatchError, KafkaError
+from aiokafka_lead.errors import ClusterIdMismatchError, KafkaError, RebootstrapRequiredError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import (
@@ -146,7 +146,7 @@ async def test_rule_26_and_27_a_broker_asks_for_a_rebootstrap(cluster: EmbeddedC
         slow = cluster.faults.add("Produce", delay_ms=1000, after=True, count=1)
         delivery = await producer.send("t", b"1", partition=0)
         await until(lambda: slow.struck)
-        rule = cluster.faults.add("Metadata", error_code=129, whole=True)
+        rule = cluster.faults.add("Metadata", error_code=RebootstrapRequiredError.code, whole=True)
         for client in (producer, consumer):
             failures = client.metrics().metadata.refresh_failures
             await until(lambda: client.metrics().metadata.refresh_failures > failures)  # noqa: B023

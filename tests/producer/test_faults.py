@@ -11,6 +11,7 @@ import pytest
 from aiokafka_lead.errors import (
     BrokerError,
     ClusterAuthorizationFailedError,
+    CoordinatorLoadInProgressError,
     CorruptRecordError,
     DeliveryTimeoutError,
     InvalidRecordError,
@@ -210,7 +211,7 @@ async def test_no_producer_id_no_records(cluster: EmbeddedCluster) -> None:
 
 
 async def test_producer_id_is_retried(cluster: EmbeddedCluster) -> None:
-    cluster.faults.add("InitProducerId", error_code=14, count=3)
+    cluster.faults.add("InitProducerId", error_code=CoordinatorLoadInProgressError.code, count=3)
     async with quick_producer(
         cluster,
     ) as producer:

@@ -12,7 +12,7 @@ import pytest
 
 from aiokafka_lead import ConsumerRecord, Producer
 from aiokafka_lead.consumer import DEAD_LETTER_HEADERS
-from aiokafka_lead.errors import HandlerError, KafkaError, UnknownTopicOrPartitionError
+from aiokafka_lead.errors import HandlerError, KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import E0, E1, Gate, committed, fill, runner_of, until, until_committed
@@ -200,7 +200,7 @@ async def test_a_record_is_done_when_its_dead_letter_is_acknowledged(cluster: Em
 
 async def test_a_dead_letter_that_is_refused_ends_the_run(cluster: EmbeddedCluster) -> None:
     await fill(cluster, 3)
-    cluster.faults.add("Produce", topic="failed", count=None, error_code=29)
+    cluster.faults.add("Produce", topic="failed", count=None, error_code=TopicAuthorizationFailedError.code)
     async with runner_of(cluster) as consumer:
 
         async def handle(record: Record) -> None:

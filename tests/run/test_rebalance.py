@@ -11,7 +11,7 @@ import pytest
 
 from aiokafka_lead import ConsumerRecord
 from aiokafka_lead.consumer import Consumer
-from aiokafka_lead.errors import IllegalStateError
+from aiokafka_lead.errors import IllegalStateError, UnknownMemberIdError
 from aiokafka_lead.testing import EmbeddedCluster, GroupOptions
 
 from .support import E0, EVENTS, Gate, committed, fill, until, until_committed
@@ -163,7 +163,7 @@ async def test_a_member_that_was_fenced_joins_again(cluster: EmbeddedCluster, pr
             seen[record.offset] += 1
             if record.offset == 4 and seen[4] == 1:
                 api = "Heartbeat" if protocol == "classic" else "ConsumerGroupHeartbeat"
-                cluster.faults.add(api, count=1, error_code=25)
+                cluster.faults.add(api, count=1, error_code=UnknownMemberIdError.code)
                 await gate.wait()
             if record.offset == 9:
                 done()

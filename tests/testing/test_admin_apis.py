@@ -75,6 +75,7 @@ from aiokafka_lead._wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from aiokafka_lead._wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from aiokafka_lead.errors import NonEmptyGroupError, NotCoordinatorError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .raw import RawClient, batch, connected
@@ -457,7 +458,9 @@ async def test_groups_are_listed_described_and_deleted() -> None:
             return [(t.name, p.committed_offset) for t in older.topics for p in t.partitions]
 
         assert await positions(9) == await positions(7) == [("t", 5)]
-        assert (await client.call(DeleteGroupsRequest(groups_names=["g", "no"]))).results[0].error_code == 68
+        assert (await client.call(DeleteGroupsRequest(groups_names=["g", "no"]))).results[
+            0
+        ].error_code == NonEmptyGroupError.code
         left = await client.call(
             LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=m) for m in (member_id, "nobody")])
         )
@@ -489,7 +492,9 @@ async def test_a_group_s_coordinator_moves() -> None:
             member_id, generation = await join(client, "t")
             second = cluster.move_coordinator("g")
             assert second != first
-            assert (await client.call(DescribeGroupsRequest(groups=["g"]))).groups[0].error_code == 16
+            assert (await client.call(DescribeGroupsRequest(groups=["g"]))).groups[
+                0
+            ].error_code == NotCoordinatorError.code
         async with connected(cluster.address(second)) as client:
             described = await client.call(DescribeGroupsRequest(groups=["g"]))
             assert described.groups[0].members[0].member_id == member_id

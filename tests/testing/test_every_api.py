@@ -24,6 +24,7 @@ from aiokafka_lead._wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from aiokafka_lead._wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from aiokafka_lead.errors import UnsupportedVersionError
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.testing._handlers import all_handlers
 from aiokafka_lead.testing._state.features import DEFAULT_LEVELS
@@ -110,7 +111,7 @@ async def test_api_versions_of_an_unknown_version_is_answered_as_version_0() -> 
         request = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
         await client.send(request, 4)
         _, response = await client.receive(ApiVersionsResponse, 4)
-        assert response.error_code == 35
+        assert response.error_code == UnsupportedVersionError.code
         assert any(api.api_key == ApiKey.API_VERSIONS and api.max_version == 2 for api in response.api_keys)
         # The connection goes on.
         assert (await client.call(ApiVersionsRequest(), 2)).error_code == 0

@@ -11,6 +11,12 @@ from aiokafka_lead import errors
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatRequest
 from aiokafka_lead._wire.messages.metadata import MetadataRequest
 from aiokafka_lead._wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from aiokafka_lead.errors import (
+    CoordinatorLoadInProgressError,
+    FetchSessionIdNotFoundError,
+    RebootstrapRequiredError,
+    RequestTimedOutError,
+)
 from aiokafka_lead.testing import HTTP_ANSWER, EmbeddedCluster
 
 from .raw import RawClient, batch, connected
@@ -35,7 +41,7 @@ async def test_an_error_for_each_partition_or_for_one() -> None:
         assert await produce_two(client) == [19, 19]
         assert await produce_two(client) == [0, 0]
         assert rule.struck == 1
-        cluster.faults.add("Produce", topic="t", partition=1, error_code=7, skip=1)
+        cluster.faults.add("Produce", topic="t", partition=1, error_code=RequestTimedOutError.code, skip=1)
         assert [await produce_two(client) for _ in range(3)] == [[0, 0], [0, 7], [0, 7]]
         cluster.faults.clear()
         assert await produce_two(client) == [0, 0]
@@ -45,7 +51,7 @@ async def test_an_error_for_each_partition_or_for_one() -> None:
 async def test_an_error_after_the_request_took_effect() -> None:
     async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
         cluster.create_topic("t", 2)
-        cluster.faults.add("Produce", topic="t", partition=0, error_code=7, after=True, count=1)
+        cluster.faults.add("Produce", topic="t", partition=0, error_code=RequestTimedOutError.code, after=True, count=1)
         assert await produce_two(client) == [7, 0]
         assert (cluster.end_offset("t", 0), cluster.end_offset("t", 1)) == (1, 1)
 
@@ -54,12 +60,12 @@ async def test_an_error_for_the_whole_request() -> None:
     async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
         cluster.create_topic("t")
         cluster.faults.add("Fetch", error_code=errors.FetchSessionIdNotFoundError, whole=True, count=1)
-        assert (await client.call(fetch_request(wanted(0)), 12)).error_code == 70
+        assert (await client.call(fetch_request(wanted(0)), 12)).error_code == FetchSessionIdNotFoundError.code
         assert told(await client.call(fetch_request(wanted(0)), 12))[0].error_code == 0
         cluster.faults.add(HeartbeatRequest, error_code=errors.CoordinatorLoadInProgressError, count=1)
-        assert (await client.call(HeartbeatRequest(group_id="g"))).error_code == 14
+        assert (await client.call(HeartbeatRequest(group_id="g"))).error_code == CoordinatorLoadInProgressError.code
         cluster.faults.add("Metadata", error_code=errors.RebootstrapRequiredError, whole=True, count=1)
-        assert (await client.call(MetadataRequest(topics=None), 13)).error_code == 129
+        assert (await client.call(MetadataRequest(topics=None), 13)).error_code == RebootstrapRequiredError.code
 
 
 async def test_a_delay_before_and_after() -> None:
@@ -125,13 +131,13 @@ async def test_rules_choose_their_requests() -> None:
         cluster.create_topic("t", 2, assignments=[[1], [2]])
         cluster.create_topic("u")
         async with connected(cluster.address(1)) as one, connected(cluster.address(2)) as two:
-            rule = cluster.faults.add("Produce", broker=2, error_code=7)
+            rule = cluster.faults.add("Produce", broker=2, error_code=RequestTimedOutError.code)
             assert (await produce(one, batch(b"a"))).error_code == 0
-            assert (await produce(two, batch(b"a"), partition=1)).error_code == 7
+            assert (await produce(two, batch(b"a"), partition=1)).error_code == RequestTimedOutError.code
             rule.remove()
             assert (await produce(two, batch(b"a"), partition=1)).error_code == 0
-            cluster.faults.add(error_code=7, when=lambda record: record.version == 11)
-            assert (await produce(one, batch(b"a"), version=11)).error_code == 7
+            cluster.faults.add(error_code=RequestTimedOutError.code, when=lambda record: record.version == 11)
+            assert (await produce(one, batch(b"a"), version=11)).error_code == RequestTimedOutError.code
             assert (await produce(one, batch(b"a"), version=12)).error_code == 0
             cluster.faults.clear()
             cluster.faults.add("Produce", topic="u", disconnect=True)

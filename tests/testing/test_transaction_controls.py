@@ -20,6 +20,7 @@ from aiokafka_lead._wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from aiokafka_lead._wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from aiokafka_lead.errors import InvalidTxnStateError
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 from aiokafka_lead.types import TopicPartition
 
@@ -67,7 +68,7 @@ async def test_markers_take_the_time_that_a_test_gives_them() -> None:
         assert after == (producer[0], 1)
         # Everything but what is part of the transaction already has to wait; Produce does so in the broker for a while.
         assert (await client.call(ending(producer))).error_code == CONCURRENT
-        assert (await client.call(ending(producer, committed=False))).error_code == 48
+        assert (await client.call(ending(producer, committed=False))).error_code == InvalidTxnStateError.code
         assert await write(client, *after, 0) == CONCURRENT
         assert await write(client, *after, 0, version=11) == errors.NotEnoughReplicasError.code
         assert (await client.call(commit_offset(*after, 7))).topics[0].partitions[0].error_code == CONCURRENT

@@ -81,7 +81,7 @@ class Chunk:
         return taken
 
     def withdraw(self) -> Chunk:
-        """The same chunk for later: whoever iterates over this one gets nothing more."""
+        """The same chunk for later: an iteration over this one gets nothing more."""
         start = self.position()
         taken = self.handed_out()
         if self._taken is None:

@@ -91,7 +91,7 @@ def _starved_first(item: tuple[int, _Node]) -> bool:
 
 
 class FetchPlanner:
-    """Decides; whoever does the sending calls `plan`, then `answered` or `failed` for each request."""
+    """Decides; the fetcher calls `plan`, sends, then calls `answered` or `failed` for each request."""
 
     def __init__(self, positions: Positions, prefetch: Prefetch, limits: FetchLimits) -> None:
         self._positions = positions
@@ -103,7 +103,7 @@ class FetchPlanner:
         self._timers: list[tuple[float, int, PartitionState]] = []
         self._timer_ids = count()
         self.lookups: dict[PartitionState, None] = {}
-        """Partitions whose position has to be found or confirmed; whoever does that takes them out."""
+        """Partitions whose position has to be found or confirmed; the fetcher takes them out."""
         self.leaderless: dict[PartitionState, None] = {}
         """Partitions that are to be fetched, if only their leader were known."""
         self.starved = False
@@ -304,7 +304,7 @@ class FetchPlanner:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def answered(self, planned: PlannedFetch) -> FetchSession | None:
-        """An answer arrived; the session that it belongs to, if any, is still to be told."""
+        """An answer arrived; the session that it belongs to, if any, has still to take it in."""
         node = self._take(planned)
         return None if planned.beside else node.session
 

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
+from ...errors import FetchSessionIdNotFoundError
 from ...types import TopicPartition
 
 __all__ = ["NO_SESSION", "FetchSession", "PartitionFetch", "SessionRequest", "TopicUse"]
@@ -30,7 +31,7 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _MAX_EPOCH = 2**31 - 1
 
-FETCH_SESSION_ID_NOT_FOUND = 70
+FETCH_SESSION_ID_NOT_FOUND = FetchSessionIdNotFoundError.code
 
 
 class PartitionFetch(NamedTuple):

@@ -17,7 +17,7 @@ class ConsumerLag:
 
     partitions: Mapping[TopicPartition, int | None]
     """For each assigned partition the offsets between what is done and the end that this consumer may read to: the
-    high watermark, or the last stable offset with "read_committed". None where no fetch has told yet."""
+    high watermark, or the last stable offset with "read_committed". None before the first fetch was answered."""
     total: int | None
     """Of all partitions; None while one of them is None."""
 

@@ -63,7 +63,7 @@ class ConsumerCounters(LeaderMoveCounters):
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetrics:
-    """One assigned partition. None where no answer has told yet."""
+    """One assigned partition. None where no answer has said so yet."""
 
     position: int | None
     """The offset of the next record that the application gets."""

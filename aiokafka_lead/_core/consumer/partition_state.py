@@ -270,7 +270,7 @@ class PartitionState:
     def back_off(self, now: float, leader_epoch: int, retry: RetryPolicy, *, lagging_leader: bool = False) -> None:
         """The last request failed: wait, or go on at once when the leader epoch passes this one.
 
-        ``lagging_leader`` says that the broker itself told that it lags behind its election.
+        ``lagging_leader`` says that the broker itself has said that it lags behind its election.
         """
         self.patience.failed(now, leader_epoch, retry, True, lagging_leader)
         self.looked_up = False

@@ -21,7 +21,7 @@ def _nothing() -> None:
 class Positions:
     """The assignment: which partitions are read, and the state of each.
 
-    Whoever decides the assignment (the user by `Consumer.assign`, a subscription without group, a group's task) calls
+    What decides the assignment (the user by `Consumer.assign`, a subscription without group, a group's task) calls
     `assign`; nobody else adds or removes partitions.
     """
 

@@ -1,7 +1,7 @@
 """What was fetched and not yet handed out, over all partitions, and whose turn it is.
 
 Partitions take turns by fetch answer: one answer's records of a partition are handed out before the next partition's.
-Memory is bounded by whoever fetches (see `fetch_plan`); `total_bytes` says how much is held.
+Memory is bounded by the planner of fetches (see `fetch_plan`); `total_bytes` says how much is held.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ class Prefetch:
         return None
 
     def _settle(self, state: PartitionState) -> None:
-        """Take the position over from the chunk, and the chunk away from whoever iterates over it."""
+        """Take the position over from the chunk, and the chunk away from an iteration over it."""
         chunk = state.chunk
         if chunk is not None:
             state.advance(*chunk.position())

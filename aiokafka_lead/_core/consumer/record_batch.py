@@ -115,12 +115,12 @@ class RecordBatch(Generic[K, V]):
 
     @property
     def leader_epoch(self) -> int | None:
-        """The epoch that the records were written under, or None where the broker told none."""
+        """The epoch that the records were written under, or None where the broker gave none."""
         return None if self._last.leader_epoch < 0 else self._last.leader_epoch
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Who set the timestamps; the same for all records of a batch."""
+        """What set the timestamps, producer or broker; the same for all records of a batch."""
         return self._last.timestamp_type
 
     @property

@@ -19,11 +19,11 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 
 
 REFUSALS_APART_S = 1.0
-"""A refusal is not told more often than this, however often the application asks."""
+"""A refusal is not reported more often than this, however often the application asks."""
 
 
 class SubscriptionKind(Enum):
-    """Who decides which partitions are read."""
+    """What decides which partitions are read."""
 
     NONE = "none"
     ASSIGNED = "assigned"
@@ -45,7 +45,7 @@ class Subscription:
         """In ASSIGNED: the partitions."""
         self.pattern: re.Pattern[str] | None = None
         self.listener: object | None = None
-        """Who hears of a group's rebalances, where that is wanted."""
+        """The application's listener, if there is one: called at a group's rebalances."""
         self._exclude_internal = exclude_internal_topics
         self._patience_s = patience_s
         """How long a topic may be unknown until that is an error."""

@@ -146,7 +146,7 @@ class ClassicMember:
 
     @property
     def session_s(self) -> float:
-        """What it has told the coordinator."""
+        """What the coordinator was given."""
         return self._config.session_timeout_ms / 1000
 
     @property
@@ -162,7 +162,8 @@ class ClassicMember:
     def _is_new(self) -> bool:
         """Whether the coordinator is about to give this member its first id.
 
-        The group would wait for whoever goes without having learnt it, until a session's time has passed (KIP-394).
+        The group would wait for a member that goes without having learnt it, until a session's time has passed
+        (KIP-394).
         """
         request = None if self._asked is None else self._asked.request
         return isinstance(request, JoinGroupRequest) and not (request.member_id or request.group_instance_id)

@@ -83,7 +83,7 @@ class ConsumerProtocolMember:
         """In FENCED, RELEASING and PARTING: join again after that."""
         self._leaving = ""
         self._known = False
-        """Whether the coordinator may know this member: then leaving has to be told."""
+        """Whether the coordinator may know this member: then it has to learn that the member leaves."""
         self._sent: Request[Any] | None = None
         """The heartbeat that is out."""
         self._unreleased_since: float | None = None

@@ -17,7 +17,7 @@ __all__ = ["HeartbeatFields", "Subscribed", "Subscription"]
 
 
 class Subscribed(NamedTuple):
-    """A subscription as the coordinator is told of it."""
+    """A subscription as the coordinator gets it."""
 
     topics: tuple[str, ...]
     """Sorted."""
@@ -34,7 +34,7 @@ class Subscription:
         """Whether the broker is to match a pattern; False once it could not."""
 
     def change(self, wanted: Wanted) -> bool:
-        """The application wants this; whether the coordinator has to be told."""
+        """The application wants this; whether the coordinator has to learn of it."""
         before = self.subscribed
         if self.wanted is None or wanted.pattern is None or wanted.pattern != self.wanted.pattern:
             self._broker_matches = True
@@ -43,7 +43,7 @@ class Subscription:
 
     @property
     def subscribed(self) -> Subscribed:
-        """As the coordinator is told of it."""
+        """As the coordinator gets it."""
         wanted = self.wanted
         if wanted is None:
             return Subscribed((), None)
@@ -53,7 +53,7 @@ class Subscription:
 
     @property
     def by_pattern(self) -> bool:
-        """Whether topics are found by a pattern, whoever matches it."""
+        """Whether topics are found by a pattern, matched here or by the broker."""
         return self.wanted is not None and self.wanted.pattern is not None
 
     def pattern_refused(self, error: KafkaError) -> bool:
@@ -66,9 +66,9 @@ class Subscription:
 
 
 class HeartbeatFields:
-    """Builds the requests of one member, and knows what the coordinator has been told.
+    """Builds the requests of one member, and knows what the coordinator has been given.
 
-    Whether an unanswered request arrived nobody knows; so everything is told again after `forget`.
+    Whether an unanswered request arrived is not known; so everything is given again after `forget`.
     """
 
     def __init__(self, config: ConsumerConfig) -> None:

@@ -13,11 +13,11 @@ __all__ = ["Target"]
 
 
 class Target:
-    """One member's target assignment, as it was told last."""
+    """One member's target assignment, as it was given last."""
 
     def __init__(self) -> None:
         self.known = False
-        """Whether the coordinator has told one since `forget`."""
+        """Whether the coordinator has given one since `forget`."""
         self._partitions: dict[UUID, frozenset[int]] = {}
         self._snapshot = ClusterSnapshot(0)
         self._names: dict[UUID, str] = {}

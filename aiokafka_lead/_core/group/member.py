@@ -2,7 +2,7 @@
 
 Two tasks drive one member: the one that rebalances asks for its next `step` and carries it out; the other sends its
 heartbeats, which go on while a step waits for the application. Every method is synchronous, takes the time, and decides
-at once. Whoever calls one wakes both tasks, so that a member calls nobody.
+at once. The caller of one wakes both tasks, so that a member calls nothing.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def committed_request(
 def read_committed(
     response: OffsetFetchResponse, partitions: Iterable[TopicPartition], snapshot: ClusterSnapshot
 ) -> tuple[dict[TopicPartition, OffsetAndMetadata | None], dict[TopicPartition, KafkaError]]:
-    """Committed offsets (None where there is none), and the partitions whose offset cannot be told now.
+    """Committed offsets (None where there is none), and the partitions whose offset cannot be had now.
 
     Raises the error of the whole group.
     """

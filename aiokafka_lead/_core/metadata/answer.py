@@ -1,4 +1,4 @@
-"""What a broker told about the cluster, as the values that are kept of it, read in small steps.
+"""What a broker said about the cluster, as the values that are kept of it, read in small steps.
 
 An answer about thousands of topics takes longer to read than an event loop may be held up. And nearly all of it is what
 the last answer said, byte for byte: such topics are not read again.
@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from ..._wire import Buffer, decode_response_in_steps, element_decoder, stepwise_decoder
 from ..._wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from ...errors import LeaderNotAvailableError
 from .types import NO_EPOCH, NO_TOPIC_ID, Broker, PartitionMetadata, TopicMetadata
 
-LEADER_NOT_AVAILABLE = 5
+LEADER_NOT_AVAILABLE = LeaderNotAvailableError.code
 
 RELIABLE_EPOCHS_FROM = 9
 """Metadata versions below this may come from brokers that answer outdated epochs (KAFKA-9212)."""

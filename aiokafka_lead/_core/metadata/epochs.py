@@ -74,7 +74,7 @@ class LeaderEpochs:
         memory.pins[partition] = (epoch, leader)
 
     def unpin_address(self, node_id: int) -> None:
-        """Give up what hints said about where a node is; the epochs that they told stay."""
+        """Give up what hints said about where a node is; the epochs that they gave stay."""
         for memory in self._topics.values():
             for partition, (epoch, broker) in memory.pins.items():
                 if broker is not None and broker.node_id == node_id:

@@ -6,11 +6,12 @@ from operator import attrgetter, ge
 from typing import TypeAlias
 from uuid import UUID
 
+from ...errors import UnknownTopicOrPartitionError
 from .answer import LEADER_NOT_AVAILABLE, missing_partition
 from .epochs import LeaderEpochs
 from .types import NO_EPOCH, NO_TOPIC_ID, PartitionMetadata, TopicMetadata
 
-UNKNOWN_TOPIC_OR_PARTITION = 3
+UNKNOWN_TOPIC_OR_PARTITION = UnknownTopicOrPartitionError.code
 
 MISSING_ANSWERS = 3
 """So many answers in a row must know nothing of a topic before a topic that was there counts as deleted."""

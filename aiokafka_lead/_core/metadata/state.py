@@ -165,7 +165,7 @@ class MetadataState:
             self._publish(topics, self._with_pinned(self._answered or self.snapshot.brokers), new_ids=True)
 
     def unreachable(self, node_id: int) -> None:
-        """A node cannot be connected to: where only a hint told its address, the one that Metadata told is as good.
+        """A node cannot be connected to: where only a hint gave its address, the one that Metadata gave is as good.
 
         Else a single wrong hint could cut the client off from a broker, and from the only one that it knows for good.
         """

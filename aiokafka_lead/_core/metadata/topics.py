@@ -27,7 +27,7 @@ class _Lookup:
 class TopicsInUse:
     """The topics that each refresh asks for, and the backoff of each unknown one.
 
-    A topic is kept (a consumer's: until told otherwise) or used (a producer's: until idle). However many calls wait
+    A topic is kept (a consumer's: until it is dropped) or used (a producer's: until idle). However many calls wait
     for an unknown topic, it is looked up once at a time, less and less often.
     """
 

@@ -69,7 +69,7 @@ class TopicMetadata(NamedTuple):
 
 
 class LeaderHint(NamedTuple):
-    """What a broker that no longer leads a partition says about who does (KIP-951).
+    """What a broker that no longer leads a partition says about its leader (KIP-951).
 
     ``topic_id`` is the incarnation that the refused request was sent for. ``endpoint`` is the leader's entry in the
     response's ``NodeEndpoints``, or None where it has none.
@@ -111,7 +111,7 @@ class ClusterSnapshot:
         self.generation = generation
         """Grows with every snapshot, whatever changed."""
         self.cluster_id = cluster_id
-        """None until a broker has told it."""
+        """None until a broker has said it."""
         self.controller_id = controller_id
         """Where requests for the controller go: in KRaft any broker, which forwards them. -1 while unknown."""
         self.brokers = _frozen(brokers)

@@ -16,7 +16,7 @@ from ...types import RecordMetadata
 __all__ = ["NO_OFFSET", "BatchOutcome", "Park", "Part", "Wakeable", "nothing_to_wait_for"]
 
 NO_OFFSET = -1
-"""The broker told no offset: ``acks=0``, or a duplicate that it no longer remembers."""
+"""The broker gave no offset: ``acks=0``, or a duplicate that it no longer remembers."""
 
 
 class Wakeable(Protocol):

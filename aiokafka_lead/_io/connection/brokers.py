@@ -76,7 +76,7 @@ class Brokers:
         self._listeners: list[Callable[[int], None]] = []
         self._closed_by: KafkaError | None = None
 
-    # --- who there is ---
+    # --- the nodes ---
 
     @property
     def nodes(self) -> Mapping[int, Broker]:

@@ -35,7 +35,7 @@ NO_VERSIONS = ApiVersions({})
 
 
 class ConnectionOwner(Protocol):
-    """Whom a connection tells about itself, synchronously. None of these may raise."""
+    """What a connection reports to, synchronously. None of these may raise."""
 
     def on_lost(self, connection: Connection, error: KafkaError, /) -> None:
         """It is over, and no longer ready; requests in flight are about to fail."""
@@ -291,7 +291,7 @@ class Connection:
     # --- called by the transport ---
 
     def on_frame(self, frame: Buffer, /) -> None:
-        """An answer: hands it to whoever asked."""
+        """An answer: hands it to the request's ``on_done``."""
         try:
             entry = self._ledger.match(peek_correlation_id(frame))
             response: Any = frame

@@ -36,7 +36,7 @@ class LinkContext(NamedTuple):
     reachability: Reachability
     tasks: Spawner
     notify: Callable[[int], None]
-    """Told the node's id whenever `Link.state` or the room on its connection has changed."""
+    """Called with the node's id whenever `Link.state` or the room on its connection has changed."""
     log: ClientLog
 
 
@@ -149,7 +149,7 @@ class Link:
         if self._scope is not None:
             self._scope.cancel()
 
-    # --- told by the connection ---
+    # --- what the connection reports ---
 
     def on_lost(self, connection: Connection, error: KafkaError, /) -> None:
         if connection is self.connection:
@@ -232,7 +232,7 @@ class Link:
         self._settle(successor, None)
 
     async def _connect(self, connection: Connection, group: Spawner) -> bool:
-        """Whether the connection became ready; a failure is told to whoever waits."""
+        """Whether the connection became ready; a failure is raised to the calls that wait."""
         try:
             await self._set_up(connection, group)
         except KafkaError as failure:

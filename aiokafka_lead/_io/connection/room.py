@@ -14,7 +14,7 @@ __all__ = ["RoomQueue"]
 
 
 class RoomQueue:
-    """First come, first served; whoever gives up hands its turn on.
+    """First come, first served; a task that gives up hands its turn on.
 
     Invariant: once there is room, one task has been let in, and it calls `admit` when it is done with its turn.
     """
@@ -30,7 +30,7 @@ class RoomQueue:
 
     @property
     def empty(self) -> bool:
-        """Whether nobody waits, and everybody who was let in has had its turn."""
+        """Whether no task waits, and each that was let in has had its turn."""
         return not self._waiting and not self._called
 
     async def wait(self, deadline: float) -> None:

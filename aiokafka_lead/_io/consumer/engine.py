@@ -257,7 +257,7 @@ class ConsumerEngine(Generic[K, V]):
         self._news.tell()
 
     def unsubscribed(self) -> None:
-        """Nothing is to be read any more: whoever waits for records has to know."""
+        """Nothing is to be read any more: reads that wait have to end."""
         self._notify()
         if self.run.work is not None:
             self.run.work.unsubscribed()

@@ -40,7 +40,7 @@ Wanted = Container[TopicPartition] | None
 
 
 class Witness(Protocol):
-    """Whoever has to know what the application is working on."""
+    """Keeps account of what the application is working on."""
 
     def returned(self, now: float) -> None:
         """The application is done with what it got, and wants more."""
@@ -63,7 +63,7 @@ class Reader(Generic[K, V]):
 
     ``check`` raises what makes reading impossible; ``watch`` reports problems that nobody else would notice and
     returns when to ask again; ``demand`` tells the fetcher for which partitions a reader waits (None: any);
-    ``witness`` is told of everything that goes out, and ``poll`` of the application's progress.
+    ``witness`` learns of everything that goes out, and ``poll`` of the application's progress.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Reader(Generic[K, V]):
         return self._waiting
 
     def tell(self, witness: Witness | None) -> Witness | None:
-        """Tell this one of what goes out from now on; returns who was told before."""
+        """Have this one learn of what goes out from now on; returns the one before."""
         before, self._witness = self._witness, witness
         return before
 

@@ -48,7 +48,7 @@ class Readiness:
         self._absence_watch = absence_watch
         self._group = standing
         self._news = news
-        """Told of whatever a wait may have been for."""
+        """Called with whatever a wait may have been for."""
 
     async def settle(self, states: list[PartitionState], timeout_ms: float) -> None:
         """Wait until each of these partitions has a position, or is no longer assigned.

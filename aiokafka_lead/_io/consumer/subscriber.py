@@ -24,7 +24,7 @@ __all__ = ["Subscriber"]
 
 
 class Subscriber:
-    """Without a group: every partition of the topics. With one, the group is told what is wanted, and assigns it.
+    """Without a group: every partition of the topics. With one, the group learns what is wanted, and assigns it.
 
     "latest" means the records written from now on. So a partition that is made later is read from its beginning, be it
     because its topic grew or because its topic was not there before.

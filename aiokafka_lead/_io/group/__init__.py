@@ -1,1 +1,1 @@
-"""Who coordinates a group, and what is asked of it."""
+"""A group's coordinator, and what is asked of it."""

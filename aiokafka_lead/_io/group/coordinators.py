@@ -93,7 +93,7 @@ class Coordinators:
         asking = self._asking.get((kind, key))
         if asking is None:
             asking = self._asking[kind, key] = Waiter()
-            # A task of its own: whoever asked first may be cancelled while others still wait.
+            # A task of its own: the call that asked first may be cancelled while others still wait.
             self._client.spawn(self._ask, kind, key, asking, name=f"find coordinator of {key}")
         try:
             return await asking.wait(deadline - time.monotonic())

@@ -119,7 +119,7 @@ class Handover:
         if work is not None:
             await work.release(step.partitions, time.monotonic())
             work.forget(step.partitions)
-        # As in Java, who does not know of losses hears of a revocation.
+        # As in Java: a listener without on_partitions_lost gets on_partitions_revoked.
         await self._tell(("on_partitions_lost", "on_partitions_revoked"), step.partitions)
         # Not before: a listener that commits what is left of the assignment does nothing wrong.
         self._in_hand.note_lost(held)

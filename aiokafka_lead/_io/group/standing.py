@@ -1,4 +1,4 @@
-"""Where a consumer stands with its group: the member that decides, and those who have to know when it did."""
+"""Where a consumer stands with its group: the member that decides, and what has to know when it did."""
 
 from __future__ import annotations
 

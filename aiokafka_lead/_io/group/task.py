@@ -85,7 +85,7 @@ class GroupTask:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def check_stop(self) -> None:
-        """Raise if who stops the consumer is its own listener, for which leaving the group would wait."""
+        """Raise if the consumer is stopped by its own listener, for which leaving the group would wait."""
         if self._in_listener():
             raise IllegalStateError(
                 "a listener's callback cannot stop its consumer: let it return, and another task stop"

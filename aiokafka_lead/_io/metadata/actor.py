@@ -269,7 +269,7 @@ class MetadataActor:
         timeout_s = min(self._request_timeout_s, max(self._policy.times_out_at() - now, REFRESH_AT_LEAST_S))
         errors: dict[int, KafkaError] = {}
         while nodes := self._candidates(errors):
-            # Whoever was in backoff may be out of it by the time that the others have failed.
+            # A broker in backoff may be out of it by the time that the others have failed.
             outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), timeout_s)
             if outcome.answer is not None:
                 if await self._apply(plan, outcome.answer) is None:
@@ -356,7 +356,7 @@ class MetadataActor:
         return {node_id: error for node_id, error in last.items() if error is not None}
 
     def _failed(self, errors: Mapping[int, KafkaError]) -> None:
-        """Nobody has answered: try again later, but tell those who wait if that cannot help."""
+        """No broker has answered: try again later, and fail the calls that wait if that cannot help."""
         self._count_failure(errors)
         final = _final_error(self._errors)
         if final is not None:

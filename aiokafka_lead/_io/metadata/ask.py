@@ -25,7 +25,7 @@ _PREFERENCE = {NodeState.READY: 0, NodeState.CONNECTING: 1, NodeState.CONNECTABL
 
 
 class Answer(NamedTuple):
-    """The first answer, and who gave it."""
+    """The first answer, and the node that gave it."""
 
     node_id: int
     told: ClusterAnswer

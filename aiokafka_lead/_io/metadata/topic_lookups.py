@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable
 
 from ..._core.metadata.topics import TopicsInUse
 from ..._core.metadata.types import ClusterSnapshot, TopicMetadata
-from ...errors import KafkaError, RequestTimedOutError, error_for_code
+from ...errors import KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError, error_for_code
 from ..loop import Waiter
 
-UNKNOWN_TOPIC_OR_PARTITION = 3
+UNKNOWN_TOPIC_OR_PARTITION = UnknownTopicOrPartitionError.code
 
 
 class TopicLookups:
-    """Has unknown topics looked up, and tells everybody who waits for one what the cluster has said about it.
+    """Has unknown topics looked up, and gives the cluster's answer to the calls that wait for one.
 
     However many calls wait for a topic, they share its lookups, whose pace `TopicsInUse` decides.
     """

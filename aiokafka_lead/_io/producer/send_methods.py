@@ -23,7 +23,7 @@ __all__ = ["QuickSend", "QuickSendNowait", "SendCall"]
 class QuickSend:
     """`Producer.send` of a running producer.
 
-    Who looks at it, as `inspect.iscoroutinefunction` does, sees the method of the class.
+    Whatever looks at it, as `inspect.iscoroutinefunction` does, sees the method of the class.
     """
 
     __slots__ = ("_intake", "_otherwise", "_slot", "_spare")
@@ -66,7 +66,8 @@ class QuickSend:
 class SendCall:
     """A call of ``send``: a coroutine that ends at its first step where the record can be taken at once.
 
-    Where it cannot, it goes on as the coroutine of the class's own method. Who looks at it sees that coroutine, too.
+    Where it cannot, it goes on as the coroutine of the class's own method. Whatever looks at it sees that coroutine,
+    too.
     """
 
     __slots__ = (

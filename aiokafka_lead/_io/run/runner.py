@@ -316,7 +316,7 @@ class Runner:
             self._work.close(partition)
         await self._wait_for_handlers(closing, deadline)
         await self._commit_last()
-        self._engine.reader.wake.set()  # to notice what it has to be told of the group, or to join it again
+        self._engine.reader.wake.set()  # to notice what the group has to say, or to join it again
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """They are not this consumer's any more: what was not done of them takes no room."""
@@ -366,7 +366,7 @@ class Runner:
                 return
 
     def _handling(self, partitions: Collection[PartitionWork]) -> list[Worker]:
-        """Whoever is busy with these partitions, but for a handler that itself waits for the consumer to stop."""
+        """The workers busy with these partitions, but for a handler that itself waits for the consumer to stop."""
         return [
             worker
             for worker in self._workers.busy
@@ -374,7 +374,7 @@ class Runner:
         ]
 
     def _rewind(self) -> None:
-        """Whoever reads on gets everything that is not done."""
+        """The next read gets everything that is not done."""
         for partition, position in list(self._work.done()):
             unfinished = partition.lanes.count()
             self._work.drop(partition)

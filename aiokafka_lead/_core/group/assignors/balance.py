@@ -1,4 +1,4 @@
-"""Even and sticky: who keeps what, who gets what is free, and what moves.
+"""Even and sticky: what each member keeps, which one gets what is free, and what moves.
 
 Members are numbers here, in their order. The steps: everyone keeps what is theirs; free partitions go to the least
 loaded who want them; then, as long as that evens out the loads, a partition moves along a chain of members, each of
@@ -184,7 +184,7 @@ class Balance:
                 open_members = [member for member in open_members if member not in reached]
 
     def _find_chain(self, least: int, candidates: Sequence[int]) -> tuple[list[int], Iterable[int]]:
-        """The shortest chain to ``least`` from one with two partitions more; without one, all who were looked at."""
+        """The shortest chain to ``least`` from one with two partitions more; without one, all members looked at."""
         successor = {least: least}
         frontier = [least]
         enough = self._loads[least] + 2

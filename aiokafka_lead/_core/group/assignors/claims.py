@@ -1,4 +1,4 @@
-"""Who owned what before: members' claims, and which of them count."""
+"""What each member owned before: the claims, and which of them count."""
 
 from __future__ import annotations
 

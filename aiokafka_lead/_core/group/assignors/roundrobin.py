@@ -9,7 +9,7 @@ from .types import Assignment, MemberSubscription, TopicPartitions, member_order
 
 
 class RoundRobinAssignor:
-    """Deals all partitions of all topics, sorted, to the members in turn, passing over who does not want the topic."""
+    """Deals all partitions of all topics, sorted, to the members in turn, passing over those without the topic."""
 
     name = "roundrobin"
     cooperative = False
@@ -23,7 +23,7 @@ class RoundRobinAssignor:
         hands: list[list[TopicPartition]] = [[] for _ in ordered]
         turn = 0
         for topic in sorted(frozenset[str]().union(*wanted) & topics.counts.keys()):
-            # Whose turn it would be, and who takes the card in that case: looked up once for each topic.
+            # The member whose turn it would be, and the one that takes it then: looked up once for each topic.
             taker = _takers([topic in topics_wanted for topics_wanted in wanted])
             for partition in range(topics.counts[topic]):
                 turn = taker[turn]

@@ -14,14 +14,14 @@ JOINED_BYTES = 64 * 1024
 """Up to here one copy is cheaper than one more system call or TLS record."""
 
 OnStage = Callable[[str], None]
-"""Told what is being done while a transport opens, for the text of a timeout."""
+"""Called with what is being done while a transport opens, for the text of a timeout."""
 
 
 class TransportHandler(Protocol):
     """Gets what happens on a transport, synchronously and on the event loop. None of these may raise."""
 
     def on_frame(self, frame: Buffer, /) -> None:
-        """A complete frame without its length; the memory belongs to whoever keeps it."""
+        """A complete frame without its length; the memory belongs to the receiver."""
 
     def on_writable(self) -> None:
         """What was written has gone to the operating system after the transport was ``paused``."""
@@ -53,7 +53,7 @@ class Transport(Protocol):
     async def run(self) -> None:
         """Works until the connection ends, then gives back what the operating system lent.
 
-        Must run beside whoever uses the transport; raises nothing of its own; closes when it is cancelled.
+        Must run beside the tasks that use the transport; raises nothing of its own; closes when it is cancelled.
         """
         ...
 

@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import anyio
 
-from .loop import in_trio
+from .loop import Waiter, in_trio
 
-__all__ = ["cancellation_of_task", "cancelled_by_scope", "face_cancellation", "outlives_cancellation", "to_the_end"]
+__all__ = [
+    "cancellation_of_task",
+    "cancelled_by_scope",
+    "face_cancellation",
+    "outlast_cancellation",
+    "outlives_cancellation",
+    "to_the_end",
+]
 
 T = TypeVar("T")
 
@@ -44,6 +52,29 @@ async def _in_own_task(work: Callable[[], Coroutine[Any, Any, T]], name: str) ->
         raise cancellation from None if task.cancelled() else task.exception()
     finally:
         del cancellation  # it holds this frame
+
+
+async def outlast_cancellation(waiter: Waiter[None], timeout_s: float) -> bool:
+    """Whether the waiter was done in time; however often the caller is cancelled meanwhile, which is raised afterwards.
+
+    For what another task does. Raises the waiter's error.
+    """
+    deadline = time.monotonic() + timeout_s
+    cancellation: asyncio.CancelledError | None = None
+    with anyio.CancelScope(shield=True):
+        while not waiter.done:
+            try:
+                await waiter.wait(max(0.0, deadline - time.monotonic()))
+            except TimeoutError:
+                break
+            except asyncio.CancelledError as error:
+                cancellation = error
+    try:
+        if cancellation is not None:
+            raise cancellation
+    finally:
+        del cancellation  # it holds this frame
+    return waiter.done
 
 
 def cancelled_by_scope() -> bool:

@@ -7,7 +7,8 @@ import asyncio
 import anyio
 import pytest
 
-from aiokafka_lead._io.cancellation import to_the_end
+from aiokafka_lead._io.cancellation import outlast_cancellation, to_the_end
+from aiokafka_lead._io.loop import Waiter
 
 pytestmark = pytest.mark.anyio
 
@@ -77,3 +78,47 @@ async def test_a_time_limit_around_it_is_kept_afterwards() -> None:
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
+
+
+async def test_a_wait_for_another_task_outlasts_a_scope() -> None:
+    waiter: Waiter[None] = Waiter()
+    went_on = False
+    async with anyio.create_task_group() as group:
+
+        async def answer() -> None:
+            with anyio.CancelScope(shield=True):
+                await slow_answer()
+                waiter.set_result(None)
+
+        group.start_soon(answer)
+        await anyio.lowlevel.checkpoint()
+        group.cancel_scope.cancel()
+        assert await outlast_cancellation(waiter, 10)
+        await anyio.lowlevel.checkpoint()
+        went_on = True
+    assert not went_on
+
+
+async def test_a_wait_for_another_task_has_its_time() -> None:
+    assert not await outlast_cancellation(Waiter(), 0.01)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_wait_for_another_task_outlasts_cancelled_tasks() -> None:
+    waiter: Waiter[None] = Waiter()
+    known: list[bool] = []
+
+    async def caller() -> None:
+        try:
+            await outlast_cancellation(waiter, 10)
+        finally:
+            known.append(waiter.done)
+
+    task = asyncio.create_task(caller())
+    for _ in range(5):
+        await asyncio.sleep(0)
+        task.cancel()
+    waiter.set_result(None)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert known == [True]

@@ -21,7 +21,9 @@ from tests.transactions.trouble import Writer
 
 from .cut_proxy import CutProxy
 from .harness import KafkaCluster
+from .probes import World
 from .support import by_partition, confluent_read, in_thread, make_producer, read_topic
+from .transaction_probes import level
 
 pytestmark = pytest.mark.anyio
 
@@ -92,6 +94,30 @@ async def test_what_was_committed_is_seen_in_order(
         assert max(asked["Produce"]) <= 11
         assert max(asked["EndTxn"]) < 5
         assert asked["AddPartitionsToTxn"] == {3}
+
+
+@pytest.mark.parametrize("lower", [0, 1])
+async def test_the_feature_is_raised_while_a_producer_runs(
+    kafka: KafkaCluster, lower: int, topic_name: Callable[[], str]
+) -> None:
+    """It hears of that with the next connection that it makes."""
+    topic = await in_thread(kafka.create_topic, topic_name(), partitions=PARTITIONS)
+    world, rng, to_lose = World(kafka.bootstrap()), random.Random(3), [ApiKey.END_TXN]
+    await world.topic(world.name())
+    with CutProxy(kafka.bootstrap()) as proxy:
+        options = {"bootstrap_servers": proxy.bootstrap, "transactional_id": topic, "retry_backoff_ms": 20}
+        async with level(world, lower):
+            producer = make_producer(kafka, **options)
+            await producer.start()
+            committed = await write(producer, topic, 5, rng)
+            assert producer.transaction_health().version == 1
+        proxy.loses = lambda api: api in to_lose and to_lose.pop() == api
+        for _ in range(2):
+            for partition, values in (await write(producer, topic, 5, rng)).items():
+                committed[partition] += values
+        assert producer.transaction_health().version == 2
+        await producer.stop()
+    await check(kafka, topic, committed)
 
 
 LOST = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "Produce")

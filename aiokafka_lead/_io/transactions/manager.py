@@ -29,7 +29,7 @@ from ...errors import (
 )
 from ...errors.base import own_copy
 from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from ..cancellation import to_the_end
+from ..cancellation import outlast_cancellation
 from ..client import Client
 from ..group.coordinators import Coordinators
 from ..loop import Signal, Waiter
@@ -194,7 +194,7 @@ class Transactions:
         ending = self._ending
         if ending is None:
             return
-        if not await to_the_end(partial(_until, ending.settled, self._max_block_s), "kafka abort"):
+        if not await outlast_cancellation(ending.settled, self._max_block_s):
             raise RequestTimedOutError("the coordinator has not aborted the transaction within max_block_ms")
         if ending.refusal is not None:
             raise own_copy(ending.refusal)
@@ -328,7 +328,7 @@ class Transactions:
 
     async def _learn(self, ending: _Ending) -> None:
         """Until the outcome of a commit is known; raises unless it is committed. Not given up when cancelled."""
-        known = await to_the_end(partial(_until, ending.settled, self._max_block_s), "kafka commit")
+        known = await outlast_cancellation(ending.settled, self._max_block_s)
         state = self.state
         if not known or (state.fate.outcome is None and isinstance(ending.refusal, ClientClosedError)):
             raise CommitOutcomeUnknownError
@@ -351,7 +351,7 @@ class Transactions:
     async def _abort_for(self, error: BaseException) -> None:
         self._begin_abort()
         assert self._ending is not None
-        if not await to_the_end(partial(_until, self._ending.settled, ABORT_WITHIN_S), "kafka abort"):
+        if not await outlast_cancellation(self._ending.settled, ABORT_WITHIN_S):
             self._log.warning("the transaction is not aborted yet; that goes on")
 
 

@@ -1,0 +1,125 @@
+"""Minutes of trouble for transactions, seed by seed, and whether what readers see agrees with what writers say.
+
+    python -m tests.kafka.long_transactions                            # ten minutes on the embedded cluster
+    python -m tests.kafka.long_transactions --version 1 --seed 4711    # replay a seed
+    python -m tests.kafka.long_transactions --kafka --minutes 10       # Apache Kafka, brokers killed, answers lost
+
+The exit status is 0 only if no run had an aborted read, a lost write, a torn transaction, or a value twice or out of
+order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import logging
+import random
+import sys
+import time
+from collections import Counter
+
+import anyio
+
+from aiokafka_lead._wire import ApiKey
+from tests.transactions.history import History, Value
+from tests.transactions.trouble import PARTITIONS, Writer, read_along, trouble
+
+from .cut_proxy import CutProxy
+from .harness import NEWEST, KafkaCluster
+from .support import confluent_read, in_thread
+
+_TOUCHED = (
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.TXN_OFFSET_COMMIT,
+    ApiKey.END_TXN,
+    ApiKey.PRODUCE,
+)
+_WRITERS = 3
+
+
+def report(seed: int, what: str, history: History) -> bool:
+    """One line for a run; whether all was well."""
+    findings = history.findings()
+    outcomes = Counter(written.outcome for written in history.written.values())
+    print(f"seed {seed}, {what}: {dict(outcomes)}" + (f": {len(findings)} FINDINGS" if findings else ""), flush=True)
+    for finding in findings[:20]:
+        print(f"    {finding}", flush=True)
+    return not findings
+
+
+async def embedded(options: argparse.Namespace) -> bool:
+    """Runs on the embedded cluster, both versions in turn, until the time is over."""
+    end = time.monotonic() + options.minutes * 60
+    seeds = itertools.count(random.randrange(1_000_000)) if options.seed is None else [options.seed]
+    well = True
+    for seed in seeds:
+        for version in (1, 2) if options.version is None else (options.version,):
+            well = report(seed, f"version {version}", await trouble(seed, options.transactions, version)) and well
+        if time.monotonic() > end:
+            break
+    return well
+
+
+async def kafka(options: argparse.Namespace) -> bool:
+    """One run on Apache Kafka: answers are lost and requests late, and brokers get SIGKILL one after the other."""
+    seed = random.randrange(1_000_000) if options.seed is None else options.seed
+    rng = random.Random(seed)
+    history = History()
+    cluster = KafkaCluster(NEWEST, brokers=3)
+    try:
+        await in_thread(cluster.start)
+        topic = await in_thread(cluster.create_topic, "history", partitions=PARTITIONS)
+        along: dict[int, list[Value]] = {partition: [] for partition in range(PARTITIONS)}
+        with CutProxy(cluster.bootstrap()) as proxy:
+            proxy.loses = lambda api: api in _TOUCHED and rng.random() < 0.02
+            proxy.delays = lambda api: api in _TOUCHED and rng.random() < 0.02
+            async with anyio.create_task_group() as background:
+                background.start_soon(read_along, cluster.bootstrap(), topic, along)
+                background.start_soon(_kill, cluster, rng)
+                async with anyio.create_task_group() as group:
+                    for number in range(_WRITERS):
+                        writer = Writer(number, proxy.bootstrap, history, random.Random(rng.random()), topic)
+                        group.start_soon(_write, writer, time.monotonic() + options.minutes * 60)
+                background.cancel_scope.cancel()
+        await in_thread(cluster.start_missing)
+        messages = await in_thread(confluent_read, cluster, topic, PARTITIONS, **{"isolation.level": "read_committed"})
+        final: dict[int, list[Value]] = {partition: [] for partition in range(PARTITIONS)}
+        for message in messages:
+            final[message.partition() or 0].append(Value.decoded(message.value()))
+        history.reads = [along, final]
+        return report(seed, f"Kafka {NEWEST}", history)
+    finally:
+        await in_thread(cluster.stop)
+
+
+async def _write(writer: Writer, end: float) -> None:
+    while time.monotonic() < end:
+        await writer.run(20)
+
+
+async def _kill(cluster: KafkaCluster, rng: random.Random) -> None:
+    while True:
+        await anyio.sleep(10 + 10 * rng.random())
+        broker = rng.choice(cluster.broker_ids)
+        await in_thread(cluster.kill, broker)
+        await anyio.sleep(2 + 5 * rng.random())
+        await in_thread(cluster.start_broker, broker)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kafka", action="store_true", help="on Apache Kafka, and not on the embedded cluster")
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--transactions", type=int, default=60, help="of each writer in a run")
+    parser.add_argument("--version", type=int, choices=(1, 2), help="transaction.version of the embedded cluster")
+    parser.add_argument("--seed", type=int, help="what goes wrong follows from it; one run")
+    parser.add_argument("--backend", default="asyncio", choices=("asyncio", "trio"))
+    options = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    return 0 if anyio.run(kafka if options.kafka else embedded, options, backend=options.backend) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

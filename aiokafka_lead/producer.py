@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
@@ -11,7 +10,15 @@ from ._accel import ACCELERATED
 from ._core.producer.batches import Record
 from ._core.producer.delivery import Delivery, DeliveryBatch
 from ._core.producer.metrics import ProducerMetrics
-from ._core.producer.record import ANY_PARTITION, check_headers, check_partition, check_timestamp, check_topic, to_bytes
+from ._core.producer.record import (
+    ANY_PARTITION,
+    check_headers,
+    check_partition,
+    check_timestamp,
+    check_topic,
+    headers_for_each,
+    one_for_each,
+)
 from ._core.producer.serializers import Serializers
 from ._cpython.clock import wall_ms
 from ._io.client import Client
@@ -27,7 +34,6 @@ from .config import ProducerConfig
 from .errors import (
     BufferFull,
     ClientClosedError,
-    ConfigError,
     IllegalStateError,
     KafkaError,
     RequestTimedOutError,
@@ -118,8 +124,10 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         self._stopped: Waiter[None] | None = None
         """Made by the first `stop`, done when that has ended."""
         config = self._config
-        self._transactions = None if config.transactional_id is None else Transactions(config, client, self._sender)
-        self._intake = self._new_intake(self._admission(0))
+        transactional = config.transactional_id is not None
+        self._transactions = Transactions(config, client, self._sender, self._check_now) if transactional else None
+        admission = Admission(self._check_now) if self._transactions is None else self._transactions.admission(0)
+        self._intake = Intake(config, self._sender, client.metadata, admission)
         self._serializers = Serializers(config.key_serializer, config.value_serializer)
         self._awaited = self._serializers.awaited
         """The serializers that are to be awaited, by the names of their options."""
@@ -149,7 +157,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
             self._intake.usable = False
             try:
                 another = self._started_intake if self._direct else None
-                await self._transactions.start(TransactionGate(self._intake, another, self._admission))
+                await self._transactions.start(TransactionGate(self._intake, another))
             except BaseException:
                 await self.stop(0)
                 raise
@@ -321,16 +329,16 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         target = check_partition(partition)
         now_ms = wall_ms()
         count = len(contents)
-        every_key = None if keys is None else _one_for_each("keys", keys, count)
+        every_key = None if keys is None else one_for_each("keys", keys, count)
         admission = self._intake.admission
         admission.check()
         if self._direct and headers is None and timestamps_ms is None:
-            plain_keys = None if every_key is None else _all_bytes("key", every_key)
-            plain_values = _all_bytes("value", contents)
+            plain_keys = None if every_key is None else all_bytes("key", every_key)
+            plain_values = all_bytes("value", contents)
             return await self._intake.put_plain(topic, plain_values, plain_keys, target, now_ms, admission)
         every_key = every_key or [None] * count
-        every_headers = _headers_for_each(headers, count)
-        times = [now_ms] * count if timestamps_ms is None else _one_for_each("timestamps_ms", timestamps_ms, count)
+        every_headers = headers_for_each(headers, count)
+        times = [now_ms] * count if timestamps_ms is None else one_for_each("timestamps_ms", timestamps_ms, count)
         every = zip(contents, every_key, times, every_headers, strict=True)
         if self._awaited:
             records = [
@@ -374,23 +382,9 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
     def _check_now(self) -> None:
         self._check()
 
-    def _check_transaction(self, number: int) -> None:
-        """Raise unless the producer takes records as part of this transaction."""
-        self._check()
-        assert self._transactions is not None
-        self._transactions.state.check_open(number)
-
-    def _admission(self, number: int) -> Admission:
-        """For the calls of one transaction, or for all of a producer that has none."""
-        if self._transactions is None:
-            return Admission(self._check_now)
-        return Admission(partial(self._check_transaction, number), partial(self._transactions.refused, number))
-
-    def _new_intake(self, admission: Admission) -> Intake:
-        return Intake(self._config, self._sender, self._client.metadata, admission)
-
     def _started_intake(self, admission: Admission) -> Intake:
-        intake = self._new_intake(admission)
+        """An intake for the sends of one transaction alone."""
+        intake = Intake(self._config, self._sender, self._client.metadata, admission)
         intake.start(*loop_probe(), loop_thread())
         return intake
 
@@ -438,30 +432,6 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
 
 _SEND_METHODS = (Producer.send, Producer.send_nowait)
 """The methods that `QuickSend` stands in for. Those of a subclass, or of a tracer that replaced them, are called."""
-
-
-def _all_bytes(what: str, contents: list[Any]) -> list[bytes | None]:
-    """The values or keys, if they are fit to be sent as they are, else what can be made of them."""
-    return contents if all_bytes(contents) else [to_bytes(what, content) for content in contents]
-
-
-def _one_for_each(name: str, given: Iterable[Any], count: int) -> list[Any]:
-    found = entries(name, given, "one entry for each value")
-    if len(found) != count:
-        raise ConfigError(f"{name} must have one entry for each of the {count} values, not {len(found)}")
-    return found
-
-
-def _headers_for_each(headers: Any, count: int) -> list[Any]:
-    """One entry for each value: the same headers for all where they were given once."""
-    if headers is None or (isinstance(headers, (list, tuple)) and headers and _is_pair(headers[0])):
-        return [headers] * count
-    return _one_for_each("headers", headers, count)
-
-
-def _is_pair(header: Any) -> bool:
-    """Whether this is a single header, and not the headers of a record."""
-    return isinstance(header, (list, tuple)) and bool(header) and isinstance(header[0], str)
 
 
 def _refuse() -> None:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from ..._options.arguments import TIME_MS, byte_string, record_headers, topic_name
+from ..._options.arguments import TIME_MS, byte_string, entries, record_headers, topic_name
 from ..._options.checks import INT32_MAX
 from ...errors import ConfigError, ConfigTypeError
 from ...types import Headers
 
-__all__ = ["ANY_PARTITION", "check_headers", "check_partition", "check_timestamp", "check_topic", "to_bytes"]
+__all__ = [
+    "ANY_PARTITION",
+    "check_headers",
+    "check_partition",
+    "check_timestamp",
+    "check_topic",
+    "headers_for_each",
+    "one_for_each",
+    "to_bytes",
+]
 
 ANY_PARTITION = -1
 
@@ -45,3 +55,23 @@ def check_headers(headers: object) -> Headers:
 def to_bytes(what: str, content: Any) -> bytes | None:
     """A key or a value as it is sent; ``what`` names it in the error."""
     return byte_string(what, content, hint=f"; is {what}_serializer missing?")
+
+
+def one_for_each(name: str, given: Iterable[Any], count: int) -> list[Any]:
+    """The entries given for as many values."""
+    found = entries(name, given, "one entry for each value")
+    if len(found) != count:
+        raise ConfigError(f"{name} must have one entry for each of the {count} values, not {len(found)}")
+    return found
+
+
+def headers_for_each(headers: Any, count: int) -> list[Any]:
+    """One entry for each value: the same headers for all where they were given once."""
+    if headers is None or (isinstance(headers, (list, tuple)) and headers and _is_pair(headers[0])):
+        return [headers] * count
+    return one_for_each("headers", headers, count)
+
+
+def _is_pair(header: Any) -> bool:
+    """Whether this is a single header, and not the headers of a record."""
+    return isinstance(header, (list, tuple)) and bool(header) and isinstance(header[0], str)

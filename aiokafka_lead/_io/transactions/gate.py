@@ -15,21 +15,15 @@ class TransactionGate:
     And each block has an intake of its own, so that what a task has of it leads nowhere after its end.
     """
 
-    def __init__(
-        self,
-        intake: Intake,
-        another: Callable[[Admission], Intake] | None,
-        admission: Callable[[int], Admission],
-    ) -> None:
+    def __init__(self, intake: Intake, another: Callable[[Admission], Intake] | None) -> None:
         """``another`` makes a usable intake; None where no record can be appended as it comes."""
         self._intake = intake
         self._another = another
-        self._admission = admission
         self._of_block: Intake | None = None
 
-    def open(self, number: int) -> None:
-        """Take records for this transaction."""
-        self._intake.admission = self._admission(number)
+    def open(self, admission: Admission) -> None:
+        """Take records for the transaction that this admits them to."""
+        self._intake.admission = admission
         self._intake.usable = self._another is not None
 
     def intake_of_block(self) -> Intake | None:

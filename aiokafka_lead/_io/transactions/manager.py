@@ -33,7 +33,7 @@ from ..cancellation import outlast_cancellation
 from ..client import Client
 from ..group.coordinators import Coordinators
 from ..loop import Signal, Waiter
-from ..producer.intake import Intake
+from ..producer.intake import Admission, Intake
 from ..producer.sender import Sender
 from .additions import Additions
 from .coordinator import Asking
@@ -62,12 +62,16 @@ class _Ending:
 class Transactions:
     """Owns the state of a transactional producer."""
 
-    def __init__(self, config: ProducerConfig, client: Client, sender: Sender) -> None:
+    def __init__(
+        self, config: ProducerConfig, client: Client, sender: Sender, check_usable: Callable[[], None]
+    ) -> None:
+        """``check_usable`` raises unless the producer can be used here and now."""
         sequencing = sender.accumulator.transactional
         assert config.transactional_id is not None
         assert sequencing is not None
         self.state = TransactionState(config.transactional_id, config.transaction_timeout_ms)
         self._client = client
+        self._check_usable = check_usable
         self._sequencing = sequencing
         self._sender = sender
         self._gate: TransactionGate | None = None
@@ -114,6 +118,14 @@ class Transactions:
         """Whether this transaction is neither ended nor being ended."""
         return self.state.number == number and self.state.phase in (Phase.OPEN, Phase.FAILED)
 
+    def admission(self, number: int) -> Admission:
+        """For the sends of one transaction."""
+        return Admission(partial(self._check_sends, number), partial(self._refused, number))
+
+    def _check_sends(self, number: int) -> None:
+        self._check_usable()
+        self.state.check_open(number)
+
     def intake_of_block(self) -> Intake | None:
         """An intake for the open transaction alone, if its records can be appended as they come."""
         return None if self._gate is None else self._gate.intake_of_block()
@@ -148,7 +160,7 @@ class Transactions:
             state.begin(v2, time.monotonic())
             self._sequencing.begin(state.number, state.producer_id, state.epoch, v2)
             assert self._gate is not None
-            self._gate.open(state.number)
+            self._gate.open(self.admission(state.number))
             return state.number
         finally:
             self._beginning = False
@@ -224,7 +236,7 @@ class Transactions:
         if part.offsets:
             await self.send_offsets(part.offsets, part.group)
 
-    def refused(self, number: int, error: KafkaError) -> None:
+    def _refused(self, number: int, error: KafkaError) -> None:
         """A send raises this: its record is missing from the transaction."""
         if number == self.state.number:
             self._failed(error)

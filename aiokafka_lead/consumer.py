@@ -17,6 +17,7 @@ from ._core.consumer.record_batch import RecordBatch
 from ._core.consumer.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, ResetPolicy
 from ._core.consumer.subscription import SubscriptionKind
 from ._core.run.dead_letter import DEAD_LETTER_HEADERS
+from ._core.run.exactly_once import checked_producer
 from ._core.run.options import RunConfig, RunOptions
 from ._io.client import Client
 from ._io.consumer.batches import Batches
@@ -33,13 +34,17 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
     from ._io.group.membership import Membership
+    from ._io.transactions.calls import Transaction
     from ._options.serialization import AsyncDeserializer, Deserializer
     from .config import ConsumerBaseOptions, ConsumerOptions
+    from .producer import Producer
 
     K = TypeVar("K", default=bytes | None)
     V = TypeVar("V", default=bytes | None)
     KD = TypeVar("KD")
     VD = TypeVar("VD")
+    KS = TypeVar("KS")
+    VS = TypeVar("VS")
 else:
     from typing import TypeVar
 
@@ -451,8 +456,24 @@ class Consumer(Generic[K, V]):
         membership = self._engine.membership
         return Batches(self._engine.reader, None if membership is None else membership.leases)
 
+    @overload
     async def run(
         self, handler: Callable[[ConsumerRecord[K, V]], Awaitable[object]], **options: Unpack[RunOptions]
+    ) -> None: ...
+    @overload
+    async def run(
+        self,
+        handler: Callable[[ConsumerRecord[K, V], Transaction[KS, VS]], Awaitable[object]],
+        *,
+        exactly_once: Producer[KS, VS],
+        **options: Unpack[RunOptions],
+    ) -> None: ...
+    async def run(
+        self,
+        handler: Callable[..., Awaitable[object]],
+        *,
+        exactly_once: Producer[Any, Any] | None = None,
+        **options: Unpack[RunOptions],
     ) -> None:
         """Have every record handled, many at once, until the consumer is stopped. Options are those of `RunOptions`.
 
@@ -473,6 +494,20 @@ class Consumer(Generic[K, V]):
         letter was refused; `ConfigTypeError` for a handler that is not async, where that shows only when it is called,
         after that one call; and what else keeps a consumer from reading. A handler has failed, too, when anything but
         `run` cancels the task that it runs in.
+
+            async def handle(record, txn): await txn.send("out", record.value)
+
+            await consumer.run(handle, exactly_once=producer)
+
+        With ``exactly_once``, a started `Producer` with a ``transactional_id``, what handlers send with ``txn``, and
+        the offsets of their records, count together or not at all (KIP-447). A transaction takes records until there
+        are ``max_transaction_records``, or for ``max_transaction_ms``, and is committed when all their handlers have
+        returned. When one has failed, or the transaction is aborted for another reason, all its records are handled
+        again: what handlers do besides sending may happen more than once. Dead letters are part of the transaction, and
+        those with ``retries`` used up only then leave their place to them. A rebalance waits for the commit, as long as
+        it waits for handlers, and aborts then. The consumer reads with ``isolation_level="read_committed"`` from then
+        on. Also raises `ProducerFencedError` when another producer has taken over the transactional id, and, after
+        ``transaction_retries``, what the transaction was aborted for.
         """
         self._client.check()
         from ._core.run.handler import checked_handler
@@ -480,6 +515,11 @@ class Consumer(Generic[K, V]):
 
         handler = checked_handler(handler)
         config = RunConfig.from_options(options)
+        if exactly_once is not None:
+            from ._io.run.exactly_once import run_exactly_once
+
+            await run_exactly_once(self._engine, config, handler, checked_producer(exactly_once, config))
+            return
         if config.dead_letter_topic is None or config.dead_letter_producer is not None:
             await run(self._engine, config, handler, config.dead_letter_producer)
         else:

@@ -366,6 +366,16 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         if self._client.fatal is not None:
             self._check()
 
+    @property
+    def transactional_id(self) -> str | None:
+        """The name of its transactions; None for a producer without."""
+        return self._config.transactional_id
+
+    @property
+    def takes_bytes(self) -> bool:
+        """Whether keys and values are sent as they are: it has no serializers."""
+        return self._serializers.plain
+
     async def partitions_for(self, topic: str) -> set[int]:
         """The topic's partitions; waits for metadata at most ``max_block_ms``."""
         topic = check_topic(topic)

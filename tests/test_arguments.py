@@ -147,6 +147,7 @@ CONSUMER: list[Case] = [
     ("run", {}, "handler", [None, 5, "x"]),
     ("run", {"handler": print}, "dead_letter_topic", ["", "a b", 5, "\ud800"]),
     ("run", {"handler": print, "dead_letter_topic": "dead"}, "dead_letter_producer", [5, "x", object()]),
+    ("run", {"handler": print}, "exactly_once", [5, "x", object()]),
     ("commit", {}, "offsets", [5, "ab", [TP], {"events": 1}, {("events", -1): 1}, *({TP: bad} for bad in NO_OFFSETS)]),
     ("commit", {}, "timeout_ms", TIMEOUTS),
     ("committed", {}, "partition", NO_PARTITIONS),

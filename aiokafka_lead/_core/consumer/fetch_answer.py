@@ -108,6 +108,10 @@ class AnswerReader:
         self._counters = counters
         self._log = log
 
+    def read_committed_only(self) -> None:
+        """Hide aborted transactions from now on; answers to what was asked otherwise before are void."""
+        self._options = self._options._replace(read_committed=True)
+
     def read(
         self, planned: PlannedFetch, response: FetchResponse, snapshot: ClusterSnapshot, now: float
     ) -> FetchOutcome:

@@ -9,12 +9,11 @@ from types import FunctionType
 from typing import Any
 
 from ..._options.callables import function_of
-from ..._records import ConsumerRecord
 from ...errors import ConfigTypeError
 
 __all__ = ["NoAwaitableError", "checked_handler"]
 
-Handler = Callable[[ConsumerRecord[Any, Any]], Awaitable[object]]
+Handler = Callable[..., Awaitable[object]]
 
 
 class NoAwaitableError(Exception):
@@ -38,8 +37,8 @@ def checked_handler(handler: Handler) -> Handler:
     if isinstance(function, FunctionType) and _returns_nothing(function):
         raise ConfigTypeError(f"handler must be an async function: {_name(handler)} is not, and only returns None")
 
-    def handle(record: ConsumerRecord[Any, Any]) -> Awaitable[object]:
-        outcome = handler(record)
+    def handle(*arguments: Any) -> Awaitable[object]:
+        outcome = handler(*arguments)
         if not inspect.isawaitable(outcome):
             raise NoAwaitableError(
                 f"handler must be an async function: {_name(handler)} returned {type(outcome).__name__}, "

@@ -40,6 +40,14 @@ class RunOptions(TypedDict, total=False):
     dead_letter_producer: DeadLetterProducer | None
     """A started `Producer` to send dead letters through, without serializers, as they are bytes; None makes one that
     connects as the consumer does (None)."""
+    max_transaction_records: int
+    """With ``exactly_once``: after how many records a transaction is committed (1000)."""
+    max_transaction_ms: float
+    """With ``exactly_once``: after how long a transaction takes no more records, and is committed when those that it
+    has are handled (100)."""
+    transaction_retries: int
+    """With ``exactly_once``: how often in a row records are handled again because their transaction was aborted, though
+    no handler has failed (10). The waits between are those of ``retry_backoff_ms``."""
 
 
 def _producer(name: str, value: Any) -> Any:
@@ -62,6 +70,9 @@ class RunConfig(Checked):
     retry_backoff_max_ms: float = option(10_000, milliseconds())
     dead_letter_topic: str | None = option(None, optional(topic_name))
     dead_letter_producer: Any = option(None, optional(_producer))
+    max_transaction_records: int = option(1_000, integer(1))
+    max_transaction_ms: float = option(100, milliseconds(1))
+    transaction_retries: int = option(10, integer(0))
 
     @classmethod
     def from_options(cls, options: RunOptions) -> RunConfig:

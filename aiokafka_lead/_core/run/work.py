@@ -150,6 +150,12 @@ class Work:
         """Have ``on_room`` called once a good part of what is in hand is finished."""
         self._wanted_room = self.in_hand * 3 // 4
 
+    def wait_for_all(self) -> bool:
+        """Have ``on_room`` called once nothing is in hand; True if nothing is now."""
+        self._settle()
+        self._wanted_room = 0
+        return not self.in_hand
+
     def add(self, state: PartitionState, records: list[Record], end: Position) -> None:
         """The partition's next records are in hand; it goes on at ``end`` behind them."""
         self._settle()

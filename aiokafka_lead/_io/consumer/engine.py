@@ -81,7 +81,7 @@ class ConsumerEngine(Generic[K, V]):
         topics = KeptTopics(client, self.subscription)
         self.membership = self._membership(topics, released)
         standing = None if self.membership is None else self.membership.standing
-        self.queries = OffsetQueries(client, read_committed=reading.read_committed)
+        self.queries = OffsetQueries(client, reading)
         reset_policy = parse_reset_policy(config.auto_offset_reset)
         planner = FetchPlanner(
             reading.positions, reading.prefetch, FetchLimits(config.fetch_max_bytes, config.max_partition_fetch_bytes)
@@ -269,6 +269,16 @@ class ConsumerEngine(Generic[K, V]):
             raise IllegalStateError("nothing to read: subscribe to topics, or assign partitions, first")
         if self.membership is not None:
             self.membership.standing.check()
+
+    def read_committed_only(self) -> None:
+        """From now on as with ``isolation_level="read_committed"``; what was fetched otherwise is fetched again."""
+        if self.reading.read_committed:
+            return
+        self.reading.read_committed = True
+        self._fetcher.read_committed_only()
+        for state in self.reading.positions:
+            self.reading.prefetch.drop(state)
+            state.rewind()
 
     async def all_topics(self) -> frozenset[str]:
         """The cluster's topics, asked for now."""

@@ -78,6 +78,12 @@ class Fetcher:
             self._client.brokers.remove_listener(self._on_node)
             self._client.metadata.remove_listener(self._on_metadata)
 
+    def read_committed_only(self) -> None:
+        """Fetch so from now on; what was asked for before has to be void."""
+        self._options = self._options._replace(read_committed=True)
+        self._options_beside = self._options_beside._replace(read_committed=True)
+        self._answers.read_committed_only()
+
     def demand(self, wanted: Container[Any] | None) -> None:
         """A reader waits for records of these partitions (None: of any; empty: it waits no longer)."""
         self._demand = wanted

@@ -15,6 +15,7 @@ from ..._core.consumer.offset_lookup import (
     list_offsets_request,
     read_listed_offsets,
 )
+from ..._core.consumer.reading import Reading
 from ..._core.leadership.patience import FREE_RETRIES
 from ..._core.metadata.refresh import LEADERLESS, lost, refused
 from ..._wire.messages.list_offsets import ListOffsetsRequest
@@ -41,9 +42,9 @@ async def list_offsets(
 class OffsetQueries:
     """Asks every leader at once, and again those whose answer shows that they no longer are."""
 
-    def __init__(self, client: Client, *, read_committed: bool) -> None:
+    def __init__(self, client: Client, reading: Reading) -> None:
         self._client = client
-        self._read_committed = read_committed
+        self._reading = reading
         self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
 
     async def offsets(
@@ -101,7 +102,7 @@ class OffsetQueries:
     async def _ask(self, query: _Query, node_id: int, partitions: list[TopicPartition]) -> None:
         timestamps = {tp: query.left[tp] for tp in partitions}
         try:
-            answer = await list_offsets(self._client, node_id, timestamps, read_committed=self._read_committed)
+            answer = await list_offsets(self._client, node_id, timestamps, read_committed=self._reading.read_committed)
         except KafkaError as error:
             query.failed(error)
             self._client.metadata.request_update(lost(node_id))

@@ -51,7 +51,7 @@ class PositionKeeper:
         self._retry = retry
         self._reset_policy = reset_policy
         self._group_offsets = group_offsets
-        self._read_committed = reading.read_committed
+        self._reading = reading
         self._timeout_ms = timeout_ms
 
     def look_up(self, states: Iterable[PartitionState]) -> None:
@@ -137,7 +137,7 @@ class PositionKeeper:
             for state in lookup.asked
             if state.reset_policy is not None
         }
-        answer = await list_offsets(self._client, node_id, timestamps, read_committed=self._read_committed)
+        answer = await list_offsets(self._client, node_id, timestamps, read_committed=self._reading.read_committed)
         for state in self._current(lookup):
             found = answer.found.get(state.tp)
             if found is None:

@@ -14,6 +14,7 @@ from ...errors import (
     FencedInstanceIdError,
     FencedMemberEpochError,
     IllegalGenerationError,
+    IllegalStateError,
     RebalanceInProgressError,
     StaleMemberEpochError,
     UnknownMemberIdError,
@@ -75,6 +76,8 @@ class Commits:
 
         Without offsets also `CommitFailedError`, when the others are stored, if partitions in hand were taken away.
         """
+        if self._run.work is not None and self._run.work.transactional:
+            raise IllegalStateError("run() commits in its transactions, and nothing else may while it does")
         offsets = self.handed_out() if given is None else given
         await self.store(offsets, timeout_ms)
         self._in_hand.committed(offsets, self._positions)
@@ -109,6 +112,8 @@ class Commits:
         Until `end_part` no rebalance takes their partitions. Raises `CommitFailedError` if there are some that the
         consumer does not own, or if it has lost some of which the transaction may have records.
         """
+        if self.standing.wanted:
+            self.standing.commits_as()  # without a member's identity the coordinator would take them from anyone
         offsets = self.handed_out() if given is None else given
         self.check_owned(offsets)
         if given is None and (lost := self._in_hand.uncommitted):
@@ -121,6 +126,7 @@ class Commits:
         """The transaction has ended. One that was aborted takes the whole consumer back to what is committed."""
         if committed:
             self._stored(offsets)
+            self._in_hand.stored(offsets.items())
             self._in_hand.committed(offsets, self._positions)
         else:
             self._reading.go_back(state for state in self._positions if state.is_ahead)

@@ -15,6 +15,11 @@ __all__ = ["CurrentRun", "ParallelWork"]
 class ParallelWork(Protocol):
     """One run, while it is under way."""
 
+    @property
+    def transactional(self) -> bool:
+        """Whether it commits in transactions, beside which there must be no other commit."""
+        ...
+
     async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
         """Let go of these partitions: wait for their handlers until the deadline, and commit what is done."""
 

@@ -32,9 +32,9 @@ from ...errors import (
 )
 from ...types import TopicPartition
 from ..cancellation import outlives_cancellation, to_the_end
-from ..consumer.deserializing import of_application
 from ..loop import Signal, Waiter
 from .dead_letters import DeadLetters
+from .handling import deserialized
 from .workers import Worker, Workers
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ async def run(
 
 class Runner:
     """One call of `Consumer.run`. Owns the work in hand; its tasks end before `run` returns."""
+
+    transactional = False
 
     def __init__(
         self,
@@ -203,13 +205,7 @@ class Runner:
     # --- handling ----------------------------------------------------------------------------------------------------
 
     async def _deserialize_and_handle(self, record: Record) -> None:
-        if self._deserializers.waits:
-            await self._handler(await of_application(record, self._deserializers))
-            return
-        records, error = self._deserializers.apply([record])
-        if error is not None:
-            raise error
-        await self._handler(records[0])
+        await self._handler(await deserialized(record, self._deserializers))
 
     async def _failed(self, hand: Hand, record: Record, error: BaseException) -> None:
         """A handler has raised: handle the record again later, or send it to the dead letters, or end the run."""

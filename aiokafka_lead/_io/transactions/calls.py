@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, overload
 
 from ..._accel import ACCELERATED
 from ..._core.consumer.consumed import Consumed
+from ..._core.consumer.record_batch import RecordBatch
 from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._core.transactions.additions import OFFSETS, checked_group
 from ..._core.transactions.state import Fate, TransactionHealth
@@ -229,6 +230,15 @@ class Transaction(Generic[K, V]):
             await self._transactions.send_part(offsets)
         else:
             raise ConfigTypeError(f"offsets must be a Consumer, one of its batches or a dict, not {offsets!r}")
+
+    async def commit_batch(self, batch: RecordBatch[Any, Any]) -> None:
+        """Commit one batch of `Consumer.batches` with this transaction, that is the offset behind it.
+
+        As `send_offsets` does with a batch; raises `CommitFailedError` if the batch was taken away, and
+        `IllegalStateError` for one of a consumer without a ``group_id``.
+        """
+        self._check()
+        await self._transactions.send_part(batch)
 
     def _check(self) -> None:
         self._transactions.state.check_open(self._number)

@@ -1,0 +1,104 @@
+"""Which records a run handles again because their transaction was aborted, and which go to the dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from ..._records import ConsumerRecord
+from ...errors import ConfigError, ConfigTypeError
+from ...types import OffsetAndMetadata, TopicPartition
+from ..backoff import Backoff
+from .options import RunConfig
+
+__all__ = ["Attempts", "HandlerFailure", "TransactionalProducer", "checked_producer"]
+
+Record = ConsumerRecord[Any, Any]
+
+
+class TransactionalProducer(Protocol):
+    """What is needed of a `Producer` with a ``transactional_id``."""
+
+    @property
+    def transactional_id(self) -> str | None: ...
+
+    @property
+    def takes_bytes(self) -> bool: ...
+
+    def transaction(self) -> Any: ...
+
+    async def partitions_for(self, topic: str) -> set[int]: ...
+
+
+def checked_producer(producer: Any, config: RunConfig) -> TransactionalProducer:
+    """What was given as ``exactly_once``. Raises `ConfigTypeError` or `ConfigError`."""
+    if not all(callable(getattr(producer, method, None)) for method in ("transaction", "partitions_for")):
+        raise ConfigTypeError(f"exactly_once must be a Producer, not {type(producer).__name__}")
+    if producer.transactional_id is None:
+        raise ConfigError("exactly_once needs a Producer with a transactional_id")
+    if config.dead_letter_producer is not None:
+        raise ConfigError("dead_letter_producer is not for exactly_once: dead letters are part of the transaction")
+    if config.dead_letter_topic is not None and not producer.takes_bytes:
+        raise ConfigError(
+            "dead_letter_topic needs an exactly_once producer without serializers: it sends bytes as they are"
+        )
+    checked: TransactionalProducer = producer
+    return checked
+
+
+class HandlerFailure(NamedTuple):
+    """A record whose handler has raised."""
+
+    record: Record
+    error: BaseException
+    attempts: int
+    """How often it has."""
+
+
+class Attempts:
+    """Counts, over the transactions of a run, how often each record's handler has raised."""
+
+    def __init__(self, retries: int, backoff: Backoff) -> None:
+        self._retries = retries
+        self._backoff = backoff
+        self._failed: dict[tuple[str, int, int], HandlerFailure] = {}
+        self._hopeless: set[tuple[str, int, int]] = set()
+        """Among these: they are not handled again."""
+
+    def failed(self, record: Record, error: BaseException, *, hopeless: bool) -> HandlerFailure:
+        """The handler has raised; ``hopeless``: it would again."""
+        place = _place(record)
+        before = self._failed.get(place)
+        failure = HandlerFailure(record, error, 1 if before is None else before.attempts + 1)
+        self._failed[place] = failure
+        if hopeless or failure.attempts > self._retries:
+            self._hopeless.add(place)
+        return failure
+
+    def is_hopeless(self, failure: HandlerFailure) -> bool:
+        """Whether its record is not to be handled again."""
+        return _place(failure.record) in self._hopeless
+
+    def hopeless(self, record: Record) -> HandlerFailure | None:
+        """Why this record is a dead letter, or None if it is to be handled."""
+        if not self._hopeless:
+            return None
+        place = _place(record)
+        return self._failed[place] if place in self._hopeless else None
+
+    def delay_s(self, failures: list[HandlerFailure]) -> float:
+        """How long to wait before records are handled again of which these have failed."""
+        attempts = max((failure.attempts for failure in failures if not self.is_hopeless(failure)), default=0)
+        return self._backoff.delay_s(attempts)
+
+    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Everything before these offsets is done."""
+        if self._failed:
+            ends = {tuple(tp): offset.offset for tp, offset in offsets.items()}
+            for place in [place for place in self._failed if place[2] < ends.get(place[:2], 0)]:
+                del self._failed[place]
+                self._hopeless.discard(place)
+
+
+def _place(record: Record) -> tuple[str, int, int]:
+    return record.topic, record.partition, record.offset

@@ -1,0 +1,171 @@
+"""The records of one transaction of `Consumer.run`, from the first to the join of their handlers."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Awaitable, Callable, Container
+from typing import Any
+
+import anyio
+
+from ..._core.consumer.reading import Reading
+from ..._core.run.exactly_once import Attempts, HandlerFailure
+from ..._core.run.handler import NoAwaitableError
+from ..._core.run.options import RunConfig
+from ..._core.run.work import Hand, Work
+from ..._records import ConsumerRecord
+from ...errors import (
+    CommitFailedError,
+    ConfigTypeError,
+    KafkaError,
+    ProducerFencedError,
+    RecordDeserializationError,
+    TransactionAbortedError,
+)
+from ...types import OffsetAndMetadata, TopicPartition
+from ..consumer.reader import Reader
+from ..loop import Signal, Waiter
+from .workers import Worker, Workers
+
+__all__ = ["Batch"]
+
+Record = ConsumerRecord[Any, Any]
+Taken = dict[TopicPartition, list[Record]]
+
+IDLE_MS = 60_000.0
+"""How long one look for the first records waits when nothing else happens."""
+
+
+class Batch:
+    """Takes records until there are enough of them, and hands them to handlers meanwhile.
+
+    When a handler has failed, the transaction is lost: those at work go on to their end, and no other begins.
+    """
+
+    def __init__(self, config: RunConfig, reading: Reading, reader: Reader[Any, Any], attempts: Attempts) -> None:
+        self._config = config
+        self._reading = reading
+        self._reader = reader
+        self._attempts = attempts
+        self._until = math.inf
+        """When to take no more (``time.monotonic()``)."""
+        self._left = config.max_transaction_records
+        self._room = Signal()
+        self._calm = Signal()
+        self._work = Work(config, reading.positions, self._room.set, self._calm.set)
+        self._workers: Workers | None = None
+        self._taking = anyio.CancelScope()
+        self.scope = anyio.CancelScope()
+        """Around all of it, the transaction included."""
+        self.failures: list[HandlerFailure] = []
+        self.error: BaseException | None = None
+        """What ends the batch, though it is no handler's failure."""
+        self.ended: Waiter[None] = Waiter()
+        """Done when it is committed or aborted, as far as that is known."""
+
+    # --- taking ------------------------------------------------------------------------------------------------------
+
+    async def begin(self) -> bool:
+        """Take the first records; False if none came for a while. Raises what keeps the consumer from reading."""
+        taken = await self._reader.getmany(None, IDLE_MS, min(self._work.room(), self._left))
+        self._until = time.monotonic() + self._config.max_transaction_ms / 1000
+        self._add(taken)
+        return bool(taken)
+
+    def close(self) -> None:
+        """Take no more."""
+        self._left = 0
+        self._taking.cancel()
+
+    def concerns(self, partitions: Container[TopicPartition]) -> bool:
+        """Whether it has records of these."""
+        return any(partition.state.tp in partitions for partition in self._work)
+
+    def _add(self, taken: Taken) -> None:
+        for tp, records in taken.items():
+            state = self._reading.positions.require(tp)
+            position = state.position
+            assert position is not None  # records were taken from it just now
+            self._work.add(state, records, position)
+            self._left -= len(records)
+
+    async def _take(self) -> None:
+        while self._left > 0 and not self._lost:
+            left_s = self._until - time.monotonic()
+            if left_s <= 0:
+                return
+            room = min(self._work.room(), self._left)
+            if room < 1:
+                self._work.wait_for_room()
+                await self._room.wait(left_s)
+                continue
+            try:
+                taken = await self._reader.getmany(self._work, left_s * 1000, room)
+            except KafkaError:
+                return  # it comes again when these are committed; raised now, it would keep them from that
+            if not self._lost:
+                self._add(taken)
+                self._rouse()
+
+    # --- handling ----------------------------------------------------------------------------------------------------
+
+    async def handle(self, handle: Callable[[Record], Awaitable[object]]) -> None:
+        """Until every handler has returned, or one has failed and the others have ended."""
+        async with anyio.create_task_group() as tasks:
+            self._workers = Workers(tasks, self._work, self._config.concurrency, handle, self._failed, self._end)
+            self._rouse()
+            with self._taking:
+                await self._take()
+            while not self._lost and not self._work.wait_for_all():
+                await self._room.wait()
+            while self._lost and self.busy:
+                await self._calm.wait()
+            tasks.cancel_scope.cancel()
+
+    def _rouse(self) -> None:
+        if self._workers is not None:
+            self._workers.rouse()
+
+    @property
+    def _lost(self) -> bool:
+        return bool(self.failures) or self.error is not None
+
+    @property
+    def busy(self) -> list[Worker]:
+        """The workers that handle a record."""
+        return [] if self._workers is None else self._workers.busy
+
+    async def _failed(self, hand: Hand, record: Record, error: BaseException) -> None:
+        if isinstance(error, NoAwaitableError):
+            self._end(hand, ConfigTypeError(str(error)))
+        elif isinstance(error, ProducerFencedError | TransactionAbortedError):
+            self._end(hand, error)
+        else:
+            hopeless = isinstance(error, RecordDeserializationError)
+            self.failures.append(self._attempts.failed(record, error, hopeless=hopeless))
+            self._give_up(hand)
+
+    def _end(self, hand: Hand, error: BaseException) -> None:
+        if self.error is None:
+            self.error = error
+        self._give_up(hand)
+
+    def _give_up(self, hand: Hand) -> None:
+        for partition in self._work:
+            self._work.close(partition)
+        self._work.given_up(hand)
+        self.close()
+        self._room.set()
+        self._calm.set()
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Behind every record; raises `CommitFailedError` if one's partition was taken away meanwhile."""
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        for partition, position in self._work.done():
+            if not self._reading.positions.owns(partition.state):
+                raise CommitFailedError(f"{partition.state.tp} was taken away while its records were handled")
+            found[partition.state.tp] = position.to_commit()
+        return found

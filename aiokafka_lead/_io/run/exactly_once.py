@@ -1,0 +1,260 @@
+"""`Consumer.run` with ``exactly_once``: what handlers send and how far they are is committed in one transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..._core.backoff import Backoff
+from ..._core.consumer.deserializers import Deserializers
+from ..._core.consumer.partition_state import PartitionState
+from ..._core.consumer.position import Position
+from ..._core.consumer.subscription import SubscriptionKind
+from ..._core.run.dead_letter import dead_letter_headers
+from ..._core.run.exactly_once import Attempts, HandlerFailure, TransactionalProducer
+from ..._core.run.options import RunConfig
+from ..._options.logs import client_log
+from ..._records import ConsumerRecord
+from ...errors import (
+    CommitFailedError,
+    HandlerError,
+    IllegalStateError,
+    InvalidProducerEpochError,
+    KafkaError,
+    TransactionAbortedError,
+)
+from ...types import TopicPartition
+from ..loop import Signal, Waiter
+from .batch import Batch
+from .handling import deserialized
+
+if TYPE_CHECKING:
+    from ..consumer.engine import ConsumerEngine
+    from ..group.commits import Commits
+
+__all__ = ["run_exactly_once"]
+
+Record = ConsumerRecord[Any, Any]
+
+CANCELLED_WITHIN_S = 1.0
+"""How long a batch that is cancelled may take to end before others go on without it."""
+
+
+class _LostBatch(Exception):
+    """Handlers have failed: the transaction is to be aborted."""
+
+
+async def run_exactly_once(
+    engine: ConsumerEngine[Any, Any],
+    config: RunConfig,
+    handler: Callable[[Record, Any], Awaitable[object]],
+    producer: TransactionalProducer,
+) -> None:
+    """Run the handler until the consumer is stopped."""
+    membership = engine.membership
+    if membership is None:
+        raise IllegalStateError("exactly_once commits offsets of a group: set group_id")
+    if engine.run.work is not None:
+        raise IllegalStateError("run() is under way already")
+    engine.check_reading()
+    if config.dead_letter_topic is not None:
+        await producer.partitions_for(config.dead_letter_topic)
+    engine.read_committed_only()
+    await ExactlyOnceRun(engine, membership.commits, config, handler, producer).run()
+
+
+class ExactlyOnceRun:
+    """One call of `Consumer.run`. Takes a batch of records, has it handled, commits it, and only then takes another."""
+
+    transactional = True
+
+    def __init__(
+        self,
+        engine: ConsumerEngine[Any, Any],
+        commits: Commits,
+        config: RunConfig,
+        handler: Callable[[Record, Any], Awaitable[object]],
+        producer: TransactionalProducer,
+    ) -> None:
+        self._engine = engine
+        self._reading = engine.reading
+        self._reader = engine.reader
+        self._commits = commits
+        self._config = config
+        self._handler = handler
+        self._producer = producer
+        self._log = client_log("consumer", engine.config.client_id)
+        self._deserializers = engine.reading.prefetch.deserializers
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._attempts = Attempts(config.retries, self._backoff)
+        self._batch: Batch | None = None
+        """The one under way."""
+        self._over_soon = Signal()
+        """Set when there may be nothing more to take."""
+        self._ended: Waiter[None] = Waiter()
+
+    # --- its life ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until the consumer is stopped; raises what makes it impossible to go on."""
+        with self._in_charge():
+            aborted = 0
+            while not self._over():
+                batch = Batch(self._config, self._reading, self._reader, self._attempts)
+                try:
+                    if not await batch.begin():
+                        continue
+                except IllegalStateError:
+                    if self._over():
+                        return
+                    raise
+                error = await self._one_transaction(batch)
+                if batch.failures:
+                    await self._pause(self._after_failures(batch.failures))
+                elif error is None:
+                    aborted = 0
+                else:
+                    aborted += 1
+                    if aborted > self._config.transaction_retries:
+                        raise error
+                    self._log.warning("a transaction was aborted, and its records come again: %s", error)
+                    await self._pause(self._backoff.delay_s(aborted))
+
+    @contextmanager
+    def _in_charge(self) -> Iterator[None]:
+        """Nobody else commits, or deserializes, what this run reads."""
+        engine, prefetch = self._engine, self._reading.prefetch
+        engine.run.work = self
+        prefetch.decode_with(Deserializers())
+        engine.progress.oldest_work = self.stuck_since
+        witness = engine.reader.tell(None)
+        try:
+            yield
+        finally:
+            engine.reader.tell(witness)
+            engine.run.work = None
+            engine.progress.oldest_work = None
+            engine.progress.progressed(time.monotonic())
+            prefetch.decode_with(self._deserializers)
+            self._ended.set_result(None)
+
+    def _over(self) -> bool:
+        """There is nothing more to take, because the application wants it so."""
+        return self._reader.stopped or self._engine.subscription.kind is SubscriptionKind.NONE
+
+    async def _pause(self, delay_s: float) -> None:
+        until = time.monotonic() + delay_s
+        while not self._over() and (left_s := until - time.monotonic()) > 0:
+            await self._over_soon.wait(left_s)
+
+    # --- one transaction ---------------------------------------------------------------------------------------------
+
+    async def _one_transaction(self, batch: Batch) -> KafkaError | None:
+        """Returns what it was aborted for, if another try may succeed; raises what ends the run."""
+        self._batch = batch
+        offsets = None
+        committed = False
+        try:
+            with batch.scope:
+                async with self._producer.transaction() as txn:
+                    await batch.handle(lambda record: self._handle(record, txn))
+                    if batch.failures or batch.error is not None:
+                        raise _LostBatch
+                    offsets = self._commits.begin_part(batch.offsets())
+                    await txn.send_offsets(offsets, self._commits.standing.metadata)
+                committed = True
+                self._attempts.committed(offsets)
+        except _LostBatch:
+            if batch.error is not None and not isinstance(batch.error, TransactionAbortedError):
+                raise batch.error from None
+            return batch.error
+        except KafkaError as error:
+            # An old epoch may be that of a transaction that has timed out; if there is a rival, the next begin says so.
+            if not error.retriable and not isinstance(error, CommitFailedError | InvalidProducerEpochError):
+                raise
+            return error
+        finally:
+            # Before others learn that the batch has ended: nothing of it may be handed out.
+            self._commits.end_part(offsets or {}, committed=committed)
+            self._batch = None
+            batch.ended.set_result(None)
+        return None
+
+    async def _handle(self, record: Record, txn: Any) -> None:
+        failure = self._attempts.hopeless(record)
+        if failure is None:
+            await self._handler(await deserialized(record, self._deserializers), txn)
+            return
+        headers = dead_letter_headers(record, failure.error, failure.attempts, self._engine.config.group_id)
+        await txn.send(self._config.dead_letter_topic, record.value, record.key, headers=headers)
+
+    def _after_failures(self, failures: list[HandlerFailure]) -> float:
+        """How long to wait before the batch is done again; raises `HandlerError` if that would be for nothing."""
+        for failure in failures:
+            record, error, attempts = failure
+            where = f"the record at offset {record.offset} of {record.topic}-{record.partition}"
+            if not self._attempts.is_hopeless(failure):
+                self._log.info("%s could not be handled, and will be again: %r", where, error)
+            elif self._config.dead_letter_topic is None:
+                text = f"{where} could not be handled ({attempts} attempts): {error!r}"
+                raise HandlerError(text, record=record, attempts=attempts) from error
+            else:
+                topic = self._config.dead_letter_topic
+                self._log.warning("%s goes to %s (%d attempts): %r", where, topic, attempts, error)
+        return self._attempts.delay_s(failures)
+
+    # --- what others ask of it ---------------------------------------------------------------------------------------
+
+    def done(self) -> Iterator[tuple[PartitionState, Position]]:
+        """For each partition the position before which everything is committed."""
+        return ((state, state.base) for state in self._reading.positions if state.base is not None)
+
+    def stuck_since(self) -> float | None:
+        """When the handler that has been at work for longest began (``time.monotonic()``); None while none is."""
+        busy = [] if self._batch is None else self._batch.busy
+        return min((worker.began_at for worker in busy), default=None)
+
+    async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
+        """Let go of these partitions: wait for the commit of a transaction that has records of them, or abort it."""
+        if self._batch is not None and self._batch.concerns(partitions):
+            await self._end_batch(self._batch, deadline)
+        self._reader.wake.set()  # to notice what it has to be told of the group, or to join it again
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """They have been given up, or lost: nothing of them is kept here."""
+
+    def unsubscribed(self) -> None:
+        """The consumer may have nothing to read any more: then the run ends."""
+        self._over_soon.set()
+        if self._batch is not None:
+            self._batch.close()
+
+    async def finish(self, ready_by: float, end_by: float) -> None:
+        """The consumer is being stopped: end the run. Handlers have until ``ready_by``, all has until ``end_by``."""
+        self.unsubscribed()
+        batch = self._batch
+        if batch is not None:
+            stopped_by = anyio.get_current_task().id
+            own = any(worker.task_id == stopped_by for worker in batch.busy)  # a handler that waits for its own end
+            await self._end_batch(batch, time.monotonic() if own else ready_by)
+        try:
+            await self._ended.wait(max(0.0, end_by - time.monotonic()))
+        except TimeoutError:
+            self._log.warning("a handler does not end, though it was cancelled")
+
+    async def _end_batch(self, batch: Batch, deadline: float) -> None:
+        """Have it committed by then, or else aborted."""
+        batch.close()
+        for by in (deadline, time.monotonic() + CANCELLED_WITHIN_S):
+            try:
+                await batch.ended.wait(max(0.0, by - time.monotonic()))
+                return
+            except TimeoutError:
+                if batch.scope.cancel_called:
+                    return
+                self._log.warning("handlers took too long, and are cancelled: their transaction is aborted")
+                batch.scope.cancel()

@@ -1,0 +1,25 @@
+"""Records are deserialized as their turn comes, in the task of their handler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._core.consumer.deserializers import Deserializers
+from ..._records import ConsumerRecord
+from ..consumer.deserializing import of_application
+
+__all__ = ["deserialized"]
+
+Record = ConsumerRecord[Any, Any]
+
+
+async def deserialized(record: Record, by: Deserializers) -> Record:
+    """The record as the application gets it. Raises `RecordDeserializationError`."""
+    if by.plain:
+        return record
+    if by.waits:
+        return await of_application(record, by)
+    records, error = by.apply([record])
+    if error is not None:
+        raise error
+    return records[0]

@@ -35,6 +35,7 @@ cdef class BatchView:
     cdef object _payload
     cdef bint _compressed
     cdef Py_ssize_t _max_decompressed_bytes
+    cdef object _failure
 
     cpdef object load(self)
     cpdef list records(self, str topic, int32_t partition, int64_t from_offset=*)

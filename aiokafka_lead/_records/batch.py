@@ -5,7 +5,8 @@ Compiled through ``batch.pxd`` where a compiler is, and runs as it is elsewhere.
 
 from __future__ import annotations
 
-from ..errors import CorruptRecordError
+from ..errors import BatchTooLargeError, CorruptRecordError
+from ..errors.base import own_copy, without_frames
 from ..types import TimestampType
 from .columns import Columns
 from .compression import decompress
@@ -74,6 +75,8 @@ class BatchView:
         # Older formats are decompressed when they are read into this one.
         self._compressed = codec != 0 and self.magic == 2
         self._max_decompressed_bytes = max_decompressed_bytes
+        self._failure: BatchTooLargeError | CorruptRecordError | None = None
+        """Why it cannot be decompressed, once that was tried."""
 
     def load(self) -> bytes | memoryview:
         """The records' bytes, decompressed at the first call.
@@ -81,9 +84,33 @@ class BatchView:
         Reading records does this itself; call it apart to have it done elsewhere, as in a thread.
         """
         if self._compressed:
-            self._payload = decompress(self.compression, self._payload, self._max_decompressed_bytes)
-            self._compressed = False
+            self._decompress(self._max_decompressed_bytes)
         return self._payload
+
+    def load_within(self, max_bytes: int) -> bool:
+        """`load`, unless more than so much would come out: then nothing is done, after no more work than for that."""
+        if self._compressed:
+            if self._failure is None and len(self._payload) > max_bytes:
+                return False
+            try:
+                self._decompress(min(max_bytes, self._max_decompressed_bytes))
+            except BatchTooLargeError as error:
+                if self._failure is not None or max_bytes >= self._max_decompressed_bytes:
+                    raise error
+                return False
+        return True
+
+    def _decompress(self, max_bytes: int) -> None:
+        if self._failure is not None:
+            raise own_copy(self._failure)
+        try:
+            self._payload = decompress(self.compression, self._payload, max_bytes)
+        except (BatchTooLargeError, CorruptRecordError) as error:
+            # What takes long is not tried again.
+            if max_bytes >= self._max_decompressed_bytes or isinstance(error, CorruptRecordError):
+                self._failure = without_frames(own_copy(error))
+            raise
+        self._compressed = False
 
     @property
     def is_loaded(self) -> bool:

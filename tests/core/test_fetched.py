@@ -8,6 +8,7 @@ import tracemalloc
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
 import pytest
 from crc32c import crc32c
@@ -15,6 +16,7 @@ from crc32c import crc32c
 from aiokafka_lead._core.consumer.aborted import AbortedFilter
 from aiokafka_lead._core.consumer.chunk import Chunk
 from aiokafka_lead._core.consumer.deserializers import Deserializers
+from aiokafka_lead._core.consumer.fetched import LOADED_AT_ONCE_BYTES, NotLoaded
 from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._records import (
     BatchView,
@@ -59,10 +61,23 @@ def test_the_position_follows_what_was_taken() -> None:
     assert state.position == Position(4, 3)
 
 
+T = TypeVar("T")
+
+
+def loaded(call: Callable[[], T]) -> T:
+    """What the call returns once the large batches that it meets are decompressed."""
+    while True:
+        try:
+            return call()
+        except NotLoaded as large:
+            with suppress(KafkaError):  # which comes again
+                large.view.load()
+
+
 def chunks(world: World) -> list[list[int]]:
     """The offsets of all that is read, as it is decoded together."""
     found = []
-    while (chunk := world.prefetch.chunk()) is not None:
+    while (chunk := loaded(world.prefetch.chunk)) is not None:
         found.append([record.offset for record in chunk.take(None)])
     return found
 
@@ -70,7 +85,7 @@ def chunks(world: World) -> list[list[int]]:
 def columns(world: World) -> list[list[int]]:
     """The offsets of all batches."""
     found = []
-    while (taken := world.prefetch.batch()) is not None:
+    while (taken := loaded(world.prefetch.batch)) is not None:
         assert world.state().position == Position(taken.next_offset, taken.leader_epoch or -1)
         found.append(taken.offsets)
     return found
@@ -135,13 +150,48 @@ def test_joined_columns_are_those_of_their_batches() -> None:
 def test_batches_that_decompress_to_much_stay_apart() -> None:
     world = World(T0)
     large = [
-        build_batch([StoredRecord(1, None, bytes(700_000))], base_offset=at, compression="zstd") for at in range(3)
+        build_batch([StoredRecord(1, None, bytes(400_000))], base_offset=at, compression="zstd") for at in range(4)
     ]
     world.hold(world.state(), *large)
-    assert columns(world) == [[0], [1], [2]]
+    assert columns(world) == [[0, 1], [2, 3]]
     world.state().move(0)
     world.hold(world.state(), *large)
-    assert chunks(world) == [[0, 1], [2]]
+    assert chunks(world) == [[0, 1, 2], [3]]
+
+
+@pytest.mark.parametrize("take", [lambda world: world.prefetch.chunk(), lambda world: world.prefetch.batch()])
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_large_batch_is_not_decompressed_where_it_is_asked_for(codec: str, take: Callable[[World], object]) -> None:
+    world = World(T0)
+    world.state().move(1)
+    world.hold(world.state(), bomb(codec, LOADED_AT_ONCE_BYTES, 1), bomb(codec, 400_000, 2))
+    for _ in range(2):
+        with pytest.raises(NotLoaded) as large:
+            take(world)
+        assert large.value.view.base_offset == 1
+        assert not large.value.view.is_loaded
+    large.value.view.load()
+    assert take(world) is not None
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_what_is_too_large_is_decompressed_once(codec: str) -> None:
+    world = World(T0, max_decompressed_batch_bytes=16_000_000)
+    world.hold(world.state(), bomb(codec, 32_000_000))
+    with pytest.raises(NotLoaded) as large:
+        world.prefetch.chunk()
+    view = large.value.view
+    with pytest.raises(BatchTooLargeError):
+        view.load()
+    tracemalloc.start()
+    try:
+        for again in (view.load, world.prefetch.chunk, world.prefetch.batch):
+            with pytest.raises(BatchTooLargeError):
+                again()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000
 
 
 def corrupt_record(offset: int) -> bytes:

@@ -11,8 +11,9 @@ import anyio
 import anyio.lowlevel
 
 from ..._core.consumer.chunk import Chunk
+from ..._core.consumer.fetched import NotLoaded
 from ..._core.consumer.position import Position
-from ..._core.consumer.prefetch import Prefetch
+from ..._core.consumer.prefetch import BatchAhead, Prefetch
 from ..._core.consumer.record_batch import RecordBatch
 from ..._core.group.poll_interval import PollInterval
 from ..._records import ConsumerRecord
@@ -20,6 +21,7 @@ from ...errors import ClientClosedError, IllegalStateError, KafkaError, RecordDe
 from ...types import TopicPartition
 from ..loop import Signal
 from .deserializing import fill_batch, make_ready
+from .loading import Loading
 from .records import Records
 
 __all__ = ["Reader", "Witness"]
@@ -86,6 +88,7 @@ class Reader(Generic[K, V]):
         self._waiting = False
         self._deserializing: anyio.CancelScope | None = None
         """Around a wait for the application's deserializers."""
+        self._loading = Loading()
         self._gave_way_at = 0.0
         """When a task that reads last let others run."""
         self.wake = wake
@@ -114,7 +117,11 @@ class Reader(Generic[K, V]):
         """The next records, handed out as they are iterated over; None when the consumer was stopped meanwhile."""
         while not self.stopped:
             self._begin()
-            chunk = self._prefetch.chunk()
+            try:
+                chunk = self._prefetch.chunk()
+            except NotLoaded as large:
+                await self._loading.load(large.view)
+                continue
             if chunk is not None:
                 if self._prefetch.deserializers.waits:
                     if not await self._is_ready(chunk, size, FAIR_S):
@@ -147,7 +154,11 @@ class Reader(Generic[K, V]):
         """The next record, of these partitions."""
         while True:
             await self._begin_fairly()
-            chunk = self._prefetch.chunk(wanted)
+            try:
+                chunk = self._prefetch.chunk(wanted)
+            except NotLoaded as large:
+                await self._loading.load(large.view)
+                continue
             if chunk is not None:
                 if self._prefetch.deserializers.waits and not await self._is_ready(chunk, 1, 0):
                     continue
@@ -165,11 +176,14 @@ class Reader(Generic[K, V]):
         deadline = time.monotonic() + timeout_ms / 1000
         while True:
             await self._begin_fairly()
-            if self._prefetch.deserializers.waits:
-                chunk = self._prefetch.chunk(wanted)
+            try:
+                chunk = self._prefetch.chunk(wanted) if self._prefetch.deserializers.waits else None
                 if chunk is not None and not await self._is_ready(chunk, max_records, TAKE_S):
                     continue
-            taken = self._take(wanted, max_records)
+                taken = self._take(wanted, max_records)
+            except NotLoaded as large:
+                await self._loading.load(large.view)
+                continue
             if taken or not await self._wait(wanted, deadline):
                 return taken
 
@@ -179,7 +193,7 @@ class Reader(Generic[K, V]):
         while limit is None or limit > 0:
             try:
                 chunk = self._prefetch.chunk(wanted)
-            except KafkaError:
+            except (KafkaError, NotLoaded):
                 if taken:
                     break  # it comes again with the next call; raised now, it would lose these records
                 raise
@@ -209,12 +223,18 @@ class Reader(Generic[K, V]):
         try:
             while True:
                 await self._begin_fairly()
-                batch: RecordBatch[K, V] | None
-                if not self._prefetch.deserializers.waits:
-                    batch = self._prefetch.batch()
-                elif (ahead := self._prefetch.look_at_batch()) is None:
-                    batch = None
-                else:
+                waits = self._prefetch.deserializers.waits
+                ahead: BatchAhead | None = None
+                batch: RecordBatch[K, V] | None = None
+                try:
+                    if waits:
+                        ahead = self._prefetch.look_at_batch()
+                    else:
+                        batch = self._prefetch.batch()
+                except NotLoaded as large:
+                    await self._loading.load(large.view)
+                    continue
+                if ahead is not None:
                     await self._unless_stopped(fill_batch(ahead.batch, self._prefetch.deserializers))
                     self._begin()
                     batch = self._prefetch.take_batch(ahead)

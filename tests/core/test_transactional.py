@@ -10,6 +10,7 @@ from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead._core.producer.transactional import TransactionalSequencing
 from aiokafka_lead.errors import (
     BrokerError,
+    ClusterIdMismatchError,
     ConcurrentTransactionsError,
     KafkaError,
     OutOfOrderSequenceNumberError,
@@ -163,6 +164,15 @@ def test_a_late_answer_to_an_aborted_batch_does_not_touch_the_next_transaction()
 def test_nothing_leaves_outside_of_a_transaction() -> None:
     sim = TransactionalSim(v2=True)
     sim.transactional.end()
+    sim.each()
+    sim.run(1)
+    assert sim.sent == []
+
+
+def test_another_cluster_fails_the_transaction() -> None:
+    sim = TransactionalSim(v2=True)
+    sim.transactional.forget_producer_id()
+    assert [type(failure) for failure in sim.failures] == [ClusterIdMismatchError]
     sim.each()
     sim.run(1)
     assert sim.sent == []

@@ -78,6 +78,19 @@ async def test_whatever_is_cancelled_before_that_aborts(cluster: EmbeddedCluster
     assert await committed(cluster) == {0: [b"2"], 1: [b"2"], 2: [b"2"]}
 
 
+async def test_an_abort_goes_on_though_its_caller_does_not_wait(cluster: EmbeddedCluster) -> None:
+    held = cluster.faults.add("EndTxn", hold=True, count=1)
+    async with transactional(cluster) as producer:
+        await producer.begin_transaction()
+        await producer.send_and_wait("events", b"never", partition=0)
+        with anyio.move_on_after(0.02) as scope:
+            await producer.abort_transaction()
+        assert scope.cancelled_caught
+        held.release()
+        await run(producer.transaction(), 2)
+    assert await committed(cluster) == {0: [b"2"], 1: [b"2"], 2: [b"2"]}
+
+
 async def test_a_commit_that_is_cancelled_while_records_are_on_their_way_aborts(cluster: EmbeddedCluster) -> None:
     cluster.faults.add("Produce", delay_ms=200, count=1)
     async with transactional(cluster) as producer:

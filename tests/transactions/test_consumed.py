@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from aiokafka_lead import Consumer, Producer, TopicPartition
-from aiokafka_lead.errors import ConfigTypeError
+from aiokafka_lead._core.consumer.consumed import TransactionPart
+from aiokafka_lead.errors import CommitFailedError, ConfigTypeError, TransactionAbortedError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import committed, transactional
@@ -69,6 +70,25 @@ async def test_who_takes_over_begins_behind_the_last_commit(cluster: EmbeddedClu
                     await copy(consumer, producer, fail=True)
     copies = await committed(cluster, "copies")
     assert copies == {p: [b"%d" % number for number in range(p, 30, 3)] for p in range(3)}
+
+
+class Lost:
+    """A consumer that has lost what it handed out."""
+
+    def _transaction_part(self) -> TransactionPart:
+        raise CommitFailedError("events-0 was taken away")
+
+
+async def test_offsets_that_are_lost_forbid_the_commit_though_the_block_goes_on(cluster: EmbeddedCluster) -> None:
+    async with transactional(cluster) as producer:
+        txn = producer.transaction()
+        await txn.__aenter__()
+        await txn.send("events", b"never", partition=0)
+        with pytest.raises(CommitFailedError):
+            await txn.send_offsets(Lost())
+        with pytest.raises(TransactionAbortedError):
+            await txn.__aexit__(None, None, None)
+        assert txn.outcome == "aborted"
 
 
 async def test_what_has_no_offsets_is_refused(cluster: EmbeddedCluster) -> None:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("commits", [True, False], ids=["commit", "abort"])
 async def test_a_late_end_does_not_end_another_transaction(cluster: EmbeddedCluster, commits: bool) -> None:
-    async with transactional(cluster, request_timeout_ms=150) as producer:
+    async with transactional(cluster, request_timeout_ms=400) as producer:
         held = cluster.faults.add("EndTxn", hold=True, count=1)
         await producer.begin_transaction()
         await producer.send_and_wait("events", b"a", partition=0)
@@ -38,7 +38,7 @@ async def test_a_late_end_does_not_end_another_transaction(cluster: EmbeddedClus
 @pytest.mark.parametrize("transaction_version", [1])
 @pytest.mark.parametrize("api", ["AddPartitionsToTxn", "AddOffsetsToTxn"])
 async def test_a_late_addition_opens_no_transaction(cluster: EmbeddedCluster, api: str) -> None:
-    async with transactional(cluster, request_timeout_ms=150) as producer:
+    async with transactional(cluster, request_timeout_ms=400) as producer:
         held = cluster.faults.add(api, hold=True, count=1)
         async with producer.transaction() as txn:
             await txn.send("events", b"a", partition=0)

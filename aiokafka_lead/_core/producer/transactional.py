@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...errors import KafkaError
+from ...errors import ClusterIdMismatchError, KafkaError
 from .batches import NO_SEQUENCE, PartitionQueue, ProducerBatch
 from .idempotence import IdempotentSequencing, is_later, sequence_after
 
@@ -115,6 +115,11 @@ class TransactionalSequencing(IdempotentSequencing):
     def awaits_produce(self) -> bool:
         """Whether a first batch of the transaction in some partition awaits its answer."""
         return bool(self._touching)
+
+    def forget_producer_id(self) -> None:
+        """The cluster is another one, which never gave the producer id."""
+        super().forget_producer_id()
+        self.on_failure(ClusterIdMismatchError("the transaction began in another cluster"))
 
     # --- sequences ----------------------------------------------------------------------------------------------------
 

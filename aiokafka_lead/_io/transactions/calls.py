@@ -72,7 +72,8 @@ class TransactionalCalls(Generic[K, V]):
         """Abort the open transaction: none of it counts. Records that are pending fail with `TransactionAbortedError`.
 
         Does nothing where the latest transaction is aborted already. Raises `RequestTimedOutError` after
-        ``max_block_ms``; the abort goes on then, and the next transaction waits for it.
+        ``max_block_ms``; the abort goes on then, as it does when the call is cancelled, and the next transaction waits
+        for it.
         """
         await self._own_transactions().abort()
 
@@ -147,7 +148,7 @@ class Transaction(Generic[K, V]):
         if error is None:
             await self._transactions.commit()
         else:
-            await self._transactions.abort_for(error)
+            await self._transactions.leave()
 
     async def send(
         self,

@@ -183,9 +183,9 @@ class Transactions:
             await self._additions.idle(self._max_block_s)
         except TimeoutError:
             self._failed(RequestTimedOutError("records were not acknowledged within max_block_ms"))
-        except BaseException as error:
+        except BaseException:
             self._failed(TransactionAbortedError("the commit was cancelled before it was sent"))
-            await self._abort_for(error)
+            await self.leave()
             raise
         if self.state.phase is Phase.FAILED:
             await self._abort_failed()
@@ -206,15 +206,21 @@ class Transactions:
         ending = self._ending
         if ending is None:
             return
-        if not await outlast_cancellation(ending.settled, self._max_block_s):
+        if not await _until(ending.settled, self._max_block_s):
             raise RequestTimedOutError("the coordinator has not aborted the transaction within max_block_ms")
         if ending.refusal is not None:
             raise own_copy(ending.refusal)
 
-    async def abort_for(self, error: BaseException) -> None:
-        """Abort the open transaction because of what its block raised; waits a few seconds at most."""
-        if self.state.phase in (Phase.OPEN, Phase.FAILED):
-            await self._abort_for(error)
+    async def leave(self) -> None:
+        """Abort the open transaction since something was raised, which goes on in a few seconds at most."""
+        if self.state.phase not in (Phase.OPEN, Phase.FAILED):
+            return
+        try:
+            ending = self._begin_abort()
+        except ClientClosedError:
+            return  # the coordinator aborts it when its time is over
+        if not await outlast_cancellation(ending.settled, ABORT_WITHIN_S):
+            self._log.warning("the transaction is not aborted yet; that goes on")
 
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
@@ -231,7 +237,11 @@ class Transactions:
     async def send_part(self, consumed: Consumed) -> None:
         """Make what a consumer has handed out part of the open transaction; it hears how that ends."""
         self.state.check_open(self.state.number)
-        part = consumed._transaction_part()
+        try:
+            part = consumed._transaction_part()
+        except KafkaError as error:
+            self._failed(error)
+            raise
         self._parts.append(part)
         if part.offsets:
             await self.send_offsets(part.offsets, part.group)
@@ -260,12 +270,12 @@ class Transactions:
     def _discard(self) -> None:
         self._sender.abort(lambda fate: self.state.aborted(f"the transaction was aborted; the records were {fate}"))
 
-    def _begin_abort(self) -> None:
+    def _begin_abort(self) -> _Ending:
         self.close_gate()
         self._sequencing.end()
         self.state.abort()
         self._discard()
-        self._in_background(self._abort)
+        return self._in_background(self._abort)
 
     async def _abort(self, ending: _Ending) -> None:
         await self._additions.idle()
@@ -359,12 +369,6 @@ class Transactions:
         failure = self.state.aborted("the transaction has failed and was aborted")
         await self.abort()
         raise failure
-
-    async def _abort_for(self, error: BaseException) -> None:
-        self._begin_abort()
-        assert self._ending is not None
-        if not await outlast_cancellation(self._ending.settled, ABORT_WITHIN_S):
-            self._log.warning("the transaction is not aborted yet; that goes on")
 
 
 async def _until(waiter: Waiter[None], timeout_s: float) -> bool:

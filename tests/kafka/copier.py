@@ -1,0 +1,122 @@
+"""Members of a group that copy a topic exactly once, each in a process of its own, which may be killed at any time.
+
+``python -m tests.kafka.copier '{"bootstrap": ..., "source": ..., ...}'`` is one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import anyio
+
+from aiokafka_lead import Consumer, ConsumerRecord, Producer, TopicPartition
+
+SESSION_MS = 6000
+
+
+async def _copy(options: dict[str, Any]) -> None:
+    async def handle(record: ConsumerRecord[Any, Any], txn: Any) -> None:
+        await txn.send(options["target"], record.value, record.key, partition=record.partition)
+
+    wanted: dict[str, Any] = {"group_id": options["group"], "group_protocol": options["protocol"]}
+    if options["protocol"] == "classic":
+        wanted["session_timeout_ms"] = SESSION_MS
+    consumer: Consumer[Any, Any] = Consumer(
+        options["source"], bootstrap_servers=options["bootstrap"], auto_offset_reset="earliest", **wanted
+    )
+    producer = Producer(options["bootstrap"], transactional_id=options["id"], transaction_timeout_ms=SESSION_MS)
+    async with producer, consumer, anyio.create_task_group() as tasks:
+        tasks.start_soon(_stop_when_told, consumer)
+        await consumer.run(
+            handle,
+            exactly_once=producer,
+            order="partition",
+            max_transaction_records=options["batch"],
+            transaction_retries=100,
+        )
+
+
+async def _stop_when_told(consumer: Consumer[Any, Any]) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM) as signals:
+        async for _ in signals:
+            await consumer.stop()
+            return
+
+
+class Copiers:
+    """Processes that copy, and the trouble they get into."""
+
+    def __init__(self, count: int, seed: int, **options: Any) -> None:
+        self._options = options
+        self._rng = random.Random(seed)
+        self._members = [self._start(number) for number in range(count)]
+        self.kills = 0
+
+    def _start(self, number: int) -> subprocess.Popen[bytes]:
+        options = {**self._options, "id": f"{self._options['group']}-{number}"}
+        return subprocess.Popen([sys.executable, "-m", "tests.kafka.copier", json.dumps(options)])
+
+    def trouble(self, *, hard: bool) -> None:
+        """End one member, by SIGKILL or SIGTERM, and have another take its place and its transactional id."""
+        number = self._rng.randrange(len(self._members))
+        member = self._members[number]
+        member.send_signal(signal.SIGKILL if hard else signal.SIGTERM)
+        member.wait(60)
+        self.kills += 1
+        self._members[number] = self._start(number)
+
+    def stop(self) -> list[int]:
+        """End them in order; their exit statuses."""
+        for member in self._members:
+            member.terminate()
+        return [member.wait(60) for member in self._members]
+
+    def kill(self) -> None:
+        """Leave no process behind."""
+        for member in self._members:
+            member.kill()
+            member.wait(60)
+
+
+async def read_copies(bootstrap: str, topic: str, counts: list[int], timeout_s: float, begun: anyio.Event) -> list[str]:
+    """What is wrong with what a reader of committed records sees meanwhile.
+
+    ``counts``: how many records, numbered from 0, each partition is to have. ``begun`` is set when the first one comes.
+    """
+    seen: list[list[int]] = [[] for _ in counts]
+    wanted = [TopicPartition(topic, partition) for partition in range(len(counts))]
+    consumer: Consumer[Any, Any] = Consumer(
+        bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
+    )
+    consumer.assign(wanted)
+    async with consumer:
+        until = time.monotonic() + timeout_s
+        while any(len(got) < count for got, count in zip(seen, counts, strict=True)) and time.monotonic() < until:
+            for tp, records in (await consumer.getmany(timeout_ms=500)).items():
+                seen[tp.partition] += [int(record.value) for record in records]
+                begun.set()
+        for tp, records in (await consumer.getmany(timeout_ms=500)).items():
+            seen[tp.partition] += [int(record.value) for record in records]
+    return [
+        f"partition {number}: {len(got)} of {count} records, {len(got) - len(set(got))} of them twice, "
+        f"{'in' if got == sorted(got) else 'out of'} order"
+        for number, (got, count) in enumerate(zip(seen, counts, strict=True))
+        if got != list(range(count))
+    ]
+
+
+async def fill(bootstrap: str, topic: str, partitions: int, each: int) -> None:
+    """Write numbers from 0 into each partition."""
+    async with Producer(bootstrap) as producer:
+        for partition in range(partitions):
+            await (await producer.send_many(topic, [b"%d" % number for number in range(each)], partition=partition))
+
+
+if __name__ == "__main__":
+    anyio.run(_copy, json.loads(sys.argv[1]))

@@ -17,7 +17,7 @@ class Workload:
     """One measurement of one client. Not every field means something to every kind of work."""
 
     work: str
-    """``produce``, ``consume``, ``latency``, ``steady``, ``idle`` or ``buffered``."""
+    """``produce``, ``consume``, ``latency``, ``steady``, ``transactions``, ``idle`` or ``buffered``."""
     client: str
     """A module of `benchmarks.suite.clients`."""
     bootstrap: str
@@ -37,6 +37,8 @@ class Workload:
     spread: bool = False
     """Whether the records go to all partitions in turn, a run of `run` to each, and not where the client wants."""
     run: int = 20
+    transaction: int = 1
+    """Records of each transaction."""
     rate: int = 0
     """Records a second, where they come at a steady rate."""
     clients: int = 1

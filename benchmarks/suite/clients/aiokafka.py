@@ -66,6 +66,18 @@ async def latency(work: Workload) -> list[float]:
         await one.stop()
 
 
+async def transactions(work: Workload) -> dict[str, Any]:
+    """Transactions one after the other."""
+    from ..transactions import back_to_back, new_id
+
+    one = producer(work, transactional_id=new_id())
+    await one.start()
+    try:
+        return await back_to_back(work, one.begin_transaction, one.send, one.commit_transaction)
+    finally:
+        await one.stop()
+
+
 async def steady(work: Workload) -> list[float]:
     """Milliseconds until records at a steady rate are acknowledged."""
     from ..latency import paced

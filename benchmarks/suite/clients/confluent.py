@@ -95,6 +95,25 @@ async def steady(work: Workload) -> list[float]:
     return took
 
 
+async def transactions(work: Workload) -> dict[str, Any]:
+    """Transactions one after the other. Its calls block, and nothing else runs beside them."""
+    from ..transactions import back_to_back, new_id
+
+    one = Producer({**producer_options(work), "transactional.id": new_id()})
+    one.init_transactions()
+
+    async def begin() -> None:
+        one.begin_transaction()
+
+    async def send(topic: str, value: bytes, key: bytes | None, partition: int) -> None:
+        one.produce(topic, value, key, partition)
+
+    async def commit() -> None:
+        one.commit_transaction()
+
+    return await back_to_back(work, begin, send, commit)
+
+
 async def buffered(work: Workload) -> dict[str, float]:
     """Bytes of memory that a record takes while it waits, beside its value. The topic never acknowledges."""
     one = Producer({**producer_options(work), "queue.buffering.max.messages": 2_000_000})

@@ -12,7 +12,7 @@ from ..usage import Meter
 from ..workload import LINGER_MS, Workload
 
 
-def producer(work: Workload, linger_ms: int = LINGER_MS) -> Any:
+def producer(work: Workload, linger_ms: int = LINGER_MS, transactional_id: str | None = None) -> Any:
     """A producer with the workload's options."""
     compression: Any = None if work.compression == "none" else work.compression
     return KafkaProducer(
@@ -21,6 +21,7 @@ def producer(work: Workload, linger_ms: int = LINGER_MS) -> Any:
         enable_idempotence=work.acks == "all",
         linger_ms=linger_ms,
         compression_type=compression,
+        transactional_id=transactional_id,
     )
 
 
@@ -56,6 +57,28 @@ async def latency(work: Workload) -> list[float]:
 
     try:
         return await timed(send, work.records)
+    finally:
+        one.close()
+
+
+async def transactions(work: Workload) -> dict[str, Any]:
+    """Transactions one after the other. Its calls block, and nothing else runs beside them."""
+    from ..transactions import back_to_back, new_id
+
+    one = producer(work, transactional_id=new_id())
+    one.init_transactions()
+
+    async def begin() -> None:
+        one.begin_transaction()
+
+    async def send(topic: str, value: bytes, key: bytes | None, partition: int) -> None:
+        one.send(topic, value, key=key, partition=partition)
+
+    async def commit() -> None:
+        one.commit_transaction()
+
+    try:
+        return await back_to_back(work, begin, send, commit)
     finally:
         one.close()
 

@@ -137,6 +137,17 @@ async def steady(work: Workload) -> list[float]:
     return took
 
 
+async def transactions(work: Workload) -> dict[str, Any]:
+    """Transactions one after the other; ``outside`` is the same without any: a flush stands for each commit."""
+    from ..transactions import back_to_back, new_id
+
+    if work.method == "outside":
+        async with producer(work) as one:
+            return await back_to_back(work, anyio.lowlevel.checkpoint, one.send, one.flush)
+    async with producer(work, transactional_id=new_id()) as one:
+        return await back_to_back(work, one.begin_transaction, one.send, one.commit_transaction)
+
+
 async def buffered(work: Workload) -> dict[str, float]:
     """Bytes of memory that a record takes while it waits, beside its value. The topic never acknowledges."""
     one = producer(work, buffer_memory=1 << 30, linger_ms=0)

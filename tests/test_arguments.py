@@ -233,6 +233,23 @@ ADMIN: list[Case] = [
     ),
     ("incremental_alter_configs", {"changes": {TOPIC_CONFIG: []}}, "validate_only", NO_FLAGS),
     ("describe_cluster", {}, "include_fenced_brokers", NO_FLAGS),
+    ("list_transactions", {}, "states", [*NO_LISTS, ["Ongoing"], [None]]),
+    ("list_transactions", {}, "producer_ids", [*NO_LISTS, ["1"], [-1], [True]]),
+    ("list_transactions", {}, "longer_than_ms", TIMEOUTS),
+    ("list_transactions", {}, "transactional_id_pattern", [5, b"x", "", "\ud800"]),
+    ("describe_transactions", {}, "transactional_ids", [None, *NO_LISTS, [5], [""], [b"x"]]),
+    ("describe_producers", {}, "partitions", [None, *NO_LISTS, *[[bad] for bad in NO_PARTITIONS]]),
+    ("describe_producers", {"partitions": [TP]}, "broker_id", ["1", True, 1.5, -1]),
+    ("abort_transaction", {"start_offset": 0}, "partition", NO_PARTITIONS),
+    ("abort_transaction", {"partition": TP}, "start_offset", [None, *NO_INTEGERS, -1]),
+    ("abort_transaction", {"partition": TP, "producer_epoch": 0}, "producer_id", [*NO_INTEGERS, -1]),
+    ("abort_transaction", {"partition": TP, "producer_id": 0}, "producer_epoch", [*NO_INTEGERS, -1, 2**15]),
+    ("abort_transaction", {"partition": TP, "start_offset": 0}, "coordinator_epoch", [None, *NO_INTEGERS, -1]),
+    ("fence_producers", {}, "transactional_ids", [None, *NO_LISTS, [5], [""], [b"x"]]),
+    ("find_hanging_transactions", {}, "topics", [None, *NO_LISTS, *[[bad] for bad in NO_TOPICS]]),
+    ("find_hanging_transactions", {}, "partitions", [*NO_LISTS, *[[bad] for bad in NO_PARTITIONS]]),
+    ("find_hanging_transactions", {}, "broker_id", ["1", True, 1.5, -1]),
+    ("find_hanging_transactions", {"topics": ["events"]}, "max_transaction_timeout_ms", REQUIRED_TIMEOUTS),
 ]
 GOOD: dict[str, dict[str, Any]] = {
     "create_topics": {"topics": [NewTopic("new")]},
@@ -245,6 +262,11 @@ GOOD: dict[str, dict[str, Any]] = {
     "delete_records": {"before": {TP: 1}},
     "describe_configs": {"resources": [TOPIC_CONFIG]},
     "incremental_alter_configs": {"changes": {TOPIC_CONFIG: []}},
+    "describe_transactions": {"transactional_ids": ["tx"]},
+    "describe_producers": {"partitions": [TP]},
+    "abort_transaction": {"partition": TP, "start_offset": 0},
+    "fence_producers": {"transactional_ids": ["tx"]},
+    "find_hanging_transactions": {"topics": ["events"]},
 }
 ADMIN += [
     (name, GOOD.get(name, {}), "timeout_ms", TIMEOUTS)
@@ -332,7 +354,7 @@ FAULTS: list[Case] = [
     ("add", {}, "garbage", [5, "x"]),
     ("add", {}, "throttle_time_ms", NO_NUMBERS),
     ("add", {}, "hint", [5, (1, 2)]),
-    *[("add", {}, flag, NO_FLAGS) for flag in ("after", "drop", "disconnect", "whole")],
+    *[("add", {}, flag, NO_FLAGS) for flag in ("after", "hold", "drop", "disconnect", "whole")],
 ]
 OPTIONS: dict[str, list[Any]] = {
     "brokers": [None, "3", True, 0, -1, [], ["1"], [-1], [1, 1], 1.5],

@@ -13,6 +13,7 @@ import anyio
 
 from .._core.backoff import Backoff
 from .._io.client import Client
+from .._io.group.coordinators import CoordinatorKind, Coordinators
 from .._options.arguments import TIMEOUT
 from .._wire import Request, Response
 from .._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -60,6 +61,11 @@ BY_LEADER = RetryRule(
     codes=frozenset({-1, 5, 6, 9, 56, 74, 75, 78}),
     brief=frozenset({UNKNOWN_TOPIC_OR_PARTITION}),
 )
+BY_COORDINATOR = RetryRule(
+    # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT_TRANSACTIONS, and a
+    # connection that was lost
+    codes=frozenset({-1, 14, 15, 16, 51})
+)
 BY_ANYONE = RetryRule(codes=frozenset(), brief=frozenset({UNKNOWN_TOPIC_OR_PARTITION}))
 
 
@@ -72,6 +78,11 @@ class Deadline:
         self._at = time.monotonic() + timeout_ms / 1000
         self.failure: KafkaError | None = None
         """What the latest try failed with, of those that had the time."""
+
+    @property
+    def at(self) -> float:
+        """By ``time.monotonic()``."""
+        return self._at
 
     def left_s(self) -> float:
         return self._at - time.monotonic()
@@ -88,6 +99,7 @@ class Calls:
         self._client = client
         self._default_timeout_ms = default_timeout_ms
         self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
+        self._coordinators = Coordinators(client)
 
     def deadline(self, timeout_ms: float | None) -> Deadline:
         """The deadline of a call that begins now; raises if the client cannot be used."""
@@ -200,6 +212,63 @@ class Calls:
             return outcomes
 
         return await self.settle(items, ask, BY_LEADER, deadline)
+
+    async def by_coordinator(
+        self,
+        kind: CoordinatorKind,
+        keys: Iterable[str],
+        build: Callable[[str], Request[R]],
+        read: Callable[[str, int, R], V | KafkaError],
+        deadline: Deadline,
+    ) -> dict[str, V]:
+        """A request about each key to its coordinator, all at once; coordinators that move are followed.
+
+        ``read`` is given the key, the coordinator and its answer.
+        """
+
+        async def ask(pending: Mapping[str, None]) -> Mapping[str, V | KafkaError]:
+            outcomes: dict[str, V | KafkaError] = {}
+
+            async def ask_about(key: str) -> None:
+                node_id: int | None = None
+                try:
+                    connection = await self._coordinators.connection(kind, key, deadline.at)
+                    node_id = connection.node_id
+                    response = await connection.request(build(key), timeout_ms=deadline.request_ms())
+                    outcomes[key] = read(key, node_id, response)
+                except KafkaError as error:
+                    outcomes[key] = error
+                if node_id is not None and isinstance(outcomes[key], KafkaError):
+                    self._coordinators.forget(kind, key, node_id)
+
+            async with anyio.create_task_group() as asking:
+                for key in pending:
+                    asking.start_soon(ask_about, key)
+            return outcomes
+
+        return await self.settle(dict.fromkeys(keys), ask, BY_COORDINATOR, deadline)
+
+    async def by_broker(
+        self, build: Callable[[], Request[R]], deadline: Deadline, retry: RetryRule = BY_COORDINATOR
+    ) -> dict[int, R]:
+        """The same request to every broker, all at once; the answers by broker."""
+        nodes = [broker.node_id for broker in (await self.metadata([], deadline)).brokers]
+
+        async def ask(pending: Mapping[int, None]) -> Mapping[int, R | KafkaError]:
+            outcomes: dict[int, R | KafkaError] = {}
+
+            async def ask_node(node_id: int) -> None:
+                try:
+                    outcomes[node_id] = await self.once(node_id, build(), deadline)
+                except KafkaError as error:
+                    outcomes[node_id] = error
+
+            async with anyio.create_task_group() as asking:
+                for node_id in pending:
+                    asking.start_soon(ask_node, node_id)
+            return outcomes
+
+        return await self.settle(dict.fromkeys(nodes), ask, retry, deadline)
 
     async def metadata(self, topics: Iterable[str] | None, deadline: Deadline) -> MetadataResponse:
         """What a broker knows now about these topics, or about all; creates none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._options.arguments import INT64_MAX, list_of, map_of, string, topic_name, topic_partition
-from .._options.checks import INT16_MAX, Check, boolean, instance, integer, optional
+from .._options.checks import INT16_MAX, Check, boolean, instance, integer, milliseconds, optional, text
 from ..errors import ConfigError
 from .types import (
     ConfigChange,
@@ -15,22 +15,36 @@ from .types import (
     ElectionType,
     NewPartitions,
     NewTopic,
+    TransactionState,
 )
 
 __all__ = [
+    "BROKER",
     "CHANGES",
+    "COORDINATOR_EPOCH",
     "DELETE_BEFORE",
+    "DURATION",
     "ELECTION",
+    "NAMED_PARTITIONS",
     "NAMES",
     "NEW_PARTITIONS",
     "NEW_TOPICS",
     "OFFSETS_AT",
     "PAGE_SIZE",
     "PARTITIONS",
+    "PATTERN",
+    "PRODUCER_EPOCH",
+    "PRODUCER_ID",
+    "PRODUCER_IDS",
     "REPLICAS",
     "RESOURCES",
+    "START_OFFSET",
+    "STATES",
     "TOPICS",
+    "TRANSACTIONAL_IDS",
     "boolean",
+    "milliseconds",
+    "topic_partition",
 ]
 
 _NOT_GIVEN = -1
@@ -110,3 +124,15 @@ OFFSETS_AT = map_of("TopicPartition to time or OffsetSpec", topic_partition, int
 DELETE_BEFORE = map_of("TopicPartition to offset", topic_partition, integer(-1, INT64_MAX))
 RESOURCES = list_of("ConfigResource", _resource)
 CHANGES = map_of("ConfigResource to changes", _resource, list_of("ConfigChange", _change))
+BROKER = optional(integer(0))
+NAMED_PARTITIONS = list_of("TopicPartition", topic_partition)
+TRANSACTIONAL_IDS = list_of("transactional ids", text)
+STATES = optional(list_of("TransactionState", instance(TransactionState, "a TransactionState")))
+_PRODUCER_ID = integer(0, INT64_MAX)
+PRODUCER_IDS = optional(list_of("producer ids", _PRODUCER_ID))
+PRODUCER_ID = optional(_PRODUCER_ID)
+PRODUCER_EPOCH = optional(integer(0, INT16_MAX))
+COORDINATOR_EPOCH = integer(0)
+START_OFFSET = optional(integer(0, INT64_MAX))
+DURATION = optional(milliseconds())
+PATTERN = optional(text)

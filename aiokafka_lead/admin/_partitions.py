@@ -40,7 +40,7 @@ V = TypeVar("V")
 ELECTION_NOT_NEEDED = 84
 
 
-def _by_topic(
+def by_topic(
     items: Mapping[TopicPartition, V], partition: Callable[[int, V], P], topic: Callable[[str, list[P]], T]
 ) -> list[T]:
     """Nest the items of single partitions below their topics, as requests do."""
@@ -60,7 +60,7 @@ async def elect_leaders(
         return {where: elected for where, elected in everything.items() if isinstance(elected, bool)}
 
     def build(pending: Mapping[TopicPartition, None]) -> ElectLeadersRequest:
-        topics = _by_topic(
+        topics = by_topic(
             pending, lambda partition, _: partition, lambda topic, p: TopicPartitions(topic=topic, partitions=p)
         )
         return ElectLeadersRequest(election_type=election_type, topic_partitions=topics)
@@ -82,7 +82,7 @@ async def reassign(calls: Calls, replicas: Mapping[TopicPartition, Sequence[int]
     """Begin (or with None cancel) reassignments."""
 
     def build(pending: Mapping[TopicPartition, Sequence[int] | None]) -> AlterPartitionReassignmentsRequest:
-        topics = _by_topic(
+        topics = by_topic(
             pending,
             lambda partition, brokers: ReassignablePartition(
                 partition_index=partition, replicas=None if brokers is None else list(brokers)
@@ -106,7 +106,7 @@ async def list_reassignments(
     """Reassignments under way; None asks for all."""
     topics = None
     if partitions is not None:
-        topics = _by_topic(
+        topics = by_topic(
             dict.fromkeys(partitions),
             lambda partition, _: partition,
             lambda name, p: ListPartitionReassignmentsTopics(name=name, partition_indexes=p),
@@ -127,7 +127,7 @@ async def list_offsets(
     """Offsets by time or `OffsetSpec`; None where there is no such record."""
 
     def build(pending: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
-        topics = _by_topic(
+        topics = by_topic(
             pending,
             lambda partition, when: ListOffsetsPartition(partition_index=partition, timestamp=when),
             lambda name, partitions: ListOffsetsTopic(name=name, partitions=partitions),
@@ -151,7 +151,7 @@ async def delete_records(
     """The first offset that each partition still has."""
 
     def build(pending: Mapping[TopicPartition, int]) -> DeleteRecordsRequest:
-        topics = _by_topic(
+        topics = by_topic(
             pending,
             lambda partition, offset: DeleteRecordsPartition(partition_index=partition, offset=offset),
             lambda name, partitions: DeleteRecordsTopic(name=name, partitions=partitions),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import NamedTuple
 from uuid import UUID
+
+from ..types import TopicPartition
 
 __all__ = [
     "BrokerDescription",
@@ -19,13 +21,19 @@ __all__ = [
     "ConfigSource",
     "CreatedTopic",
     "ElectionType",
+    "FencedProducer",
+    "HangingTransaction",
     "NewPartitions",
     "NewTopic",
     "OffsetSpec",
     "PartitionDescription",
     "PartitionReassignment",
+    "ProducerState",
     "TopicDescription",
     "TopicListing",
+    "TransactionDescription",
+    "TransactionListing",
+    "TransactionState",
 ]
 
 
@@ -219,3 +227,85 @@ class OffsetSpec(IntEnum):
     """The first record that is not only in tiered storage (Kafka 3.4)."""
     LATEST_TIERED = -5
     """The last record in tiered storage (Kafka 3.9)."""
+
+
+class TransactionState(StrEnum):
+    """How a transactional id is, as its coordinator knows it."""
+
+    EMPTY = "Empty"
+    """No transaction since the producer began."""
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    """Decided; the markers are being written."""
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
+    DEAD = "Dead"
+    """It has expired."""
+    UNKNOWN = "Unknown"
+    """A state that this client does not know."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> TransactionState:
+        return cls.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionListing:
+    """A transactional id, and the broker that coordinates it."""
+
+    transactional_id: str
+    state: TransactionState
+    producer_id: int
+    coordinator_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """A transactional id with its transaction, open or the last one."""
+
+    transactional_id: str
+    state: TransactionState
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_time_ms: int | None
+    """When the transaction began, in milliseconds since 1970; None where there was none."""
+    partitions: frozenset[TopicPartition]
+    """What is part of the open transaction; while it ends, what has no marker yet."""
+    coordinator_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """What a partition's leader knows of an idempotent or transactional producer that wrote to it."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    """-1 where it has written nothing in this epoch."""
+    last_timestamp_ms: int
+    coordinator_epoch: int | None
+    """Of the coordinator that last ended a transaction of the producer here; None before the first."""
+    transaction_start_offset: int | None
+    """Where its open transaction begins; None without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class HangingTransaction:
+    """A transaction that is open in a partition though no coordinator will end it (KIP-664).
+
+    Consumers of committed records cannot read past it. `AdminClient.abort_transaction` ends it.
+    """
+
+    partition: TopicPartition
+    producer: ProducerState
+    start_offset: int
+
+
+class FencedProducer(NamedTuple):
+    """The producer id and epoch that a transactional id has since its producers were fenced."""
+
+    producer_id: int
+    producer_epoch: int

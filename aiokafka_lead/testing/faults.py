@@ -277,5 +277,8 @@ _ANSWERS_FOR_PARTS = frozenset(
         ApiKey.DELETE_RECORDS,
         ApiKey.ADD_PARTITIONS_TO_TXN,
         ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.DESCRIBE_TRANSACTIONS,  # by transactional id
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.WRITE_TXN_MARKERS,
     }
 )

@@ -81,6 +81,11 @@ class TransactionControls:
             raise ConfigError(f"{transactional_id} is not known, has a transaction open, or a later epoch")
         txn.epoch = epoch
 
+    def forget(self, transactional_id: str) -> None:
+        """Have the coordinator forget a transactional id, as if it had expired: what it has open hangs (KIP-664)."""
+        text("transactional_id", transactional_id)
+        self._call(lambda: self._engine.transactions.forget(transactional_id))
+
     def view(self, transactional_id: str) -> TransactionView | None:
         """How a transactional id is now; None for one that is not known."""
         text("transactional_id", transactional_id)

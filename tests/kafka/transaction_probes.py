@@ -31,6 +31,15 @@ async def _transactions(world: World, suffix: str = "-tx") -> Transactions:
     return Transactions(world, name, await coordinator(world, name, 1))
 
 
+async def open_transaction(world: World, topic: str, leader: int) -> tuple[Transactions, int]:
+    """A transaction of the second version with a record in it, and an epoch above 0."""
+    txn = await _transactions(world, "-open")
+    await txn.begin()
+    epoch = await txn.begin()
+    assert await txn.write(topic, leader, epoch, 0, version=12) == 0
+    return txn, epoch
+
+
 async def transactions(world: World) -> Answers:
     """Version 1, and the step to version 2."""
     topic, other = world.name("-transactions"), world.name("-other")

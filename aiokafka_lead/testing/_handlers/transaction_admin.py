@@ -59,6 +59,7 @@ def describe_transactions(
 def _describe(context: RequestContext, transactional_id: str) -> TransactionState:
     state = TransactionState(transactional_id=transactional_id)
     try:
+        raise_for_code(context.fault_code(transactional_id))
         check_coordinator(context, TRANSACTION, transactional_id)
         txn = context.engine.transactions.transactions.get(transactional_id)
         if txn is None:
@@ -124,6 +125,7 @@ def describe_producers(context: RequestContext, request: DescribeProducersReques
             result = PartitionResponse(partition_index=index)
             answer.partitions.append(result)
             try:
+                raise_for_code(context.fault_code(topic.name, index))
                 partition = context.engine.state.partition(topic.name, index)
                 if context.node.node_id not in partition.replicas:
                     raise NotLeaderOrFollowerError(f"no replica of {topic.name}-{index} here")

@@ -166,6 +166,12 @@ class TransactionCoordinator:
         self._abort(txn)
         return True
 
+    def forget(self, transactional_id: str) -> None:
+        """Know a transactional id no more; no markers are written for what it has open."""
+        txn = self.transactions.pop(transactional_id, None)
+        if txn is not None:
+            txn.stop_timer()
+
     def coordinator_moved(self, concerns: Callable[[str], bool]) -> None:
         """Transactional ids have another coordinator: it reads them from the log, where the last epoch is not."""
         for txn in self.transactions.values():

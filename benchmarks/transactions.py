@@ -7,6 +7,7 @@ for each commit. Every client has its own defaults, idempotence, and a linger of
 
 from __future__ import annotations
 
+from .peers import available
 from .stats import table
 from .suite.brokers import Brokers
 from .suite.report import bars
@@ -17,7 +18,11 @@ from .suite.workload import Workload
 RECORDS = 12
 LONG = 1000
 COPIES = 3
-CONTENDERS = [*OURS, *(peer for peer in PEERS if peer.client != "confluent_aio")]
+CONTENDERS = [
+    *OURS,
+    *(peer for peer in PEERS if peer.client != "confluent_aio"),
+    *(Contender(client.replace("-", "_")) for client in available()),
+]
 
 
 def case(name: str, contenders: list[Contender], partitions: int, count: int, **details: object) -> Case:

@@ -1,14 +1,15 @@
-"""Loads in other languages that speak as `benchmarks.load` does: franz-go, and Apache Kafka's own client."""
+"""Other languages' clients, franz-go and Apache Kafka's own: loads as `benchmarks.load` is one, and transactions."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 _HERE = Path(__file__).parent
-_GO_PROGRAM = _HERE.parents[1] / ".cache" / "franz_go_load"
+_GO_PROGRAMS = _HERE.parents[1] / ".cache"
 FOREIGN = {"franz-go": "go", "java": "mvn"}
 """By client: the program that its build needs."""
 
@@ -20,15 +21,27 @@ def available() -> list[str]:
 
 def load_command(client: str) -> list[str]:
     """The command that is this client's load; its program is built first, where that is due."""
-    if client == "franz-go":
-        _GO_PROGRAM.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["go", "build", "-o", str(_GO_PROGRAM), "."], cwd=_HERE / "franz_go", check=True)
-        return [str(_GO_PROGRAM)]
-    if client == "java":
-        from tests.kafka.harness import NEWEST
-        from tests.kafka.harness.java import class_path, compile_class
-
-        jars = class_path(NEWEST)
-        classes = compile_class(_HERE / "JavaLoad.java", jars)
-        return ["java", "-Xmx256m", "-cp", f"{classes}:{jars}", "JavaLoad"]
+    if client in FOREIGN:
+        return _built(client, "load", ".", "JavaLoad")
     return [sys.executable, "-m", "benchmarks.load", client]
+
+
+def transactions_command(client: str) -> list[str]:
+    """The command of this client's transactions, built where that is due; its sources say what the arguments are."""
+    return _built(client, "transactions", "./transactions", "JavaTransactions")
+
+
+def _built(client: str, name: str, go_package: str, java_class: str) -> list[str]:
+    if client == "franz-go":
+        program = _GO_PROGRAMS / f"franz_go_{name}"
+        _GO_PROGRAMS.mkdir(parents=True, exist_ok=True)
+        environment = {**os.environ, "CGO_ENABLED": "0"}
+        command = ["go", "build", "-o", str(program), go_package]
+        subprocess.run(command, cwd=_HERE / "franz_go", check=True, env=environment)
+        return [str(program)]
+    from tests.kafka.harness import NEWEST
+    from tests.kafka.harness.java import class_path, compile_class
+
+    jars = class_path(NEWEST)
+    classes = compile_class(_HERE / f"{java_class}.java", jars)
+    return ["java", "-Xmx256m", "-cp", f"{classes}:{jars}", java_class]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import anyio
+
+from ..peers import transactions_command
 from ..stats import percentile
 from .payload import records
 from .usage import Meter
-from .workload import Workload
+from .workload import LINGER_MS, Workload
 
 WARM_UP = 0.1
 """The part of the transactions that comes before those that count."""
@@ -52,3 +56,13 @@ async def back_to_back(
         "p50": percentile(took, 0.5),
         "p99": percentile(took, 0.99),
     }
+
+
+async def of_another_language(client: str, work: Workload) -> dict[str, Any]:
+    """The same figures of a client that runs in a process of its own."""
+    count = max(1, work.records // work.transaction)
+    numbers = [work.partitions, work.transaction, work.size, LINGER_MS, max(1, round(count * WARM_UP)), count]
+    command = [*transactions_command(client), work.bootstrap, work.topic, *map(str, numbers)]
+    done = await anyio.run_process(command, stderr=None)
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures

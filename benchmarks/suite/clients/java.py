@@ -1,0 +1,13 @@
+"""Apache Kafka's own client, in a process of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..transactions import of_another_language
+from ..workload import Workload
+
+
+async def transactions(work: Workload) -> dict[str, Any]:
+    """Transactions one after the other."""
+    return await of_another_language("java", work)

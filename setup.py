@@ -127,12 +127,13 @@ def translate(extension: Extension, folder: Path) -> None:
     Options.get_directive_defaults().update(no_gc=False, freelist=0)  # it takes for whole modules only what it has here
     source = Path(extension.sources[0])
     made = folder / source.with_suffix(".c")
+    note = note_left_out(folder / "left_out")
     types = {} if "collector" in left_out() else TYPES.get(extension.name, {})
     (translated,) = cythonize(
         [extension],
         build_dir=str(folder),
         compiler_directives={**DIRECTIVES, **types},
-        force=made.exists() and made.stat().st_mtime <= last_change(source, note_left_out(folder / "left_out")),
+        force=made.exists() and made.stat().st_mtime <= last_change(source, note),
         quiet=True,
     )
     extension.sources = translated.sources

@@ -1,17 +1,7 @@
-"""A cluster for each test, and short ways to fill and read it."""
+"""A cluster for each test: its topic's partitions are led by three brokers."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from tests.embedded import cluster_with
 
-import pytest
-
-from aiokafka_lead.testing import EmbeddedCluster
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[EmbeddedCluster]:
-    """Three brokers, with a topic "events" of three partitions, each led by another one."""
-    async with EmbeddedCluster(brokers=3) as embedded:
-        embedded.create_topic("events", partitions=3, replication_factor=3)
-        yield embedded
+cluster = cluster_with(brokers=3, events=3)

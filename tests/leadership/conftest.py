@@ -1,17 +1,7 @@
-"""A cluster for each test."""
+"""A cluster for each test: broker 1 leads its topic's one partition."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from tests.embedded import cluster_with
 
-import pytest
-
-from aiokafka_lead.testing import EmbeddedCluster
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[EmbeddedCluster]:
-    """Three brokers, with a topic "t" whose one partition broker 1 leads."""
-    async with EmbeddedCluster(brokers=3) as embedded:
-        embedded.create_topic("t", partitions=1, replication_factor=3)
-        yield embedded
+cluster = cluster_with(brokers=3, t=1)

@@ -1,18 +1,7 @@
-"""A cluster for each test."""
+"""A cluster for each test, with a topic for dead letters."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from tests.embedded import cluster_with
 
-import pytest
-
-from aiokafka_lead.testing import EmbeddedCluster
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[EmbeddedCluster]:
-    """One broker with a topic "events" of three partitions, and "failed" of one."""
-    async with EmbeddedCluster(brokers=1) as embedded:
-        embedded.create_topic("events", partitions=3)
-        embedded.create_topic("failed")
-        yield embedded
+cluster = cluster_with(brokers=1, events=3, failed=1)

@@ -503,11 +503,10 @@ class Consumer(Generic[K, V]):
         the offsets of their records, count together or not at all (KIP-447). A transaction takes records until there
         are ``max_transaction_records``, or for ``max_transaction_ms``, and is committed when all their handlers have
         returned. When one has failed, or the transaction is aborted for another reason, all its records are handled
-        again: what handlers do besides sending may happen more than once. Dead letters are part of the transaction, and
-        those with ``retries`` used up only then leave their place to them. A rebalance waits for the commit, as long as
-        it waits for handlers, and aborts then. The consumer reads with ``isolation_level="read_committed"`` from then
-        on. Also raises `ProducerFencedError` when another producer has taken over the transactional id, and, after
-        ``transaction_retries``, what the transaction was aborted for.
+        again: what handlers do besides sending may happen more than once. Dead letters are part of the transaction.
+        A rebalance waits for the commit, as long as it waits for handlers, and aborts then. The consumer reads with
+        ``isolation_level="read_committed"`` from then on. Also raises `ProducerFencedError` when another producer has
+        taken over the transactional id, and, after ``transaction_retries``, what the transaction was aborted for.
         """
         self._client.check()
         from ._core.run.handler import checked_handler

@@ -1,0 +1,100 @@
+"""Partitions that are taken away while a transaction has records of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from aiokafka_lead import Consumer, Producer, TopicPartition
+from aiokafka_lead.errors import CommitFailedError
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .support import committed, transactional
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def transaction_version() -> int:
+    """One is enough: a consumer does not know it."""
+    return 2
+
+
+class Assigned:
+    """A listener that sets an event with the first partitions."""
+
+    def __init__(self) -> None:
+        self.some = anyio.Event()
+
+    def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        if partitions:
+            self.some.set()
+
+
+def member(cluster: EmbeddedCluster, listener: object = None) -> Consumer:
+    options: dict[str, Any] = {"group_id": "copiers", "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    consumer: Consumer = Consumer(bootstrap_servers=cluster.bootstrap_servers, **options)
+    consumer.subscribe(["events"], listener=listener)
+    return consumer
+
+
+async def take(consumer: Consumer, count: int) -> list[bytes | None]:
+    """Records, and come back from them."""
+    found: list[bytes | None] = []
+    with anyio.fail_after(20):
+        while len(found) < count:
+            for records in (await consumer.getmany(timeout_ms=1000)).values():
+                found += [record.value for record in records]
+        await consumer.getmany()
+    return found
+
+
+async def fill(cluster: EmbeddedCluster) -> None:
+    async with Producer(cluster.bootstrap_servers) as producer:
+        for number in range(9):
+            await producer.send("events", b"%d" % number, partition=number % 3)
+
+
+async def test_what_nobody_has_committed_cannot_be_once_it_is_taken_away(cluster: EmbeddedCluster) -> None:
+    await fill(cluster)
+    cluster.create_topic("copies", partitions=3)
+    heard = Assigned()
+    async with member(cluster) as first, transactional(cluster) as producer:
+        values = await take(first, 9)
+        async with member(cluster, heard) as second:
+            with anyio.fail_after(20):
+                await heard.some.wait()
+
+            async def copy() -> None:
+                async with producer.transaction() as txn:
+                    await txn.send_many("copies", values)
+                    await txn.send_offsets(first)
+
+            with pytest.raises(CommitFailedError, match="were taken away"):
+                await copy()
+            assert len(await take(second, 1)) > 0
+    assert all(values == [] for values in (await committed(cluster, "copies")).values())
+
+
+async def test_a_rebalance_waits_for_the_transaction(cluster: EmbeddedCluster) -> None:
+    await fill(cluster)
+    cluster.create_topic("copies", partitions=3)
+    heard = Assigned()
+    async with member(cluster) as first, transactional(cluster) as producer:
+        values = await take(first, 9)
+        second = member(cluster, heard)
+        async with producer.transaction() as txn:
+            await txn.send_many("copies", values, partition=0)
+            await txn.send_offsets(first)
+            syncs = cluster.requests.count("SyncGroup")
+            await second.start(wait=False)
+            with anyio.fail_after(20):
+                await cluster.wait_for_requests("SyncGroup", count=syncs + 2)  # both know what the first is to give up
+            assert not heard.some.is_set()
+        with anyio.fail_after(20):
+            await heard.some.wait()
+        assert await second.getmany(timeout_ms=50) == {}
+        await second.stop()
+    assert (await committed(cluster, "copies"))[0] == values

@@ -136,7 +136,8 @@ async def test_credentials_that_can_be_read_on_their_way_are_warned_of_once(
 ) -> None:
     async with EmbeddedCluster(brokers=2, sasl_users={"alice": SECRET}) as cluster:
         cluster.create_topic("t", partitions=2)
-        async with Producer(cluster.bootstrap_servers, **(PASSWORD | {"sasl_mechanism": mechanism})) as producer:
+        options: dict[str, Any] = PASSWORD | {"sasl_mechanism": mechanism}
+        async with Producer(cluster.bootstrap_servers, **options) as producer:
             for partition in (0, 1):
                 await producer.send_and_wait("t", b"v", partition=partition)
     found = [record.getMessage() for record in caplog.records if "use SASL_SSL" in record.getMessage()]

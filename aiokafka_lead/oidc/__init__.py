@@ -9,12 +9,12 @@ a provider of tokens of their own bring nothing of this along.
 
 from __future__ import annotations
 
+from .._options.token import Token
 from .assertion import Assertion, AssertionFile
 from .clouds import azure, confluent_cloud, google
 from .endpoint import ClientCredentials, JwtBearer
 from .files import TokenFile
 from .msk import msk_iam
-from .token import Token
 
 __all__ = [
     "Assertion",

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Mapping
 from datetime import UTC
 from typing import Any
 
+from .._options.token import Token
 from ..errors import ConfigError, TokenProviderError
-from .token import Token
 
 __all__ = ["azure", "confluent_cloud", "google"]
 
@@ -33,7 +33,7 @@ def azure(namespace: str, credential: Any = None) -> Azure:
         raise ConfigError(f"namespace must be like 'name' or 'name.servicebus.windows.net', not {namespace!r}")
     if credential is None:
         try:
-            from azure.identity import DefaultAzureCredential
+            from azure.identity import DefaultAzureCredential  # pyright: ignore[reportMissingImports]
         except ImportError:
             raise ConfigError("azure() needs a credential, or the azure-identity package") from None
         credential = DefaultAzureCredential()
@@ -67,7 +67,7 @@ def google(credentials: Any = None) -> Google:
     """
     if credentials is None:
         try:
-            import google.auth
+            import google.auth  # pyright: ignore[reportMissingImports]
         except ImportError:
             raise ConfigError("google() needs credentials, or the google-auth package") from None
         credentials, _ = google.auth.default(scopes=[_GOOGLE_SCOPE])
@@ -88,7 +88,7 @@ class Google:
         credentials = self._credentials
         if not credentials.valid:
             try:
-                from google.auth.transport.requests import Request
+                from google.auth.transport.requests import Request  # pyright: ignore[reportMissingImports]
             except ImportError:
                 raise ConfigError("google() needs google-auth[requests] to refresh its credentials") from None
             credentials.refresh(Request())

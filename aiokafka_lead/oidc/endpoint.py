@@ -9,9 +9,9 @@ from ssl import SSLContext
 from typing import Any, Literal, Protocol
 
 from .._options.checks import Secret, text
+from .._options.token import Token
 from ..errors import ConfigError, TokenProviderError
 from .http import Basic, Endpoint, Form, checked_url
-from .token import Token
 
 __all__ = ["ClientCredentials", "JwtBearer"]
 

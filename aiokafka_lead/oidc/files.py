@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from .._options.token import MAX_TOKEN_BYTES, Token, expiry_of_jwt
 from ..errors import ConfigError, TokenProviderError
-from .token import MAX_TOKEN_BYTES, Token, expiry_of_jwt
 
 __all__ = ["TokenFile", "read_token"]
 

@@ -151,7 +151,7 @@ class _TooMuchError(Exception):
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """A redirect would take the secrets to where nobody has said that they may go."""
 
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
         return None
 
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from .._options.checks import text
+from .._options.token import Token
 from .._options.version import __version__
 from ..errors import ConfigError, SaslAuthenticationFailedError, TokenProviderError
-from .token import Token
 
 __all__ = ["AwsCredentials", "msk_iam"]
 
@@ -102,7 +102,7 @@ class _DefaultCredentials:
 
     def __call__(self) -> Any:
         try:
-            from botocore.session import get_session
+            from botocore.session import get_session  # pyright: ignore[reportMissingImports]
         except ImportError:
             return _from_environment()
         if self._found is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
@@ -172,13 +173,14 @@ async def test_hanging_transactions_are_found_and_aborted() -> None:
         world.cluster.transactions.time_out("tx")
         producer = await hang(world)
         assert await admin.find_hanging_transactions(["t"], max_transaction_timeout_ms=10**13) == []
-        for where in ({"topics": ["t"]}, {"partitions": [WHERE]}, {"broker_id": 2}):
+        everywhere: list[dict[str, Any]] = [{"topics": ["t"]}, {"partitions": [WHERE]}, {"broker_id": 2}]
+        for where in everywhere:
             [found] = await admin.find_hanging_transactions(**where, max_transaction_timeout_ms=0)
             assert (found.partition, found.start_offset) == (WHERE, 2)
             assert (found.producer.producer_id, found.producer.producer_epoch) == producer
         with pytest.raises(KafkaError, match="offset 5"):
             await admin.abort_transaction(WHERE, start_offset=5)
-        await admin.abort_transaction(WHERE, start_offset=found.start_offset)
+        await admin.abort_transaction(WHERE, start_offset=2)
         assert await admin.find_hanging_transactions(["t"], max_transaction_timeout_ms=0) == []
 
 

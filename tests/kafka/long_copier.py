@@ -58,7 +58,7 @@ async def main(arguments: argparse.Namespace) -> list[str]:
 
 def parsed() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--protocol", choices=["classic", "consumer"], default="classic")
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--batch", type=int, default=750)

@@ -102,15 +102,16 @@ async def test_records_go_through_with_a_delegation_token(
     while True:  # the controller knows the token, and each broker will in a moment
         try:
             for broker_id in kafka.broker_ids:
-                servers = {"bootstrap_servers": kafka.address(broker_id, listener)}
-                async with AdminClient(**(given | servers)):
+                at_one: dict[str, Any] = given | {"bootstrap_servers": kafka.address(broker_id, listener)}
+                async with AdminClient(**at_one):
                     pass
         except SaslAuthenticationFailedError:
             continue
         break
     await _pass_through(kafka, topic, given)
+    refused: dict[str, Any] = given | {"sasl_delegation_token": False}
     with pytest.raises(SaslAuthenticationFailedError):
-        async with AdminClient(**(given | {"sasl_delegation_token": False})):
+        async with AdminClient(**refused):
             pass
 
 
@@ -123,7 +124,7 @@ async def test_a_client_certificate_is_demanded(kafka: KafkaCluster, topic_name:
         context = kafka.certificates.context()
         for name, version in versions.items():
             setattr(context, name, version)
-        without = options | {"ssl_context": context}
+        without: dict[str, Any] = options | {"ssl_context": context}
         del without["ssl_cafile"]
         with anyio.fail_after(10), pytest.raises(SslAuthenticationError, match="wants a client certificate"):
             async with AdminClient(**without):

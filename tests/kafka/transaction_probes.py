@@ -408,21 +408,19 @@ async def described(world: World) -> Answers:
     answers["write"] = await txn.write(topic, leader, epoch, 0, version=12)
     await anyio.sleep(0.01)
     answers["open"] = await describe()
-    answers["open, listed"] = [
-        await listed(**fields)
-        for fields in (
-            {"state_filters": ["Ongoing"]},
-            {"state_filters": ["Empty", "Odd"]},
-            {"producer_id_filters": [txn.producer_id]},
-            {"producer_id_filters": [txn.producer_id + 1]},
-            {"duration_filter": 0},
-            {"duration_filter": 100_000},
-            {"transactional_id_pattern": ".*-tx"},
-            {"transactional_id_pattern": "probe"},
-            {"transactional_id_pattern": ""},
-            {"transactional_id_pattern": "("},
-        )
+    filters: list[dict[str, Any]] = [
+        {"state_filters": ["Ongoing"]},
+        {"state_filters": ["Empty", "Odd"]},
+        {"producer_id_filters": [txn.producer_id]},
+        {"producer_id_filters": [txn.producer_id + 1]},
+        {"duration_filter": 0},
+        {"duration_filter": 100_000},
+        {"transactional_id_pattern": ".*-tx"},
+        {"transactional_id_pattern": "probe"},
+        {"transactional_id_pattern": ""},
+        {"transactional_id_pattern": "("},
     ]
+    answers["open, listed"] = [await listed(**fields) for fields in filters]
     answers["producers"] = [await producers(broker) for broker in (leader, follower)]
     answers["producers, no topic"] = await producers(name=world.name("-none"))
     answers["ends while it is open"] = await ends()

@@ -97,7 +97,7 @@ class IdentityProvider:
                 except OSError:
                     return  # the client has gone
 
-            def log_message(self, *args: object) -> None:
+            def log_message(self, format: str, *args: object) -> None:
                 """Nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)

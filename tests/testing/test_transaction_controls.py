@@ -12,7 +12,7 @@ from aiokafka_lead._wire import Request
 from aiokafka_lead._wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from aiokafka_lead._wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from aiokafka_lead._wire.messages.api_versions import ApiVersionsRequest
-from aiokafka_lead._wire.messages.end_txn import EndTxnRequest
+from aiokafka_lead._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from aiokafka_lead._wire.messages.init_producer_id import InitProducerIdRequest
 from aiokafka_lead._wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -222,6 +222,7 @@ async def test_an_answer_that_is_held() -> None:
         assert cluster.end_offset("t") == 2
         rule.remove()
         correlation_id, ended = await client.receive(EndTxnRequest.RESPONSE, EndTxnRequest.MAX_VERSION)
+        assert isinstance(ended, EndTxnResponse)
         assert (correlation_id, ended.producer_epoch) == (sent, 1)
 
 

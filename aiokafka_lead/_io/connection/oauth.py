@@ -10,9 +10,9 @@ from ..._core.backoff import Backoff
 from ..._core.connection.sasl.oauthbearer import OAuthBearer
 from ..._core.connection.sasl.refresh_window import RefreshWindow
 from ..._options.logs import client_log
+from ..._options.token import Token
 from ...config import ClientConfig
 from ...errors import KafkaError, SaslAuthenticationFailedError
-from ...oidc.token import Token
 from ..loop import Spawner, sleep_until
 from .token_source import Fetching, TokenSource, source_of
 

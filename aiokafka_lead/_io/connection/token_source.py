@@ -17,10 +17,10 @@ from anyio.lowlevel import RunVar
 
 from ..._core.backoff import Backoff
 from ..._options.callables import function_of
+from ..._options.token import Token
 from ...errors import KafkaError, SaslAuthenticationFailedError, TokenProviderError
 from ...errors.base import own_copy, without_frames
 from ...errors.shown import shown
-from ...oidc.token import Token
 from ..cancellation import outlives_cancellation
 from ..loop import Spawner, Waiter, loop_token, sleep_until
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ...._options.token import Token
 from ....errors import SaslAuthenticationFailedError
 from ....errors.shown import shown
-from ....oidc.token import Token
 
 __all__ = ["OAuthBearer"]
 

@@ -15,3 +15,7 @@ cdef class Patience:
     cpdef bint skipped(self, double sent_at, int32_t leader_epoch) except -1
     cpdef bint sent(self, double now, int32_t leader_epoch) except -1
     cdef int _note(self, int32_t leader_epoch) except -1
+
+    @cython.locals(catch_up=bint)
+    cpdef bint failed(self, double now, int32_t leader_epoch, object policy, bint by_leader, bint certain) except -1
+    cpdef failed_for_another(self, double now)

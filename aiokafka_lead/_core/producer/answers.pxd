@@ -25,6 +25,17 @@ cdef class BatchAnswers:
     cpdef acknowledged(self, ProducerBatch batch, int node_id, int64_t base_offset, int64_t log_append_time_ms, double now)
     @cython.locals(queue=PartitionQueue)
     cdef _acknowledge(self, ProducerBatch batch, int node_id, int64_t base_offset, int64_t log_append_time_ms, double now)
+    @cython.locals(queue=PartitionQueue, epoch=int, by_leader=bint, ending=bint, lags=bint)
+    cdef _requeue(
+        self,
+        ProducerBatch batch,
+        int node_id,
+        object error,
+        double now,
+        bint out_of_line,
+        int64_t log_start_offset,
+        bint tells_leaders,
+    )
     @cython.locals(queue=PartitionQueue)
     cdef _remove(self, ProducerBatch batch)
     @cython.locals(batch=ProducerBatch)

@@ -24,8 +24,10 @@ def test_every_listener_takes_its_clients(kafka: KafkaCluster) -> None:
         for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
             options: dict[str, str | int] = {
                 "bootstrap.servers": kafka.bootstrap(listener),
-                "security.protocol": listener.value,
+                "security.protocol": listener.protocol,
                 "ssl.ca.location": str(kafka.certificates.authority),
+                "ssl.certificate.location": str(kafka.certificates.client_certificate),
+                "ssl.key.location": str(kafka.certificates.client_certificate),
                 "sasl.mechanism": mechanism,
                 "sasl.username": USER,
                 "sasl.password": PASSWORD,

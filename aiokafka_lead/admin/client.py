@@ -298,7 +298,7 @@ class AdminClient:
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, FencedProducer]:
-        """Refuse whoever writes with these transactional ids from now on; what they have open is aborted.
+        """Refuse the producers that write with these transactional ids from now on; what they have open is aborted.
 
         A producer that starts with one of the ids afterwards is welcome.
         """

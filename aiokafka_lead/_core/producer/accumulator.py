@@ -166,7 +166,7 @@ class Accumulator:
     def append(self, topic: TopicBuffer, record: Record, now: float) -> Delivery | None:
         """Put a record into a batch, opening one if need be; None when memory is short.
 
-        Then come back with `append_granted`, when as many bytes as `record_size` have been granted.
+        Then come back with `append_granted`, when the bytes that `record_size` counts have been granted.
         """
         size = self.record_size(record)
         if self.memory.waiting or self.memory.used + size > self.memory.limit:

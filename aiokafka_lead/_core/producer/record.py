@@ -58,7 +58,7 @@ def to_bytes(what: str, content: Any) -> bytes | None:
 
 
 def one_for_each(name: str, given: Iterable[Any], count: int) -> list[Any]:
-    """The entries given for as many values."""
+    """The entries given, one for each value."""
     found = entries(name, given, "one entry for each value")
     if len(found) != count:
         raise ConfigError(f"{name} must have one entry for each of the {count} values, not {len(found)}")

@@ -53,7 +53,7 @@ class TransactionalSequencing(IdempotentSequencing):
         self.gap = False
         """Whether a batch was given up that had a sequence: the epoch cannot go on."""
         self.wanted: dict[PartitionQueue, None] = {}
-        """Partitions that the coordinator is to be told of."""
+        """Partitions that the coordinator does not know of yet."""
         self.on_wanted: Callable[[], None] = _ignore
         """Called when there are more of them."""
         self.on_failure: Callable[[KafkaError], None] = _ignore_error
@@ -170,7 +170,7 @@ class TransactionalSequencing(IdempotentSequencing):
         return same and super().surely_in_log(batch)
 
     def rejected(self, batch: ProducerBatch) -> None:
-        """Nothing: whoever takes this for a new start of the sequences gives the batch up instead."""
+        """Nothing: a caller that takes this for a new start of the sequences gives the batch up instead."""
 
     def given_up(self, batch: ProducerBatch, in_doubt: bool) -> None:
         batch.queue.proven_node = _NO_LEADER

@@ -19,7 +19,7 @@ class Phase(Enum):
     NEW = "new"
     """It has no producer id, and asks for one when it is started or begins a transaction."""
     STARTING = "starting"
-    """It asks for its producer id, which fences whoever had the transactional id before."""
+    """It asks for its producer id, which fences the producer that had the transactional id before."""
     READY = "ready"
     """The next transaction may begin."""
     OPEN = "open"

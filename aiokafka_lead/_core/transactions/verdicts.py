@@ -43,7 +43,7 @@ class Call(Enum):
     """What is asked of a coordinator."""
 
     START = "InitProducerId"
-    """For a producer id, whoever had one before."""
+    """For a producer id, whatever producer had one before."""
     RENEW = "InitProducerId with an epoch"
     """For the next epoch after one's own (KIP-360)."""
     ADD_PARTITIONS = "AddPartitionsToTxn"

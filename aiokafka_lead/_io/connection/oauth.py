@@ -71,7 +71,7 @@ class OAuthLogin:
     async def _keep_fresh(self, source: TokenSource) -> None:
         """Fetch the token anew ahead of its end, for as long as tokens have one.
 
-        Other clients with the same provider do the same; whoever is first fetches for all.
+        Other clients with the same provider do the same; the first one fetches for all.
         """
         try:
             while (token := source.current) is not None and token.expires_at is not None:

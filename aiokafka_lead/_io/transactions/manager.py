@@ -1,7 +1,7 @@
 """A producer's transactions, from begin to end, as the tasks and callers of an event loop see them.
 
 What the coordinator is asked runs in tasks of the client, so that a caller who is cancelled, or whose time is over,
-leaves nothing half done: whoever begins the next transaction waits for the end of the one before.
+leaves nothing half done: the next transaction waits for the end of the one before.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ END_V2_RETRY: _EndTable = {
     (TxnState.COMPLETE_ABORT, True): EndAnswer.INVALID,
     (TxnState.COMPLETE_ABORT, False): EndAnswer.DONE,
 }
-"""Version 2, with the epoch before it: whoever asks has not heard the answer to an end."""
+"""Version 2, with the epoch before it: a producer that asks has not got the answer to an end."""
 
 
 class Transaction:

@@ -58,7 +58,7 @@ class TransactionCoordinator:
     # --- InitProducerId ----------------------------------------------------------------------------------------------
 
     def init_producer_id(self, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int) -> tuple[int, int]:
-        """A producer id and epoch; whoever had the transactional id before is fenced.
+        """A producer id and epoch; the producer that had the transactional id before is fenced.
 
         ``producer_id`` and ``epoch`` are those of a producer that goes on after an error (KIP-360), else -1. A
         transaction that is open is aborted, and the answer is CONCURRENT_TRANSACTIONS until its markers are written.

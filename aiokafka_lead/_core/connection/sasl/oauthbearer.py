@@ -1,4 +1,4 @@
-"""SASL OAUTHBEARER (RFC 7628, KIP-255, KIP-342): a bearer token, which whoever holds it may use, so it needs TLS."""
+"""SASL OAUTHBEARER (RFC 7628, KIP-255, KIP-342): a bearer token. Anyone that holds it may use it, so it needs TLS."""
 
 from __future__ import annotations
 

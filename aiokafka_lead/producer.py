@@ -166,7 +166,8 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         """Send what is pending and close every connection, within ``timeout_ms`` whatever the brokers do.
 
         Records that are not acknowledged by then fail with `ClientClosedError`. Without a timeout they have their
-        ``delivery_timeout_ms``. May be called again. A cancelled stop gives up what is pending, and closes.
+        ``delivery_timeout_ms``. May be called again. A cancelled stop gives up what is pending, and closes. An
+        open transaction is aborted, and what is pending of it is not sent.
         """
         timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
         if self._client.left_behind:

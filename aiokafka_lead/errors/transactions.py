@@ -21,10 +21,11 @@ class TransactionAbortedError(KafkaError):
 
 
 class CommitOutcomeUnknownError(KafkaError):
-    """max_block_ms passed before the coordinator said whether the transaction is committed.
+    """It is not known whether the transaction is committed: ``max_block_ms`` passed without the coordinator's answer.
 
     The question goes on being asked: ``commit_transaction()`` waits for the answer again, and then returns or raises
-    `TransactionAbortedError`; ``begin_transaction()`` waits for it, too.
+    `TransactionAbortedError`; ``begin_transaction()`` waits for it, too. When the answer was lost and the coordinator
+    has forgotten the transaction, the outcome stays "unknown", and ``commit_transaction()`` raises `IllegalStateError`.
     """
 
     retriable = True

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Sequence
 from typing import TypeVar, cast
 from uuid import UUID
 
-from aiokafka_lead._core.metadata.answer import ClusterAnswer, told
+from aiokafka_lead._core.metadata.answer import ClusterAnswer, cluster_answer, topic_metadata
 from aiokafka_lead._core.metadata.state import MergedAhead, MetadataState
 from aiokafka_lead._core.metadata.types import Broker, LeaderHint
 from aiokafka_lead._wire.messages.metadata import (
@@ -24,6 +24,13 @@ ID_B = UUID(int=0xB)
 NOT_LEADER = NotLeaderOrFollowerError.code
 FENCED = FencedLeaderEpochError.code
 VERSION = 12
+
+
+def read_whole(response: MetadataResponse, version: int) -> ClusterAnswer:
+    """The answer in one step, by the same functions that `MetadataReader` uses in many."""
+    return cluster_answer(
+        response, [topic_metadata(each, version) for each in response.topics if each.name is not None]
+    )
 
 
 def broker(node_id: int, port: int = 0) -> Broker:
@@ -81,7 +88,7 @@ def hint(
 
 def feed(state: MetadataState, *answers: MetadataResponse, version: int = VERSION, now: float = 0.0) -> None:
     for response in answers:
-        state.apply(told(response, version), now, None)
+        state.apply(read_whole(response, version), now, None)
 
 
 def finished(steps: Generator[None, None, T]) -> T:

@@ -7,7 +7,6 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.metadata.answer import told
 from aiokafka_lead._core.metadata.epochs import REWIND_AFTER_S, REWIND_ANSWERS
 from aiokafka_lead._core.metadata.merge import MISSING_ANSWERS, RETIRED_FOR_S
 from aiokafka_lead._core.metadata.metrics import RebootstrapCause
@@ -22,7 +21,7 @@ from aiokafka_lead.errors import (
     UnknownTopicOrPartitionError,
 )
 
-from .cluster_answers import ID_A, ID_B, VERSION, answer, broker, feed, hint, knowing, leaders, topic
+from .cluster_answers import ID_A, ID_B, VERSION, answer, broker, feed, hint, knowing, leaders, read_whole, topic
 
 UNKNOWN_TOPIC = UnknownTopicOrPartitionError.code
 LEADER_NOT_AVAILABLE = LeaderNotAvailableError.code
@@ -56,7 +55,7 @@ def test_rule_18_snapshots_never_change() -> None:
 def test_rule_18_an_answer_without_news_shares_everything() -> None:
     state = knowing((1, 5), (2, 5))
     before = state.snapshot
-    applied = state.apply(told(answer(topic((1, 5), (2, 5))), VERSION), 0.0, None)
+    applied = state.apply(read_whole(answer(topic((1, 5), (2, 5))), VERSION), 0.0, None)
     assert (applied.changed, applied.settled) == (False, True)
     assert state.snapshot.topics is before.topics
     assert state.snapshot.brokers is before.brokers
@@ -67,14 +66,14 @@ def test_rule_18_an_answer_without_news_shares_everything() -> None:
 def test_rule_18_a_moved_partition_shares_the_others() -> None:
     state = knowing((1, 5), (2, 5))
     before = state.snapshot.topics["t"]
-    applied = state.apply(told(answer(topic((3, 6), (2, 5))), VERSION), 0.0, None)
+    applied = state.apply(read_whole(answer(topic((3, 6), (2, 5))), VERSION), 0.0, None)
     assert applied.changed
     assert state.snapshot.topics["t"].partitions[1] is before.partitions[1]
 
 
 def test_rule_19_older_epoch_keeps_the_cached_leader() -> None:
     state = knowing((1, 5))
-    applied = state.apply(told(answer(topic((2, 4))), VERSION), 0.0, None)
+    applied = state.apply(read_whole(answer(topic((2, 4))), VERSION), 0.0, None)
     assert leaders(state) == [(1, 5)]
     assert not applied.settled
     assert state.counters.snapshot().stale_partitions == 1
@@ -165,17 +164,17 @@ def test_rule_19_a_rewind_ends_the_pin_of_a_hint() -> None:
 
 def test_rule_20_without_leader_the_partition_is_leaderless_and_unsettled() -> None:
     state = knowing((1, 5))
-    applied = state.apply(told(answer(topic((-1, 6))), VERSION), 0.0, None)
+    applied = state.apply(read_whole(answer(topic((-1, 6))), VERSION), 0.0, None)
     assert leaders(state) == [(-1, 6)]
     assert not applied.settled
-    applied = state.apply(told(answer(topic((2, 6))), VERSION), 0.0, None)
+    applied = state.apply(read_whole(answer(topic((2, 6))), VERSION), 0.0, None)
     assert leaders(state) == [(2, 6)]
     assert applied.settled
 
 
 def test_rule_20_a_leader_without_address_is_unsettled() -> None:
     state = knowing((1, 5))
-    assert not state.apply(told(answer(topic((9, 6))), VERSION), 0.0, None).settled
+    assert not state.apply(read_whole(answer(topic((9, 6))), VERSION), 0.0, None).settled
 
 
 def test_rule_20_a_b_a_lands_on_a() -> None:
@@ -226,7 +225,7 @@ def test_rule_30_another_cluster_is_adopted(policy: str) -> None:
     state = knowing((1, 50), (1, 50), cluster_id_mismatch=policy)
     feed(state, answer(topic((1, 7), name="u", topic_id=ID_B)))
     applied = state.apply(
-        told(answer(topic((2, 3), (2, 3), topic_id=ID_A), cluster_id="other"), VERSION), 0.0, {"t", "u"}
+        read_whole(answer(topic((2, 3), (2, 3), topic_id=ID_A), cluster_id="other"), VERSION), 0.0, {"t", "u"}
     )
     assert (applied.other_cluster, applied.settled) == ("cluster", False)
     # Epochs of another cluster are not compared, even for the same topic id.
@@ -254,14 +253,14 @@ def test_rule_30_any_id_is_right_where_none_was_known() -> None:
 def test_partial_answers_leave_other_topics_alone() -> None:
     state = knowing((1, 5))
     before = state.snapshot.topics["t"]
-    state.apply(told(answer(topic((2, 1), name="u", topic_id=ID_B)), VERSION), 0.0, {"t", "u"})
+    state.apply(read_whole(answer(topic((2, 1), name="u", topic_id=ID_B)), VERSION), 0.0, {"t", "u"})
     assert state.snapshot.topics["t"] is before
     assert leaders(state, "u") == [(2, 1)]
 
 
 def test_topics_that_nobody_wants_any_more_are_left_out() -> None:
     state = knowing((1, 5))
-    state.apply(told(answer(topic((2, 1), name="u", topic_id=ID_B)), VERSION), 0.0, {"t"})
+    state.apply(read_whole(answer(topic((2, 1), name="u", topic_id=ID_B)), VERSION), 0.0, {"t"})
     assert "u" not in state.snapshot.topics
 
 
@@ -276,10 +275,10 @@ def test_a_deleted_topic_is_believed_after_several_answers() -> None:
     state = knowing((1, 5))
     gone = answer(topic(error_code=UNKNOWN_TOPIC))
     for _ in range(MISSING_ANSWERS - 1):
-        assert not state.apply(told(gone, VERSION), 0.0, {"t"}).settled
+        assert not state.apply(read_whole(gone, VERSION), 0.0, {"t"}).settled
         assert leaders(state) == [(1, 5)]
         assert state.snapshot.topics["t"].error_code == UNKNOWN_TOPIC
-    assert state.apply(told(gone, VERSION), 0.0, {"t"}).settled
+    assert state.apply(read_whole(gone, VERSION), 0.0, {"t"}).settled
     assert state.snapshot.partition_count("t") == 0
     assert state.snapshot.topic_names == {}
 
@@ -311,7 +310,7 @@ def test_of_all_topics_those_not_in_the_answer_are_gone() -> None:
 @pytest.mark.parametrize("error_code", [LEADER_NOT_AVAILABLE, TOPIC_AUTHORIZATION_FAILED])
 def test_other_errors_keep_the_partitions(error_code: int) -> None:
     state = knowing((1, 5))
-    applied = state.apply(told(answer(topic(error_code=error_code)), VERSION), 0.0, None)
+    applied = state.apply(read_whole(answer(topic(error_code=error_code)), VERSION), 0.0, None)
     assert applied.settled == (error_code == TOPIC_AUTHORIZATION_FAILED)
     assert leaders(state) == [(1, 5)]
     assert state.snapshot.topics["t"].error_code == error_code
@@ -323,7 +322,7 @@ def test_partitions_are_added_and_never_taken_away() -> None:
     state = knowing((1, 5))
     feed(state, answer(topic((1, 5), (2, 0))))
     assert leaders(state) == [(1, 5), (2, 0)]
-    applied = state.apply(told(answer(topic((1, 5))), VERSION), 0.0, None)
+    applied = state.apply(read_whole(answer(topic((1, 5))), VERSION), 0.0, None)
     assert leaders(state) == [(1, 5), (2, 0)]
     assert not applied.settled
 
@@ -341,7 +340,7 @@ def test_an_impossible_partition_number_takes_no_memory(index: int) -> None:
     state = MetadataState([("boot", 9092)])
     odd = topic((1, 1))
     odd.partitions.append(MetadataResponsePartition(partition_index=index, leader_id=1, leader_epoch=1))
-    applied = state.apply(told(answer(odd), VERSION), 0.0, None)
+    applied = state.apply(read_whole(answer(odd), VERSION), 0.0, None)
     assert not applied.settled
     assert leaders(state) == [(1, 1), (-1, -1)]
 

@@ -7,12 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.metadata.answer import told
 from aiokafka_lead._core.metadata.metrics import RebootstrapCause
 from aiokafka_lead._core.metadata.state import MetadataState
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, LeaderHint
 
-from .cluster_answers import ID_A, ID_B, answer, broker, hint, merged_ahead, topic
+from .cluster_answers import ID_A, ID_B, answer, broker, hint, merged_ahead, read_whole, topic
 
 NAMES = {"a": ID_A, "b": ID_B}
 nodes = st.integers(-1, 5)
@@ -64,7 +63,7 @@ def step(state: MetadataState, move: object, now: float) -> None:
         state.rebootstrap(move)
     elif isinstance(move, tuple):
         topics, known, version = move
-        state.apply(told(answer(*topics, brokers=sorted(known)), version), now, NAMES)
+        state.apply(read_whole(answer(*topics, brokers=sorted(known)), version), now, NAMES)
     elif isinstance(move, list):
         state.apply_hints(move)
 
@@ -108,7 +107,7 @@ def test_what_is_merged_ahead_is_what_would_be_merged_then(moves: list[tuple[Any
     """Also where hints come between."""
     at_once, ahead = MetadataState([("boot", 9092)]), MetadataState([("boot", 9092)])
     for number, ((topics, known, version), offered) in enumerate(moves):
-        said = told(answer(*topics, brokers=sorted(known)), version)
+        said = read_whole(answer(*topics, brokers=sorted(known)), version)
         merged = merged_ahead(ahead, said, float(number))
         accepted = [state.apply_hints(offered) for state in (at_once, ahead)]
         applied = [at_once.apply(said, float(number), NAMES), ahead.apply(said, float(number), NAMES, merged)]

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.metadata.answer import PARTITIONS_A_STEP, ClusterAnswer, MetadataReader, told
+from aiokafka_lead._core.metadata.answer import PARTITIONS_A_STEP, ClusterAnswer, MetadataReader
 from aiokafka_lead._wire import encode_response
 from aiokafka_lead._wire.messages.metadata import MetadataResponse, MetadataResponsePartition
 from aiokafka_lead.errors import MalformedMessageError
 
-from .cluster_answers import VERSION, answer, finished, topic
+from .cluster_answers import VERSION, answer, finished, read_whole, topic
 
 names = st.sampled_from(["a", "b", "c", "d"])
 topics = st.builds(
@@ -40,7 +40,7 @@ def test_an_answer_says_the_same_whatever_came_before(told_before: list[list[obj
             for entry in response.topics:
                 entry.topic_id = type(entry.topic_id)(int=0)
         response.error_code = 0
-        assert read(reader, frame_of(response, version), version) == told(response, version)
+        assert read(reader, frame_of(response, version), version) == read_whole(response, version)
 
 
 def test_what_is_not_new_is_the_same_object() -> None:
@@ -66,7 +66,7 @@ def test_many_partitions_are_many_steps() -> None:
         topic(*((number % 3, number) for number in range(10 * PARTITIONS_A_STEP + 7))), topic((1, 1), name="u")
     )
     assert sum(1 for _ in MetadataReader().read(frame_of(large), VERSION)) >= 10
-    assert read(MetadataReader(), frame_of(large)) == told(large, VERSION)
+    assert read(MetadataReader(), frame_of(large)) == read_whole(large, VERSION)
 
 
 def test_an_answer_that_is_cut_off_is_malformed_and_changes_nothing() -> None:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Sequence
 
 from aiokafka_lead._core.backoff import Backoff
-from aiokafka_lead._core.metadata.answer import told
 from aiokafka_lead._core.metadata.metrics import RebootstrapCause
 from aiokafka_lead._core.metadata.moved import MetadataListener, Moved
 from aiokafka_lead._core.metadata.reachability import NodeState
@@ -17,6 +16,7 @@ from aiokafka_lead._core.metadata.types import ClusterSnapshot, LeaderHint
 from aiokafka_lead._wire.messages.metadata import MetadataResponse
 from aiokafka_lead.config import ClientConfig
 from aiokafka_lead.errors import KafkaError, RebootstrapError, RebootstrapRequiredError
+from tests.core.cluster_answers import read_whole
 
 from .cluster import TOPIC, Cluster
 from .links import Links
@@ -151,7 +151,7 @@ class SimClient:
         """Whether the answer was of use."""
         now = self.timeline.now
         try:
-            applied = self.state.apply(told(answer, METADATA_VERSION), now, {TOPIC})
+            applied = self.state.apply(read_whole(answer, METADATA_VERSION), now, {TOPIC})
         except RebootstrapRequiredError:
             self._failed()
             if self._policy.enabled:

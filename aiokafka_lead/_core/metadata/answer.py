@@ -42,13 +42,7 @@ class ClusterAnswer(NamedTuple):
     throttle_time_ms: int = 0
 
 
-def told(response: MetadataResponse, version: int) -> ClusterAnswer:
-    """What an answer to Metadata at ``version`` says."""
-    topics = [topic_told(topic, version) for topic in response.topics if topic.name is not None]
-    return _cluster_told(response, topics)
-
-
-def topic_told(answer: MetadataResponseTopic, version: int) -> TopicMetadata:
+def topic_metadata(answer: MetadataResponseTopic, version: int) -> TopicMetadata:
     """What is said about a topic; partitions that are missing from its answer have no leader.
 
     Runs for every partition of every answer, thousands at a time: hence one tuple per partition and little else.
@@ -84,11 +78,12 @@ def topic_told(answer: MetadataResponseTopic, version: int) -> TopicMetadata:
 
 
 def missing_partition(name: str, index: int) -> PartitionMetadata:
-    """A partition that must be there, since others are, but of which nothing was said."""
+    """A partition that must be there, since others are, but of which the answer says nothing."""
     return PartitionMetadata(name, index, error_code=LEADER_NOT_AVAILABLE)
 
 
-def _cluster_told(response: MetadataResponse, topics: Sequence[TopicMetadata]) -> ClusterAnswer:
+def cluster_answer(response: MetadataResponse, topics: Sequence[TopicMetadata]) -> ClusterAnswer:
+    """What an answer to Metadata says, with its topics read already."""
     return ClusterAnswer(
         response.error_code,
         response.cluster_id,
@@ -143,7 +138,7 @@ class MetadataReader:
                 answer, after = yield from read_topic(buffer, position, end, view, partitions)
                 yield
                 if answer.name is not None:
-                    topics.append((buffer[position:after], topic_told(answer, version)))
+                    topics.append((buffer[position:after], topic_metadata(answer, version)))
                     place = places.get(answer.name, place) + 1
                 position = after
                 yield
@@ -152,4 +147,4 @@ class MetadataReader:
         whole = memoryview(bytes(frame))
         response = yield from decode_response_in_steps(MetadataResponse, version, whole, "topics", elements)
         self._version, self._last = version, topics
-        return _cluster_told(response, [topic for _, topic in topics])
+        return cluster_answer(response, [topic for _, topic in topics])

@@ -59,41 +59,41 @@ class TopicMerger:
         self.forget(known.name)
         return TopicMetadata(known.name, error_code=UNKNOWN_TOPIC_OR_PARTITION), True
 
-    def is_plain(self, known: TopicMetadata | None, told: TopicMetadata) -> bool:
-        """Whether to merge what was told changes nothing that is remembered here, however often it is done."""
-        name = told.name
-        if told.error_code or name in self._missing or self._epochs.watched(name):
+    def is_plain(self, known: TopicMetadata | None, answered: TopicMetadata) -> bool:
+        """Whether merging the answer changes nothing that is remembered here, however often it is done."""
+        name = answered.name
+        if answered.error_code or name in self._missing or self._epochs.watched(name):
             return False
         if known is None:
             return name not in self._retired
-        return known is told or (
-            (told.topic_id is known.topic_id or told.topic_id == known.topic_id)
-            and len(told.partitions) == len(known.partitions)
-            and all(map(ge, map(_leader_epoch, told.partitions), map(_leader_epoch, known.partitions)))
+        return known is answered or (
+            (answered.topic_id is known.topic_id or answered.topic_id == known.topic_id)
+            and len(answered.partitions) == len(known.partitions)
+            and all(map(ge, map(_leader_epoch, answered.partitions), map(_leader_epoch, known.partitions)))
         )
 
     def merge(
-        self, known: TopicMetadata | None, told: TopicMetadata, *, nodes: frozenset[int], now: float
+        self, known: TopicMetadata | None, answered: TopicMetadata, *, nodes: frozenset[int], now: float
     ) -> MergedTopic:
         """What is known of a topic after an answer about it.
 
         ``nodes`` are the brokers whose addresses are known; a leader elsewhere is not settled.
         """
-        name = told.name
+        name = answered.name
         if (
-            (known is told or (known is None and name not in self._retired))
-            and not told.error_code
+            (known is answered or (known is None and name not in self._retired))
+            and not answered.error_code
             and not self._epochs.watched(name)
         ):
             # By far the most frequent, where thousands of topics are known: all new, or nothing.
-            return told, _all_led(told.partitions, nodes)
+            return answered, _all_led(answered.partitions, nodes)
         known = known or TopicMetadata(name)
-        if told.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+        if answered.error_code == UNKNOWN_TOPIC_OR_PARTITION:
             return self.missing(known)
-        if told.error_code:
-            return _with_error(known, told.error_code, settled=told.error_code != LEADER_NOT_AVAILABLE)
+        if answered.error_code:
+            return _with_error(known, answered.error_code, settled=answered.error_code != LEADER_NOT_AVAILABLE)
         self._missing.pop(name, None)
-        topic_id = told.topic_id
+        topic_id = answered.topic_id
         before = known.partitions
         # Identity first: ids compare slowly, and there are thousands.
         if topic_id is NO_TOPIC_ID:
@@ -107,40 +107,40 @@ class TopicMerger:
                 self._retired[name] = (known.topic_id, now + RETIRED_FOR_S)
                 self._epochs.forget(name)
                 before = ()
-        partitions, settled = self._merge_partitions(name, before, told.partitions, nodes, now)
+        partitions, settled = self._merge_partitions(name, before, answered.partitions, nodes, now)
         if (
             partitions is known.partitions
             and (topic_id is known.topic_id or topic_id == known.topic_id)
-            and told.is_internal == known.is_internal
+            and answered.is_internal == known.is_internal
             and not known.error_code
         ):
             return known, settled
-        if partitions is told.partitions and topic_id is told.topic_id:
-            return told, settled
-        return TopicMetadata(name, topic_id, told.is_internal, partitions), settled
+        if partitions is answered.partitions and topic_id is answered.topic_id:
+            return answered, settled
+        return TopicMetadata(name, topic_id, answered.is_internal, partitions), settled
 
     def _merge_partitions(
         self,
         name: str,
         before: tuple[PartitionMetadata, ...],
-        told: tuple[PartitionMetadata, ...],
+        answered: tuple[PartitionMetadata, ...],
         nodes: frozenset[int],
         now: float,
     ) -> tuple[tuple[PartitionMetadata, ...], bool]:
         """The merged partitions, and whether all have a leader to reach.
 
-        They are ``before`` itself where nothing changed, and ``told`` itself where it is all new. An answer with fewer
-        partitions than before is old, as their number never shrinks.
+        They are ``before`` itself where nothing changed, and ``answered`` itself where it is all new. An answer with
+        fewer partitions than before is old, as their number never shrinks.
         """
         watched = self._epochs.watched(name)
-        if not watched and (not before or told == before):
-            return before or told, _all_led(told, nodes)
+        if not watched and (not before or answered == before):
+            return before or answered, _all_led(answered, nodes)
         choose = self._epochs.choose
         size = len(before)
-        settled = len(told) >= size
-        changed, overruled = len(told) > size, not settled
+        settled = len(answered) >= size
+        changed, overruled = len(answered) > size, not settled
         merged = []
-        for index, new in enumerate(told):
+        for index, new in enumerate(answered):
             chosen = new
             if index < size:
                 old = before[index]
@@ -164,7 +164,7 @@ class TopicMerger:
                 settled = False
         if not changed:
             return before, settled
-        return (tuple(merged) + before[len(told) :] if overruled else told), settled
+        return (tuple(merged) + before[len(answered) :] if overruled else answered), settled
 
 
 def _all_led(partitions: tuple[PartitionMetadata, ...], nodes: frozenset[int]) -> bool:

@@ -87,12 +87,12 @@ class MetadataState:
         """
         ahead: dict[str, tuple[TopicMetadata | None, MergedTopic]] = {}
         nodes = self._nodes_with(answer.brokers)
-        for number, told in enumerate(answer.topics):
+        for number, answered in enumerate(answer.topics):
             if number % TOPICS_A_STEP == 0:
                 yield
-            known = self.snapshot.topics.get(told.name)
-            if self._merger.is_plain(known, told):
-                ahead[told.name] = known, self._merger.merge(known, told, nodes=nodes, now=now)
+            known = self.snapshot.topics.get(answered.name)
+            if self._merger.is_plain(known, answered):
+                ahead[answered.name] = known, self._merger.merge(known, answered, nodes=nodes, now=now)
         return ahead
 
     def apply(
@@ -116,25 +116,25 @@ class MetadataState:
         settled = former is None
         nodes = self._nodes_with(brokers)
         ahead = ahead or {}
-        answered = set()
-        for told in answer.topics:
-            name = told.name
+        answered_names = set()
+        for answered in answer.topics:
+            name = answered.name
             if wanted is not None and name not in wanted:
                 continue
-            answered.add(name)
+            answered_names.add(name)
             known = topics.get(name)
             merged = ahead.get(name)
             if merged is not None and merged[0] is known:
                 topic, topic_settled = merged[1]
             else:
-                topic, topic_settled = self._merger.merge(known, told, nodes=nodes, now=now)
+                topic, topic_settled = self._merger.merge(known, answered, nodes=nodes, now=now)
             settled = settled and topic_settled
             if topic is not known:
                 topics[name] = topic
                 changed = True
                 new_ids = new_ids or known is None or known.topic_id is not topic.topic_id
         if wanted is None:
-            for name in topics.keys() - answered:
+            for name in topics.keys() - answered_names:
                 changed = new_ids = True
                 left, topic_settled = self._merger.missing(topics[name])
                 settled = settled and topic_settled
@@ -169,10 +169,10 @@ class MetadataState:
 
         Else a single wrong hint could cut the client off from a broker, and from the only one that it knows for good.
         """
-        told, known = self._answered.get(node_id), self.snapshot.brokers.get(node_id)
-        if told is not None and known is not None and (told.host, told.port) != (known.host, known.port):
+        answered, known = self._answered.get(node_id), self.snapshot.brokers.get(node_id)
+        if answered is not None and known is not None and (answered.host, answered.port) != (known.host, known.port):
             self._epochs.unpin_address(node_id)
-            self._publish(self.snapshot.topics, {**self.snapshot.brokers, node_id: told})
+            self._publish(self.snapshot.topics, {**self.snapshot.brokers, node_id: answered})
 
     def rebootstrap(self, cause: RebootstrapCause) -> None:
         """Know no broker but the bootstrap servers; topics and epochs stay (KIP-899)."""

@@ -302,11 +302,11 @@ class MetadataActor:
 
     async def _apply(self, plan: _Plan, answer: Answer) -> KafkaError | None:
         """Take in an answer; returns the error if it was none that helps."""
-        ahead = await in_slices(self._state.merge_ahead(answer.told, time.monotonic()))
+        ahead = await in_slices(self._state.merge_ahead(answer.cluster, time.monotonic()))
         now = time.monotonic()
         wanted = self._topics if plan.topics is not None else None
         try:
-            applied = self._state.apply(answer.told, now, wanted, ahead)
+            applied = self._state.apply(answer.cluster, now, wanted, ahead)
         except RebootstrapRequiredError as error:
             self._failed({answer.node_id: error})
             if self._policy.enabled:
@@ -326,7 +326,7 @@ class MetadataActor:
             self._log.log(
                 self._cluster_change_level,
                 "now at cluster %s, formerly at %s",
-                answer.told.cluster_id,
+                answer.cluster.cluster_id,
                 applied.other_cluster,
             )
         self._errors = {}

@@ -28,7 +28,7 @@ class Answer(NamedTuple):
     """The first answer, and the node that gave it."""
 
     node_id: int
-    told: ClusterAnswer
+    cluster: ClusterAnswer
 
 
 class Outcome(NamedTuple):
@@ -70,13 +70,13 @@ async def ask(
             left_ms = (deadline - time.monotonic()) * 1000
             frame = await connection.answer(request, timeout_ms=left_ms, version=version, raw=True)
             try:
-                told = await in_slices(reader.read(frame, version))
+                cluster = await in_slices(reader.read(frame, version))
             except MalformedMessageError as error:
                 connection.close(error)
                 raise KafkaConnectionError(error.message, broker=connection.label) from error
-            if told.throttle_time_ms > 0:
-                connection.mute(told.throttle_time_ms / 1000)
-            answers.append(Answer(node_id, told))
+            if cluster.throttle_time_ms > 0:
+                connection.mute(cluster.throttle_time_ms / 1000)
+            answers.append(Answer(node_id, cluster))
         except KafkaError as error:
             errors[node_id] = error
         progress.set()

@@ -21,7 +21,15 @@ SESSION_MS = 6000
 
 
 async def _copy(options: dict[str, Any]) -> None:
+    """One member. ``pause_s``: how long each transaction stays open beyond what it takes."""
+    pause_s: float = options.get("pause_s", 0)
+    open_one: Any = None
+
     async def handle(record: ConsumerRecord[Any, Any], txn: Any) -> None:
+        nonlocal open_one
+        if txn is not open_one:
+            open_one = txn
+            await anyio.sleep(pause_s)
         await txn.send(options["target"], record.value, record.key, partition=record.partition)
 
     wanted: dict[str, Any] = {"group_id": options["group"], "group_protocol": options["protocol"]}
@@ -30,7 +38,8 @@ async def _copy(options: dict[str, Any]) -> None:
     consumer: Consumer[Any, Any] = Consumer(
         options["source"], bootstrap_servers=options["bootstrap"], auto_offset_reset="earliest", **wanted
     )
-    producer = Producer(options["bootstrap"], transactional_id=options["id"], transaction_timeout_ms=SESSION_MS)
+    timeout_ms = options.get("timeout_ms", SESSION_MS)
+    producer = Producer(options["bootstrap"], transactional_id=options["id"], transaction_timeout_ms=timeout_ms)
     async with producer, consumer, anyio.create_task_group() as tasks:
         tasks.start_soon(_stop_when_told, consumer)
         await consumer.run(
@@ -38,6 +47,7 @@ async def _copy(options: dict[str, Any]) -> None:
             exactly_once=producer,
             order="partition",
             max_transaction_records=options["batch"],
+            max_transaction_ms=1000 if pause_s else 100,
             transaction_retries=100,
         )
 

@@ -1,7 +1,8 @@
-"""A topic is copied exactly once while the members that do it are killed: minutes, on Apache Kafka.
+"""A topic is copied exactly once while members that do it and brokers are killed: minutes, on Apache Kafka.
 
     python -m tests.kafka.long_copier                        # 100,000 records, transactions of 750, 3 members, classic
     python -m tests.kafka.long_copier --protocol consumer
+    python -m tests.kafka.long_copier --trouble members      # or brokers; both are the default
 
 The exit status is 0 only if a reader of committed records saw each record once, and in order.
 """
@@ -12,9 +13,11 @@ import argparse
 import random
 import sys
 import time
+from typing import Any
 
 import anyio
 
+from .broker_trouble import KEEP_ACKNOWLEDGED, BrokerTrouble
 from .copier import Copiers, fill, read_copies
 from .harness import NEWEST, KafkaCluster
 from .support import in_thread
@@ -24,7 +27,7 @@ PARTITIONS = 6
 
 async def main(arguments: argparse.Namespace) -> list[str]:
     """What was wrong."""
-    kafka = KafkaCluster(NEWEST, brokers=arguments.brokers)
+    kafka = KafkaCluster(NEWEST, brokers=arguments.brokers, properties=KEEP_ACKNOWLEDGED)
     rng = random.Random(arguments.seed)
     problems = ["the reader did not end"]
     try:
@@ -33,24 +36,37 @@ async def main(arguments: argparse.Namespace) -> list[str]:
             await in_thread(kafka.create_topic, topic, partitions=PARTITIONS)
         each = arguments.records // PARTITIONS
         await fill(kafka.bootstrap(), "source", PARTITIONS, each)
-        options = {"bootstrap": kafka.bootstrap(), "source": "source", "target": "target", "group": "copiers"}
-        copiers = Copiers(3, arguments.seed, **options, protocol=arguments.protocol, batch=arguments.batch)
+        options: dict[str, Any] = {
+            "bootstrap": kafka.bootstrap(),
+            "source": "source",
+            "target": "target",
+            "group": "copiers",
+        }
+        options |= {"protocol": arguments.protocol, "batch": arguments.batch, "pause_s": arguments.pause}
+        copiers = Copiers(3, arguments.seed, **options, timeout_ms=arguments.transaction_timeout)
+        brokers = BrokerTrouble(kafka, ["source", "target"], arguments.seed)
         began = time.monotonic()
         try:
             async with anyio.create_task_group() as tasks:
 
-                async def trouble() -> None:
+                async def members() -> None:
                     while True:
-                        await anyio.sleep(rng.uniform(1, 4))
+                        await anyio.sleep(rng.uniform(1, 4) * (1 if arguments.trouble == "members" else 3))
                         await in_thread(copiers.trouble, hard=rng.random() < arguments.hard)
 
-                tasks.start_soon(trouble)
+                if arguments.trouble != "brokers":
+                    tasks.start_soon(members)
+                if arguments.trouble != "members":
+                    tasks.start_soon(brokers.run, (2.0, 6.0))
                 counts = [each] * PARTITIONS
                 problems = await read_copies(kafka.bootstrap(), "target", counts, arguments.timeout, anyio.Event())
                 tasks.cancel_scope.cancel()
         finally:
             await in_thread(copiers.kill)
-        print(f"{time.monotonic() - began:.0f} s, {copiers.kills} members ended", file=sys.stderr)
+        print(
+            f"{time.monotonic() - began:.0f} s, {copiers.kills} members ended, and brokers: {brokers.done}",
+            file=sys.stderr,
+        )
     finally:
         await in_thread(kafka.stop)
     return problems
@@ -63,8 +79,13 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--batch", type=int, default=750)
     parser.add_argument("--brokers", type=int, default=3)
-    parser.add_argument("--hard", type=float, default=0.5, help="the share of SIGKILL among the ends")
-    parser.add_argument("--timeout", type=float, default=600)
+    parser.add_argument("--hard", type=float, default=0.5, help="the share of SIGKILL among the ends of members")
+    parser.add_argument("--trouble", choices=["members", "brokers", "both"], default="both")
+    parser.add_argument(
+        "--pause", type=float, default=3, help="seconds that each transaction stays open beyond what it takes"
+    )
+    parser.add_argument("--transaction-timeout", type=int, default=20_000, help="milliseconds")
+    parser.add_argument("--timeout", type=float, default=900)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 

@@ -2,7 +2,7 @@
 
     python -m tests.kafka.long_transactions                            # ten minutes on the embedded cluster
     python -m tests.kafka.long_transactions --version 1 --seed 4711    # replay a seed
-    python -m tests.kafka.long_transactions --kafka --minutes 10       # Apache Kafka, brokers killed, answers lost
+    python -m tests.kafka.long_transactions --kafka --minutes 10       # on Apache Kafka
 
 The exit status is 0 only if no run had an aborted read, a lost write, a torn transaction, or a value twice or out of
 order.
@@ -20,10 +20,13 @@ from collections import Counter
 
 import anyio
 
+from aiokafka_lead import Producer
 from aiokafka_lead._wire import ApiKey
+from aiokafka_lead.errors import KafkaError
 from tests.transactions.history import History, Value
 from tests.transactions.trouble import PARTITIONS, Writer, read_along, trouble
 
+from .broker_trouble import ALL_KINDS, KEEP_ACKNOWLEDGED, BrokerTrouble
 from .cut_proxy import CutProxy
 from .harness import NEWEST, KafkaCluster
 from .support import confluent_read, in_thread
@@ -37,6 +40,8 @@ _TOUCHED = (
     ApiKey.PRODUCE,
 )
 _WRITERS = 3
+_TIMEOUT_MS = 4000
+"""Of transactions."""
 
 
 def report(seed: int, what: str, history: History) -> bool:
@@ -63,11 +68,12 @@ async def embedded(options: argparse.Namespace) -> bool:
 
 
 async def kafka(options: argparse.Namespace) -> bool:
-    """One run on Apache Kafka: answers are lost and requests late, and brokers get SIGKILL one after the other."""
+    """One run on Apache Kafka. Answers are lost and requests late, rivals fence writers, some transactions take too
+    long, leaders move, and brokers, which coordinate, are killed, stopped and frozen one after the other."""
     seed = random.randrange(1_000_000) if options.seed is None else options.seed
     rng = random.Random(seed)
     history = History()
-    cluster = KafkaCluster(NEWEST, brokers=3)
+    cluster = KafkaCluster(NEWEST, brokers=3, properties=KEEP_ACKNOWLEDGED)
     try:
         await in_thread(cluster.start)
         topic = await in_thread(cluster.create_topic, "history", partitions=PARTITIONS)
@@ -77,12 +83,16 @@ async def kafka(options: argparse.Namespace) -> bool:
             proxy.delays = lambda api: api in _TOUCHED and rng.random() < 0.02
             async with anyio.create_task_group() as background:
                 background.start_soon(read_along, cluster.bootstrap(), topic, along)
-                background.start_soon(_kill, cluster, rng)
+                brokers = BrokerTrouble(cluster, [topic], seed, ALL_KINDS)
+                background.start_soon(brokers.run, (3.0, 10.0))
+                background.start_soon(_rivals, cluster.bootstrap(), random.Random(seed))
                 async with anyio.create_task_group() as group:
                     for number in range(_WRITERS):
                         writer = Writer(number, proxy.bootstrap, history, random.Random(rng.random()), topic)
+                        writer.pause_s = 1.5 * _TIMEOUT_MS / 1000
                         group.start_soon(_write, writer, time.monotonic() + options.minutes * 60)
                 background.cancel_scope.cancel()
+        print(f"brokers: {Counter(each.split()[0] for each in brokers.done)}", flush=True)
         await in_thread(cluster.start_missing)
         messages = await in_thread(confluent_read, cluster, topic, PARTITIONS, **{"isolation.level": "read_committed"})
         final: dict[int, list[Value]] = {partition: [] for partition in range(PARTITIONS)}
@@ -96,16 +106,18 @@ async def kafka(options: argparse.Namespace) -> bool:
 
 async def _write(writer: Writer, end: float) -> None:
     while time.monotonic() < end:
-        await writer.run(20)
+        await writer.run(20, transaction_timeout_ms=_TIMEOUT_MS)
 
 
-async def _kill(cluster: KafkaCluster, rng: random.Random) -> None:
+async def _rivals(servers: str, rng: random.Random) -> None:
+    """Another producer with a writer's id comes, and goes again, until cancelled: the writer is a zombie then."""
     while True:
-        await anyio.sleep(10 + 10 * rng.random())
-        broker = rng.choice(cluster.broker_ids)
-        await in_thread(cluster.kill, broker)
-        await anyio.sleep(2 + 5 * rng.random())
-        await in_thread(cluster.start_broker, broker)
+        await anyio.sleep(rng.uniform(2, 8))
+        try:
+            async with Producer(servers, transactional_id=f"writer-{rng.randrange(_WRITERS)}"):
+                pass
+        except KafkaError:
+            pass  # no coordinator was there
 
 
 def main() -> int:

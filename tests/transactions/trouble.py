@@ -52,6 +52,8 @@ class Writer:
         self._rng = rng
         self._topic = topic
         self._transaction = 0
+        self.pause_s = 0.0
+        """How long a transaction stays open now and then."""
 
     async def run(self, transactions: int, **options: Any) -> None:
         """As many transactions, by a producer, or by others after it where it was fenced or would not stop well."""
@@ -92,6 +94,8 @@ class Writer:
             await txn.send(self._topic, value.encoded(), partition=partition)
             if self._rng.random() < 0.3:
                 await anyio.sleep(self._rng.random() * 0.003)
+        if self.pause_s and self._rng.random() < 0.02:
+            await anyio.sleep(self.pause_s)
         if self._rng.random() < 0.3:
             await txn.send_offsets({TopicPartition(self._topic, 0): self._transaction}, f"group-{self.number}")
 

@@ -332,8 +332,10 @@ class Consumer(Generic[K, V]):
     async def seek_to_committed(self, *partitions: TopicPartition) -> None:
         """Go on from what ``group_id`` has committed of these partitions (of all that are assigned).
 
-        For after a transaction that was aborted before it had their offsets; where nothing is committed, from where
-        reading began. What was fetched, and not handed out, is discarded. Returns when the offsets are known.
+        For after a transaction that was aborted and committed offsets by `Producer.send_offsets_to_transaction`; with
+        `Transaction.send_offsets` or `Transaction.commit_batch` this happens by itself. Where nothing is committed,
+        from where reading began. What was fetched, and not handed out, is discarded. Returns when the offsets are
+        known.
         """
         partitions = tuple(arguments.PARTITIONS("partitions", partitions))
         self._client.check()

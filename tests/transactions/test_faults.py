@@ -213,7 +213,7 @@ async def test_a_transaction_that_takes_too_long_is_survived(cluster: EmbeddedCl
         await producer.begin_transaction()
         await producer.send_and_wait("events", b"a", partition=0)
         assert cluster.transactions.time_out(ID)
-        with pytest.raises(TransactionAbortedError):
+        with pytest.raises(TransactionAbortedError, match="older than transaction_timeout_ms, 60000"):
             await producer.commit_transaction()
         await producer.begin_transaction()
         await producer.send_and_wait("events", b"b", partition=0)

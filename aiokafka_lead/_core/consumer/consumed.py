@@ -7,11 +7,27 @@ from typing import Protocol
 
 from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["Consumed", "TransactionPart"]
+__all__ = ["Consumed", "Source", "TransactionPart"]
+
+
+class Source(Protocol):
+    """The consumer that a part is of."""
+
+    def read_before(self, moment: float) -> bool:
+        """Whether the application had read of it before this moment (``time.monotonic()``)."""
+        ...
+
+    def go_back(self) -> None:
+        """A transaction was aborted that may have had records of it: what is not committed comes again."""
 
 
 class TransactionPart(Protocol):
     """Offsets that one transaction commits. It has to say how that ended, once."""
+
+    @property
+    def source(self) -> Source:
+        """The same for all parts of one consumer."""
+        ...
 
     @property
     def offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]:

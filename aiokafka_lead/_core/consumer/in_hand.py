@@ -42,6 +42,12 @@ class InHand:
         """Their offsets are part of a transaction that has not ended."""
         self.uncommitted: set[TopicPartition] = set()
         """Taken away when records had been handed out that were not committed, since the last transaction."""
+        self.times_back = 0
+        """How often an aborted transaction has taken the consumer back: what was handed out before comes again."""
+        self._back_at_read = 0
+        """``times_back`` when the application came for more the latest time."""
+        self.first_read_at = float("inf")
+        """When it came for the first time (``time.monotonic()``)."""
         self._on_release = on_release
         """Called when less is in hand."""
 
@@ -70,6 +76,16 @@ class InHand:
             else:
                 self._one_by_one = None
         self._on_release()
+
+    def read(self, now: float) -> None:
+        """The application comes for more."""
+        self._back_at_read = self.times_back
+        self.first_read_at = min(self.first_read_at, now)
+
+    @property
+    def comes_again(self) -> bool:
+        """Whether all that the application has comes again: the consumer was taken back, and nothing was read since."""
+        return self._back_at_read != self.times_back
 
     def abandon(self, tp: TopicPartition) -> None:
         """Nobody works on what is in hand of this partition; it is not done either."""

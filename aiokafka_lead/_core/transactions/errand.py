@@ -221,7 +221,9 @@ class Errand:
             self.call = Call.RENEW
             return None
         if own and found.transaction_state == _TIMED_OUT and found.producer_epoch == self.epoch + 1:
-            self._not_committed(self.reason or ProducerFencedError())
+            gone = InvalidTxnStateError(f"{self._name}: the coordinator has aborted the transaction")
+            gone.__cause__, self.reason = self.reason, gone
+            self._not_committed(gone)
             self.epoch = found.producer_epoch
             self.call = Call.RENEW
             return None

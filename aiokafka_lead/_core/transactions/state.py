@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...errors import IllegalStateError, KafkaError, TransactionAbortedError
+from ...errors import (
+    IllegalStateError,
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    KafkaError,
+    TransactionAbortedError,
+)
 from ...errors.base import own_copy
 from .errand import Errand, Outcome
 from .phase import TRANSITIONS, Event, Phase
 from .verdicts import Call
 
 __all__ = ["Fate", "TransactionHealth", "TransactionState"]
+
+_PERHAPS_TIMED_OUT = (InvalidProducerEpochError, InvalidTxnStateError)
+"""What becomes known first of a transaction that the coordinator has aborted."""
 
 _NOT_OVER = (Phase.OPEN, Phase.FAILED, Phase.COMMITTING, Phase.ABORTING)
 
@@ -186,7 +195,13 @@ class TransactionState:
 
     def aborted(self, text: str) -> TransactionAbortedError:
         """The error for what is, or will be, aborted."""
-        failure = TransactionAbortedError(text if self.error is None else f"{text}: {self.error}")
+        if self.error is not None:
+            text = f"{text}: {self.error}"
+        if isinstance(self.error, _PERHAPS_TIMED_OUT):
+            text += (
+                f" (a coordinator does that to a transaction older than transaction_timeout_ms, {self.timeout_ms:g})"
+            )
+        failure = TransactionAbortedError(text)
         failure.__cause__ = self.error
         return failure
 

@@ -110,7 +110,7 @@ class Commits:
         """The offsets that a transaction is to commit: these, or behind what was handed out.
 
         Until `end_part` no rebalance takes their partitions. Raises `CommitFailedError` if there are some that the
-        consumer does not own, or if it has lost some of which the transaction may have records.
+        consumer does not own, or if the transaction may have records that the consumer has lost, or that come again.
         """
         if self.standing.wanted:
             self.standing.commits_as()  # without a member's identity the coordinator would take them from anyone
@@ -119,6 +119,8 @@ class Commits:
         if given is None and (lost := self._in_hand.uncommitted):
             names = _names(sorted(lost))
             raise CommitFailedError(f"{names} were taken away after records had been handed out: they come again")
+        if given is None and self._in_hand.comes_again:
+            raise CommitFailedError("a transaction was aborted, and its records come again: nothing was read since")
         self._in_hand.in_transaction(offsets)
         return offsets
 
@@ -129,8 +131,19 @@ class Commits:
             self._in_hand.stored(offsets.items())
             self._in_hand.committed(offsets, self._positions)
         else:
-            self._reading.go_back(state for state in self._positions if state.is_ahead)
+            self.go_back()
         self._in_hand.transaction_ended()
+
+    def go_back(self) -> None:
+        """Go on from what is committed, wherever more was handed out: that comes again."""
+        ahead = [state for state in self._positions if state.is_ahead]
+        if ahead:
+            self._in_hand.times_back += 1
+            self._reading.go_back(ahead)
+
+    def read_before(self, moment: float) -> bool:
+        """Whether the application had read before this moment (``time.monotonic()``)."""
+        return self._in_hand.first_read_at < moment
 
     # --- on whose behalf ---------------------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ class Leases:
 
         Another task may read on after the one with the batch was cancelled, by the same iterator or otherwise.
         """
+        self._in_hand.read(now)
         if self._in_hand.anything:
             lease, self._last = self._last, None
             if lease is not None and lease.is_cancelled():
@@ -58,7 +59,8 @@ class Leases:
 
     def lend(self, batch: RecordBatch[Any, Any]) -> Lease:
         """The batch has just been handed out."""
-        lease = batch.lease = Lease(self, batch, self._reading.positions.require(batch.topic_partition))
+        state = self._reading.positions.require(batch.topic_partition)
+        lease = batch.lease = Lease(self, batch, state, self._in_hand.times_back)
         self._last = lease
         return lease
 
@@ -66,8 +68,13 @@ class Leases:
         """Commit it if its partition still is what it was when the batch was handed out."""
         return await self._commits.commit_batch(state, batch.end)
 
-    def transaction_part(self, batch: RecordBatch[Any, Any], state: PartitionState) -> GroupPart:
-        """The batch as a part of a transaction. Raises `CommitFailedError` if it is not this consumer's any more."""
+    def transaction_part(self, batch: RecordBatch[Any, Any], state: PartitionState, times_back: int) -> GroupPart:
+        """The batch as a part of a transaction.
+
+        Raises `CommitFailedError` if it is not this consumer's any more, or comes again.
+        """
+        if times_back != self._in_hand.times_back:
+            raise CommitFailedError(f"a transaction was aborted after {batch} was handed out: its records come again")
         if not self._reading.positions.owns(state):
             raise CommitFailedError(f"{batch} was taken away: its records come again")
         return GroupPart(self._commits, {state.tp: batch.end.to_commit()})
@@ -91,19 +98,20 @@ class Leases:
 class Lease:
     """One batch's; of the assignment in which it was handed out."""
 
-    __slots__ = ("_batch", "_is_cancelled", "_leases", "_state")
+    __slots__ = ("_batch", "_is_cancelled", "_leases", "_state", "_times_back")
 
-    def __init__(self, leases: Leases, batch: RecordBatch[Any, Any], state: PartitionState) -> None:
+    def __init__(self, leases: Leases, batch: RecordBatch[Any, Any], state: PartitionState, times_back: int) -> None:
         self._leases = leases
         self._batch = batch
         self._state = state
+        self._times_back = times_back
         self._is_cancelled = cancellation_of_task()
 
     async def commit(self) -> bool:
         return await self._leases.commit(self._batch, self._state)
 
     def transaction_part(self) -> GroupPart:
-        return self._leases.transaction_part(self._batch, self._state)
+        return self._leases.transaction_part(self._batch, self._state, self._times_back)
 
     def is_cancelled(self) -> bool:
         """Whether the task that got the batch was cancelled, or is being cancelled."""

@@ -13,10 +13,10 @@ class GroupPart:
 
     def __init__(self, commits: Commits, offsets: Offsets | None = None) -> None:
         """``offsets`` None: behind everything that was handed out. Raises `CommitFailedError`."""
-        self._commits = commits
+        self.source = commits
         self.group: ConsumerGroupMetadata = commits.standing.metadata
         self.offsets: Offsets = commits.begin_part(offsets)
 
     def ended(self, *, committed: bool) -> None:
         """The transaction is committed; or it is not, or that is not known: then the consumer goes back."""
-        self._commits.end_part(self.offsets, committed=committed)
+        self.source.end_part(self.offsets, committed=committed)

@@ -94,7 +94,11 @@ class TransactionalCalls(Generic[K, V]):
         await self._own_transactions().send_offsets(found, group)
 
     def transaction_health(self) -> TransactionHealth:
-        """How the producer's transactions are doing: phase, epoch, and the age of an open one. Possible at any time."""
+        """How the producer's transactions are doing: phase, epoch, and the age of an open one. Possible at any time.
+
+        Of one that is older than half of ``transaction_timeout_ms`` there is a warning in the log, once, and ``late``
+        is true.
+        """
         return self._own_transactions().health()
 
     def _own_transactions(self) -> Transactions:
@@ -219,8 +223,10 @@ class Transaction(Generic[K, V]):
         """Commit a consumer's offsets with this transaction: behind all that a `Consumer`, or a batch, has handed out.
 
         No rebalance takes the partitions until the transaction has ended; where it is not committed, the consumer goes
-        back to what was committed before. Or given offsets of a group: see `Producer.send_offsets_to_transaction`.
-        Raises `CommitFailedError` if the consumer has lost some of these partitions.
+        back to what was committed before, as it does after every later transaction of this producer that is not. Or
+        given offsets of a group: see `Producer.send_offsets_to_transaction`. Raises `CommitFailedError` if the consumer
+        has lost some of these partitions, or if records that were handed out come again, since a transaction before was
+        aborted: then this one is, too.
         """
         self._check()
         if isinstance(offsets, Mapping):
@@ -235,8 +241,8 @@ class Transaction(Generic[K, V]):
     async def commit_batch(self, batch: RecordBatch[Any, Any]) -> None:
         """Commit one batch of `Consumer.batches` with this transaction, that is the offset behind it.
 
-        As `send_offsets` does with a batch; raises `CommitFailedError` if the batch was taken away, and
-        `IllegalStateError` for one of a consumer without a ``group_id``.
+        As `send_offsets` does with a batch; raises `CommitFailedError` if the batch was taken away, or comes again
+        since a transaction was aborted, and `IllegalStateError` for one of a consumer without a ``group_id``.
         """
         self._check()
         await self._transactions.send_part(batch)

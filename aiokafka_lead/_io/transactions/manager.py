@@ -12,7 +12,7 @@ from functools import partial
 
 import anyio
 
-from ..._core.consumer.consumed import Consumed, TransactionPart
+from ..._core.consumer.consumed import Consumed
 from ..._core.transactions.errand import Errand, Outcome
 from ..._core.transactions.phase import Phase
 from ..._core.transactions.state import TransactionHealth, TransactionState
@@ -36,6 +36,8 @@ from ..loop import Signal, Waiter
 from ..producer.intake import Admission, Intake
 from ..producer.sender import Sender
 from .additions import Additions
+from .age import warn_of_age
+from .consumed_parts import ConsumedParts
 from .coordinator import Asking
 from .gate import TransactionGate
 
@@ -81,8 +83,7 @@ class Transactions:
         self._asking = Asking(client, coordinators, config.transactional_id)
         self._additions = Additions(self.state, sender.accumulator, client, self._asking, self._failed)
         self._version = TransactionVersion()
-        self._parts: list[TransactionPart] = []
-        """What of consumers is in the open transaction: each is to hear of its end."""
+        self._parts = ConsumedParts(self.state.fate)
         self._ending: _Ending | None = None
         """What the coordinator is being asked, if anything."""
         self._unlearnt: _Ending | None = None
@@ -99,6 +100,7 @@ class Transactions:
         self._gate = gate
         self._client.spawn(self._discard_failed, name="kafka failed transactions")
         self._client.spawn(self._additions.run, name="kafka transaction partitions")
+        self._client.spawn(warn_of_age, self.state, self._log, name="kafka transaction age")
         await self._get_ready(time.monotonic() + self._max_block_s)
 
     async def stop(self, timeout_s: float | None) -> None:
@@ -238,11 +240,10 @@ class Transactions:
         """Make what a consumer has handed out part of the open transaction; it hears how that ends."""
         self.state.check_open(self.state.number)
         try:
-            part = consumed._transaction_part()
+            part = self._parts.take(consumed)
         except KafkaError as error:
             self._failed(error)
             raise
-        self._parts.append(part)
         if part.offsets:
             await self.send_offsets(part.offsets, part.group)
 
@@ -326,9 +327,7 @@ class Transactions:
     def _settle(self, ending: _Ending) -> None:
         """Say what became of the transaction."""
         if self.state.phase is not Phase.FAILED:  # an abort that was refused is to be tried again
-            parts, self._parts = self._parts, []
-            for part in parts:
-                part.ended(committed=self.state.fate.outcome is Outcome.COMMITTED)
+            self._parts.ended(self.state.fate)
         ending.settled.set_result(None)
 
     async def _get_ready(self, deadline: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
@@ -13,11 +13,13 @@ import anyio
 
 from .._core.backoff import Backoff
 from .._io.client import Client
+from .._io.connection.connection import Connection
 from .._io.group.coordinators import CoordinatorKind, Coordinators
 from .._options.arguments import TIMEOUT
 from .._wire import Request, Response
 from .._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ..errors import KafkaError, LeaderNotAvailableError, RequestTimedOutError, error_for_code, raise_for_code
+from ..errors.base import own_copy
 from ..types import TopicPartition
 
 K = TypeVar("K")
@@ -144,14 +146,21 @@ class Calls:
     ) -> dict[K, V]:
         """What each item has become, asking again for those whose error allows it.
 
-        If some have failed in the end, the first one's error is raised, with a note about all that failed.
+        If some have failed in the end, the first one's error is raised, with all outcomes and a note about those that
+        failed.
         """
         pending = dict(items)
         settled: dict[K, V | KafkaError] = {}
         tries = 0
         while pending:
             tries += 1
-            outcomes = await ask(pending)
+            try:
+                outcomes = await ask(pending)
+            except KafkaError as error:
+                if not settled:
+                    raise
+                settled.update(dict.fromkeys(pending, error))
+                break
             again: KafkaError | None = None
             for key in list(pending):
                 outcome = outcomes.get(key)
@@ -159,12 +168,16 @@ class Calls:
                     again = outcome
                     continue
                 if key not in outcomes:
-                    outcome = KafkaError(f"{_name(key)}: the broker's answer does not speak of it")
+                    outcome = KafkaError(f"{key}: the broker's answer does not speak of it")
                 settled[key] = outcome  # type: ignore[assignment]
                 del pending[key]
             if again is not None:
-                await self._pause(tries, again, deadline)
-        return _successes(items, settled)
+                try:
+                    await self._pause(tries, again, deadline)
+                except RequestTimedOutError as error:
+                    settled.update(dict.fromkeys(pending, error))
+                    break
+        return successes({key: settled[key] for key in items})
 
     async def batch(
         self,
@@ -220,33 +233,108 @@ class Calls:
         build: Callable[[str], Request[R]],
         read: Callable[[str, int, R], V | KafkaError],
         deadline: Deadline,
+        retry: RetryRule = BY_COORDINATOR,
     ) -> dict[str, V]:
         """A request about each key to its coordinator, all at once; coordinators that move are followed.
 
         ``read`` is given the key, the coordinator and its answer.
         """
 
-        async def ask(pending: Mapping[str, None]) -> Mapping[str, V | KafkaError]:
+        async def ask_each(connection: Connection, mine: Sequence[str]) -> Mapping[str, V | KafkaError]:
             outcomes: dict[str, V | KafkaError] = {}
 
             async def ask_about(key: str) -> None:
-                node_id: int | None = None
                 try:
-                    connection = await self._coordinators.connection(kind, key, deadline.at)
-                    node_id = connection.node_id
                     response = await connection.request(build(key), timeout_ms=deadline.request_ms())
-                    outcomes[key] = read(key, node_id, response)
+                    outcomes[key] = read(key, connection.node_id, response)
                 except KafkaError as error:
                     outcomes[key] = error
-                if node_id is not None and isinstance(outcomes[key], KafkaError):
-                    self._coordinators.forget(kind, key, node_id)
 
             async with anyio.create_task_group() as asking:
-                for key in pending:
+                for key in mine:
                     asking.start_soon(ask_about, key)
             return outcomes
 
-        return await self.settle(dict.fromkeys(keys), ask, BY_COORDINATOR, deadline)
+        return await self._at_coordinators(kind, keys, ask_each, deadline, retry)
+
+    async def by_coordinators(
+        self,
+        kind: CoordinatorKind,
+        keys: Iterable[str],
+        build: Callable[[Sequence[str]], Request[R]],
+        read: Callable[[int, R], Iterable[tuple[str, V | KafkaError]]],
+        deadline: Deadline,
+        retry: RetryRule = BY_COORDINATOR,
+    ) -> dict[str, V]:
+        """One request to each coordinator about all keys that are its own; coordinators that move are followed."""
+
+        async def ask_once(connection: Connection, mine: Sequence[str]) -> Mapping[str, V | KafkaError]:
+            response = await connection.request(build(mine), timeout_ms=deadline.request_ms())
+            return dict(read(connection.node_id, response))
+
+        return await self._at_coordinators(kind, keys, ask_once, deadline, retry)
+
+    async def at_coordinator(
+        self,
+        key: str,
+        ask: Callable[[Connection, Mapping[K, I]], Awaitable[Mapping[K, V | KafkaError]]],
+        items: Mapping[K, I],
+        deadline: Deadline,
+    ) -> dict[K, V]:
+        """What a group's coordinator says of several items of that group."""
+
+        async def ask_it(pending: Mapping[K, I]) -> Mapping[K, V | KafkaError]:
+            connection = await self._coordinators.connection(CoordinatorKind.GROUP, key, deadline.at)
+            outcomes: Mapping[K, V | KafkaError]
+            try:
+                outcomes = await ask(connection, pending)
+            except KafkaError as error:
+                outcomes = dict.fromkeys(pending, error)
+            if any(_may_have_moved(found) for found in outcomes.values()):
+                self._coordinators.forget(CoordinatorKind.GROUP, key, connection.node_id)
+            return outcomes
+
+        return await self.settle(items, ask_it, BY_COORDINATOR, deadline)
+
+    async def _at_coordinators(
+        self,
+        kind: CoordinatorKind,
+        keys: Iterable[str],
+        ask_node: Callable[[Connection, Sequence[str]], Awaitable[Mapping[str, V | KafkaError]]],
+        deadline: Deadline,
+        retry: RetryRule,
+    ) -> dict[str, V]:
+        async def ask(pending: Mapping[str, None]) -> Mapping[str, V | KafkaError]:
+            outcomes: dict[str, V | KafkaError] = {}
+            by_node: dict[Connection, list[str]] = {}
+            await self._coordinators.find_together(kind, pending, deadline.at)
+
+            async def find(key: str) -> None:
+                try:
+                    connection = await self._coordinators.connection(kind, key, deadline.at)
+                except KafkaError as error:
+                    outcomes[key] = error
+                else:
+                    by_node.setdefault(connection, []).append(key)
+
+            async def ask_one_node(connection: Connection, mine: Sequence[str]) -> None:
+                try:
+                    outcomes.update(await ask_node(connection, mine))
+                except KafkaError as error:
+                    outcomes.update(dict.fromkeys(mine, error))
+                for key in mine:
+                    if _may_have_moved(outcomes.get(key)):
+                        self._coordinators.forget(kind, key, connection.node_id)
+
+            async with anyio.create_task_group() as finding:
+                for key in pending:
+                    finding.start_soon(find, key)
+            async with anyio.create_task_group() as asking:
+                for connection, mine in by_node.items():
+                    asking.start_soon(ask_one_node, connection, mine)
+            return outcomes
+
+        return await self.settle(dict.fromkeys(keys), ask, retry, deadline)
 
     async def by_broker(
         self, build: Callable[[], Request[R]], deadline: Deadline, retry: RetryRule = BY_COORDINATOR
@@ -317,16 +405,33 @@ def outcome(value: V, code: int, what: str, message: str | None = None) -> V | K
     return value if code == 0 else failure(code, what, message)
 
 
-def _successes(items: Mapping[K, I], settled: Mapping[K, V | KafkaError]) -> dict[K, V]:
-    failed = [key for key in items if isinstance(settled[key], KafkaError)]
+def successes(outcomes: Mapping[K, V | KafkaError]) -> dict[K, V]:
+    """The values, if all items have one; else raises the first one's error, which has all outcomes."""
+    failed = [key for key, found in outcomes.items() if isinstance(found, KafkaError)]
     if failed:
-        error = settled[failed[0]]
-        assert isinstance(error, KafkaError)
-        if len(items) > 1:
-            error.add_note(f"failed: {', '.join(map(_name, failed))} ({len(items) - len(failed)} others succeeded)")
+        first = outcomes[failed[0]]
+        assert isinstance(first, KafkaError)
+        error = own_copy(first)  # the outcomes hold the first one, and an error must not hold itself
+        error.outcomes = outcomes
+        if len(outcomes) > 1:
+            names = ", ".join(map(str, failed))
+            error.add_note(f"failed: {names} ({len(outcomes) - len(failed)} others succeeded)")
         raise error
-    return {key: value for key in items if not isinstance(value := settled[key], KafkaError)}
+    return {key: found for key, found in outcomes.items() if not isinstance(found, KafkaError)}
 
 
-def _name(key: object) -> str:
-    return str(key)
+async def outcomes_of(call: Awaitable[Mapping[K, V]]) -> dict[K, V | KafkaError]:
+    """What each item of an admin call has become: its value, or the error that it failed with.
+
+    ``await outcomes_of(admin.describe_consumer_groups(["a", "b"]))`` raises only what concerns the call as a whole.
+    """
+    try:
+        return dict(await call)
+    except KafkaError as error:
+        if error.outcomes is None:
+            raise
+        return dict(error.outcomes)
+
+
+def _may_have_moved(outcome: object) -> bool:
+    return isinstance(outcome, KafkaError) and outcome.code in BY_COORDINATOR.codes

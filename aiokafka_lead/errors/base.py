@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
 
 __all__ = [
     "BrokerError",
@@ -27,6 +28,8 @@ class KafkaError(Exception):
     code: ClassVar[int] = -1
     retriable: ClassVar[bool] = False
     refreshes_metadata: ClassVar[bool] = False
+    outcomes: Mapping[Any, Any] | None = None
+    """Of a call of the admin client about several items: what each has become, its value or its own error."""
 
     def __init__(self, message: str = "", *, broker: str | None = None) -> None:
         text = message or (type(self).__doc__ or type(self).__name__).partition("\n")[0]

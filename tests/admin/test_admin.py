@@ -7,7 +7,6 @@ import time
 import pytest
 
 from aiokafka_lead.admin import (
-    AdminClient,
     ConfigChange,
     ConfigOperation,
     ConfigResource,
@@ -35,13 +34,9 @@ from aiokafka_lead.errors import (
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.types import TopicPartition
 
+from .support import make_admin
+
 pytestmark = pytest.mark.anyio
-
-
-def make_admin(cluster: EmbeddedCluster) -> AdminClient:
-    return AdminClient(
-        cluster.bootstrap_servers, retry_backoff_ms=10, default_api_timeout_ms=10_000, request_timeout_ms=5000
-    )
 
 
 # --- topics ----------------------------------------------------------------------------------------------------------

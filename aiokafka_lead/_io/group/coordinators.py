@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from enum import IntEnum
 
 from ..._core.backoff import Backoff
@@ -85,6 +86,29 @@ class Coordinators:
                         f"the coordinator of {kind.name.lower()} {key!r} could not be reached; the last try: {error}"
                     ) from error
                 await sleep_until(retry_at)
+
+    async def find_together(self, kind: CoordinatorKind, keys: Iterable[str], deadline: float) -> None:
+        """Learn the coordinators of many keys by one request; those that it does not name are asked for one by one.
+
+        A broker below Kafka 2.8 takes one key at a time, and is not asked here.
+        """
+        unknown = [key for key in keys if (kind, key) not in self._found]
+        if len(unknown) < 2:
+            return
+        try:
+            connection = await self._client.any_connection(timeout_ms=_ms_left(deadline))
+            if connection.versions.version_for(FindCoordinatorRequest) < FIRST_VERSION_WITH_SEVERAL_KEYS:
+                return
+            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=unknown)
+            response = await connection.request(request, timeout_ms=_ms_left(deadline))
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            return
+        for entry in response.coordinators:
+            if not entry.error_code:
+                self._client.brokers.add_node(Broker(entry.node_id, entry.host, entry.port))
+                self._found[kind, entry.key] = entry.node_id
 
     async def _node(self, kind: CoordinatorKind, key: str, deadline: float) -> int:
         known = self._found.get((kind, key))

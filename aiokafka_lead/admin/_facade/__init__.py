@@ -1,0 +1,1 @@
+"""What `AdminClient` is made of: a class for each area, which checks what it is given."""

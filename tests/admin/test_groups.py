@@ -1,0 +1,268 @@
+"""Groups and their offsets, by the admin client on embedded brokers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from aiokafka_lead import Consumer, OffsetAndMetadata, TopicPartition
+from aiokafka_lead.admin import (
+    AdminClient,
+    ConsumerGroupDescription,
+    GroupState,
+    GroupType,
+    OffsetSpec,
+    ToOffset,
+    ToShifted,
+    outcomes_of,
+)
+from aiokafka_lead.errors import (
+    ConfigError,
+    ConfigTypeError,
+    GroupIdNotFoundError,
+    GroupSubscribedToTopicError,
+    KafkaError,
+    NonEmptyGroupError,
+    NotCoordinatorError,
+    RequestTimedOutError,
+    UnknownMemberIdError,
+    UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
+)
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .support import make_admin, write
+
+pytestmark = pytest.mark.anyio
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def member(cluster: EmbeddedCluster, group_id: str, **options: Any) -> Consumer[Any, Any]:
+    return Consumer("t", bootstrap_servers=cluster.bootstrap_servers, group_id=group_id, client_id="app", **options)
+
+
+async def listed(admin: AdminClient, **filters: Any) -> dict[str, tuple[GroupType, GroupState]]:
+    return {group.group_id: (group.type, group.state) async for group in admin.list_groups(**filters)}
+
+
+async def test_groups_of_both_protocols_are_listed_and_described() -> None:
+    async with EmbeddedCluster(3) as cluster, make_admin(cluster) as admin:
+        cluster.create_topic("t", partitions=2)
+        async with member(cluster, "old"), member(cluster, "new", group_protocol="consumer"):
+            await admin.alter_consumer_group_offsets("kept", {T0: 0})
+            assert await listed(admin) == {
+                "old": (GroupType.CLASSIC, GroupState.STABLE),
+                "new": (GroupType.CONSUMER, GroupState.STABLE),
+                "kept": (GroupType.CLASSIC, GroupState.EMPTY),
+            }
+            assert set(await listed(admin, states=[GroupState.EMPTY])) == {"kept"}
+            assert set(await listed(admin, types=[GroupType.CONSUMER])) == {"new"}
+            assert set(await listed(admin, protocol_types=["consumer"])) == {"old", "new"}
+            described = await admin.describe_consumer_groups(["old", "new", "kept"])
+            for name in ("old", "new"):
+                group = described[name]
+                assert group.state is GroupState.STABLE
+                assert [(each.client_id, each.assignment, each.subscribed_topics) for each in group.members] == [
+                    ("app", (T0, T1), ("t",))
+                ]
+                assert group.coordinator_id in (1, 2, 3)
+            assert described["new"].members[0].target_assignment == (T0, T1)
+            assert described["old"].members[0].target_assignment is None
+            assert described["kept"].is_simple
+            classic = (await admin.describe_classic_groups(["old"]))["old"]
+            assert (classic.protocol_type, classic.protocol) == ("consumer", "cooperative-sticky")
+            with pytest.raises(GroupIdNotFoundError, match="'new'"):
+                await admin.describe_classic_groups(["new"])
+
+
+async def test_brokers_before_the_new_protocol_describe_groups_too() -> None:
+    old: dict[Any, int] = {"ConsumerGroupDescribe": -1, "DescribeGroups": 4, "FindCoordinator": 3, "ListGroups": 2}
+    async with EmbeddedCluster(1, max_versions=old) as cluster, make_admin(cluster) as admin:
+        cluster.create_topic("t", partitions=2)
+        async with member(cluster, "g"):
+            group = (await admin.describe_consumer_groups(["g"]))["g"]
+            assert (group.type, len(group.members)) == (GroupType.CLASSIC, 1)
+            assert await listed(admin) == {"g": (GroupType.UNKNOWN, GroupState.UNKNOWN)}
+            with pytest.raises(UnsupportedVersionError):
+                await listed(admin, states=[GroupState.STABLE])
+        with pytest.raises(GroupIdNotFoundError, match="'nobody'"):
+            await admin.describe_consumer_groups(["nobody"])
+
+
+async def test_each_item_has_an_outcome_of_its_own() -> None:
+    async with EmbeddedCluster(3) as cluster, make_admin(cluster) as admin:
+        cluster.create_topic("t", partitions=2)
+        await admin.alter_consumer_group_offsets("a", {T0: 0})
+        with pytest.raises(GroupIdNotFoundError, match="'b'") as caught:
+            await admin.describe_consumer_groups(["a", "b"])
+        assert caught.value.__notes__ == ["failed: b (1 others succeeded)"]
+        found = await outcomes_of(admin.describe_consumer_groups(["a", "b"]))
+        assert isinstance(found["a"], ConsumerGroupDescription)
+        assert isinstance(found["b"], GroupIdNotFoundError)
+        assert list(await outcomes_of(admin.describe_consumer_groups(["a"]))) == ["a"]
+
+
+async def test_what_was_settled_before_the_time_ran_out_is_not_lost() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        cluster.create_topic("t", partitions=2)
+        for name in ("a", "b"):
+            await admin.alter_consumer_group_offsets(name, {T0: 0})
+        cluster.faults.add("OffsetCommit", topic="t", partition=1, error_code=NotCoordinatorError)
+        with pytest.raises(RequestTimedOutError) as caught:
+            await admin.alter_consumer_group_offsets("a", {T0: 3, T1: 4}, timeout_ms=500)
+        outcomes = caught.value.outcomes
+        assert outcomes is not None
+        assert outcomes[T0] is None
+        assert isinstance(outcomes[T1], RequestTimedOutError)
+
+
+async def test_many_groups_are_asked_about_in_one_request_to_each_coordinator() -> None:
+    async with EmbeddedCluster(3) as cluster, make_admin(cluster) as admin:
+        cluster.create_topic("t", partitions=2)
+        names = [f"g{number}" for number in range(30)]
+        for name in names:
+            await admin.alter_consumer_group_offsets(name, {T0: 1})
+        async with make_admin(cluster) as fresh:
+            looked_up = cluster.requests.count("FindCoordinator")
+            assert set(await fresh.describe_classic_groups(names)) == set(names)
+            assert cluster.requests.count("FindCoordinator") == looked_up + 1
+            assert cluster.requests.count("DescribeGroups") == 3
+            cluster.move_coordinator("g7")
+            await fresh.delete_consumer_groups(names)
+        assert await listed(admin) == {}
+
+
+async def test_a_group_with_members_is_not_deleted_and_its_offsets_not_altered() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        cluster.create_topic("t", partitions=2)
+        async with member(cluster, "old"), member(cluster, "new", group_protocol="consumer"):
+            for name in ("old", "new"):
+                with pytest.raises(NonEmptyGroupError):
+                    await admin.delete_consumer_groups([name])
+                with pytest.raises(NonEmptyGroupError, match="stop them first"):
+                    await admin.alter_consumer_group_offsets(name, {T0: 3})
+                with pytest.raises(NonEmptyGroupError):
+                    await admin.reset_consumer_group_offsets(name, OffsetSpec.LATEST, topics=["t"])
+                with pytest.raises(GroupSubscribedToTopicError):
+                    await admin.delete_consumer_group_offsets(name, [T0])
+
+
+async def test_offsets_are_altered_listed_and_deleted() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        cluster.create_topic("t", partitions=2)
+        await admin.alter_consumer_group_offsets("g", {T0: 3, T1: OffsetAndMetadata(4, "why", 0)})
+        assert await admin.list_consumer_group_offsets("g") == {
+            T0: OffsetAndMetadata(3),
+            T1: OffsetAndMetadata(4, "why", 0),
+        }
+        other = TopicPartition("t", 7)
+        assert await admin.list_consumer_group_offsets("g", [T1, other], require_stable=True) == {
+            T1: OffsetAndMetadata(4, "why", 0),
+            other: None,
+        }
+        await admin.delete_consumer_group_offsets("g", [T1])
+        assert set(await admin.list_streams_group_offsets("g")) == {T0}
+        assert await admin.list_consumer_group_offsets("nobody") == {}
+        with pytest.raises(UnknownTopicOrPartitionError) as caught:
+            await admin.alter_consumer_group_offsets("g", {T0: 5, other: 1})
+        assert caught.value.outcomes is not None
+        assert caught.value.outcomes[T0] is None
+        assert (await admin.list_consumer_group_offsets("g"))[T0] == OffsetAndMetadata(5)
+        with pytest.raises(GroupIdNotFoundError):
+            await admin.delete_consumer_group_offsets("nobody", [T0])
+
+
+async def test_offsets_of_brokers_without_batches() -> None:
+    async with EmbeddedCluster(1, max_versions={"OffsetFetch": 5, "OffsetCommit": 5}) as cluster:
+        cluster.create_topic("t", partitions=2)
+        async with make_admin(cluster) as admin:
+            await admin.alter_consumer_group_offsets("g", {T0: 3})
+            assert await admin.list_consumer_group_offsets("g") == {T0: OffsetAndMetadata(3)}
+            assert await admin.list_consumer_group_offsets("g", [T1]) == {T1: None}
+
+
+@pytest.mark.parametrize(
+    ("to", "offset"),
+    [
+        (OffsetSpec.EARLIEST, 0),
+        (OffsetSpec.LATEST, 10),
+        (1_004, 4),
+        (datetime.fromtimestamp(1.007, UTC), 7),
+        (datetime(2100, 1, 1, tzinfo=UTC), 10),
+        (timedelta(days=1), 10),
+        (ToOffset(6), 6),
+        (ToOffset(60), 10),
+        (ToShifted(-2), 3),
+        (ToShifted(-20), 0),
+    ],
+)
+async def test_reset(to: Any, offset: int) -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        cluster.create_topic("t", partitions=2)
+        await write(cluster, T0, range(1000, 1010))
+        await admin.alter_consumer_group_offsets("g", {T0: 5})
+        planned = await admin.reset_consumer_group_offsets("g", to, dry_run=True)
+        assert {where: (change.before, change.after.offset) for where, change in planned.items()} == {
+            T0: (OffsetAndMetadata(5), offset)
+        }
+        assert (await admin.list_consumer_group_offsets("g"))[T0] == OffsetAndMetadata(5)
+        assert await admin.reset_consumer_group_offsets("g", to) == planned
+        committed = (await admin.list_consumer_group_offsets("g"))[T0]
+        assert committed is not None
+        assert committed.offset == offset
+
+
+async def test_reset_of_what_is_named() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        cluster.create_topic("t", partitions=2)
+        await write(cluster, T0, range(1000, 1003))
+        changes = await admin.reset_consumer_group_offsets("fresh", OffsetSpec.LATEST, topics=["t"])
+        assert {where: (change.before, change.after.offset) for where, change in changes.items()} == {
+            T0: (None, 3),
+            T1: (None, 0),
+        }
+        changes = await admin.reset_consumer_group_offsets("fresh", OffsetSpec.EARLIEST, partitions=[T0])
+        assert set(changes) == {T0}
+        assert await admin.reset_consumer_group_offsets("nobody", OffsetSpec.EARLIEST) == {}
+        with pytest.raises(UnknownTopicOrPartitionError):
+            await admin.reset_consumer_group_offsets("fresh", OffsetSpec.EARLIEST, topics=["nowhere"])
+        with pytest.raises(KafkaError, match="no committed offset"):
+            await admin.reset_consumer_group_offsets("other", ToShifted(1), partitions=[T0])
+
+
+async def test_members_are_removed() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        cluster.create_topic("t", partitions=2)
+        async with member(cluster, "g", group_instance_id="one", session_timeout_ms=45_000):
+            pass
+        # A static member keeps its place when it is closed.
+        assert len((await admin.describe_consumer_groups(["g"]))["g"].members) == 1
+        with pytest.raises(UnknownMemberIdError, match="two"):
+            await admin.remove_members_from_consumer_group("g", static_members=["two"])
+        await admin.remove_members_from_consumer_group("g", static_members=["one"])
+        assert (await admin.describe_consumer_groups(["g"]))["g"].members == ()
+        await admin.remove_members_from_consumer_group("g")
+        async with member(cluster, "g", group_instance_id="one"):
+            await admin.remove_members_from_consumer_group("g")
+            assert (await admin.describe_consumer_groups(["g"]))["g"].members == ()
+
+
+async def test_wrong_arguments_are_refused_before_anything_is_sent() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        sent = len(cluster.requests.select("FindCoordinator"))
+        wrong: Any
+        for wrong in ("2h", 1.5, True, None, OffsetSpec.MAX_TIMESTAMP, -7, datetime(2026, 1, 1), timedelta(-1)):
+            with pytest.raises((ConfigError, ConfigTypeError), match=r"^to "):
+                await admin.reset_consumer_group_offsets("g", wrong)
+        with pytest.raises(ConfigTypeError, match=r"^group_ids must be a list"):
+            await admin.describe_consumer_groups("g")
+        with pytest.raises(ConfigError, match=r"^group_id must not be empty"):
+            await admin.list_consumer_group_offsets("")
+        with pytest.raises(ConfigError, match=r"^offsets\[t-0\]"):
+            await admin.alter_consumer_group_offsets("g", {T0: -1})
+        with pytest.raises(ConfigTypeError, match=r"^states\[0\]"):
+            admin.list_groups(states=["Empty"])  # type: ignore[list-item]
+        assert len(cluster.requests.select("FindCoordinator")) == sent

@@ -14,10 +14,12 @@ import time
 from typing import Any
 
 import anyio
+from anyio.abc import TaskStatus
 
 from aiokafka_lead import Consumer, ConsumerRecord, Producer, TopicPartition
 
 SESSION_MS = 6000
+_STOPPABLE = "a SIGTERM is heard from now on\n"
 
 
 async def _copy(options: dict[str, Any]) -> None:
@@ -41,7 +43,9 @@ async def _copy(options: dict[str, Any]) -> None:
     timeout_ms = options.get("timeout_ms", SESSION_MS)
     producer = Producer(options["bootstrap"], transactional_id=options["id"], transaction_timeout_ms=timeout_ms)
     async with producer, consumer, anyio.create_task_group() as tasks:
-        tasks.start_soon(_stop_when_told, consumer)
+        await tasks.start(_stop_at_sigterm, consumer)
+        sys.stdout.write(_STOPPABLE)
+        sys.stdout.flush()
         await consumer.run(
             handle,
             exactly_once=producer,
@@ -52,8 +56,9 @@ async def _copy(options: dict[str, Any]) -> None:
         )
 
 
-async def _stop_when_told(consumer: Consumer[Any, Any]) -> None:
+async def _stop_at_sigterm(consumer: Consumer[Any, Any], *, task_status: TaskStatus[None]) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM) as signals:
+        task_status.started()
         async for _ in signals:
             await consumer.stop()
             return
@@ -68,30 +73,49 @@ class Copiers:
         self._members = [self._start(number) for number in range(count)]
         self.kills = 0
 
-    def _start(self, number: int) -> subprocess.Popen[bytes]:
+    def _start(self, number: int) -> subprocess.Popen[str]:
         options = {**self._options, "id": f"{self._options['group']}-{number}"}
-        return subprocess.Popen([sys.executable, "-m", "tests.kafka.copier", json.dumps(options)])
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.kafka.copier", json.dumps(options)], stdout=subprocess.PIPE, text=True
+        )
 
     def trouble(self, *, hard: bool) -> None:
         """End one member, by SIGKILL or SIGTERM, and have another take its place and its transactional id."""
         number = self._rng.randrange(len(self._members))
         member = self._members[number]
-        member.send_signal(signal.SIGKILL if hard else signal.SIGTERM)
-        member.wait(60)
+        if hard:
+            member.kill()
+        else:
+            _terminate(member)
+        _wait(member)
         self.kills += 1
         self._members[number] = self._start(number)
 
     def stop(self) -> list[int]:
         """End them in order; their exit statuses."""
         for member in self._members:
-            member.terminate()
-        return [member.wait(60) for member in self._members]
+            _terminate(member)
+        return [_wait(member) for member in self._members]
 
     def kill(self) -> None:
         """Leave no process behind."""
         for member in self._members:
             member.kill()
-            member.wait(60)
+            _wait(member)
+
+
+def _terminate(member: subprocess.Popen[str]) -> None:
+    """SIGTERM, as soon as the process does not just end of it; one that has ended without is left as it is."""
+    assert member.stdout is not None
+    member.stdout.readline()
+    member.terminate()
+
+
+def _wait(member: subprocess.Popen[str]) -> int:
+    status = member.wait(60)
+    assert member.stdout is not None
+    member.stdout.close()
+    return status
 
 
 async def read_copies(bootstrap: str, topic: str, counts: list[int], timeout_s: float, begun: anyio.Event) -> list[str]:

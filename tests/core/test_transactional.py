@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aiokafka_lead._core.producer.delivery import Delivery
-from aiokafka_lead._core.producer.transactional import TransactionalSequencing
+from aiokafka_lead._core.producer.transactional import TOUCHES_APART_S, TransactionalSequencing
 from aiokafka_lead.errors import (
     BrokerError,
     ClusterIdMismatchError,
@@ -78,15 +78,19 @@ def test_before_kip_890_a_batch_waits_until_the_coordinator_knows_its_partition(
     assert [state.producers[1000].last_sequence for state in sim.partitions] == [2] * 4, "sequences go on"
 
 
-def test_with_kip_890_a_broker_gets_one_first_request_at_a_time() -> None:
+def test_with_kip_890_brokers_get_first_requests_one_after_the_other() -> None:
     """Partitions 0 and 2 are those of broker 0, 1 and 3 those of broker 1."""
     sim = TransactionalSim(v2=True)
     deliveries = [sim.send(b"a", partition=0)]
     sim.run(0.0005)
     deliveries += sim.each()
     sim.run(0.0005)
-    assert sim.requests() == [(0, [0]), (1, [1, 3])], "partition 2 waits for the answer about partition 0"
+    assert sim.requests() == [(0, [0])], "all others wait for the answer about partition 0"
     sim.run_until_done(deliveries)
+    first, *others = sim.requests()
+    assert first == (0, [0])
+    assert sorted((node_id, sorted(partitions)) for node_id, partitions in others) == [(0, [0, 2]), (1, [1, 3])]
+    assert len({at for at, _, _ in sim.sent}) == 3, "not at the same time either"
     sim.sent.clear()
     again = sim.each()
     sim.run(0.0005)
@@ -94,6 +98,33 @@ def test_with_kip_890_a_broker_gets_one_first_request_at_a_time() -> None:
     sim.run(0.0005)
     assert len(sim.sent) == 8, "all are part of the transaction, and nothing waits any more"
     sim.run_until_done(again)
+    assert sim.failures == []
+
+
+def test_a_broker_that_is_slow_to_answer_holds_up_the_others_for_a_moment_only() -> None:
+    sim = TransactionalSim(v2=True)
+    sim.latency = (0.3, 0.3)
+    deliveries = sim.each()
+    sim.run(TOUCHES_APART_S * 0.9)
+    assert [node_id for node_id, _ in sim.requests()] == [0]
+    sim.run(TOUCHES_APART_S * 0.2)
+    assert [node_id for node_id, _ in sim.requests()] == [0, 1]
+    sim.run_until_done(deliveries)
+    assert sim.failures == []
+
+
+def test_first_requests_wait_while_they_are_held() -> None:
+    sim = TransactionalSim(v2=True)
+    asked: list[None] = []
+    sim.transactional.on_wanted = lambda: asked.append(None)
+    sim.transactional.begin(2, 1000, 1, True, held=True)
+    deliveries = sim.each()
+    sim.run(1)
+    assert asked
+    assert sim.sent == []
+    for queue in sim.transactional.release():
+        sim.accumulator.schedule.evaluate(queue, sim.now)
+    sim.run_until_done(deliveries)
     assert sim.failures == []
 
 

@@ -8,12 +8,15 @@ import pytest
 
 from aiokafka_lead import Producer, TopicPartition
 from aiokafka_lead.errors import (
+    BrokerError,
     ConfigError,
+    CoordinatorLoadInProgressError,
     IllegalStateError,
     InvalidRecordError,
     MessageTooLargeError,
     ProducerFencedError,
     TransactionAbortedError,
+    TransactionalIdAuthorizationFailedError,
 )
 from aiokafka_lead.testing import EmbeddedCluster
 
@@ -69,6 +72,43 @@ async def test_the_requests_are_those_of_the_version(cluster: EmbeddedCluster, t
         assert max(seen["AddPartitionsToTxn"]) == 3
         assert seen["AddOffsetsToTxn"]
     assert cluster.requests.count("EndTxn") == 3
+
+
+async def test_nothing_is_sent_before_the_transaction_before_has_its_markers(cluster: EmbeddedCluster) -> None:
+    """Else a broker would be turned away by the coordinator, and wait far longer before it asks again."""
+    cluster.transactions.marker_delay_ms = None
+    async with transactional(cluster) as producer:
+        async with producer.transaction() as txn:
+            await txn.send("events", b"one", partition=0)
+        cluster.requests.clear()
+
+        async def write_markers() -> None:
+            if producer.transaction_health().version == 2:
+                await cluster.requests.wait_for("DescribeTransactions", count=2)
+                assert cluster.requests.count("Produce") == 0
+            else:
+                await cluster.requests.wait_for("AddPartitionsToTxn", count=2)
+            cluster.transactions.marker_delay_ms = 0
+            cluster.transactions.write_markers()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(write_markers)
+            async with producer.transaction() as txn:
+                await txn.send("events", b"two", partition=0)
+                await txn.send("events", b"three", partition=1)
+    assert await committed(cluster) == {0: [b"one", b"two"], 1: [b"three"], 2: []}
+
+
+@pytest.mark.parametrize("error", [TransactionalIdAuthorizationFailedError, CoordinatorLoadInProgressError])
+async def test_a_coordinator_that_does_not_say_how_far_it_is_holds_nothing_up_for_long(
+    cluster: EmbeddedCluster, error: type[BrokerError]
+) -> None:
+    cluster.faults.add("DescribeTransactions", error_code=error)
+    async with transactional(cluster) as producer:
+        for number in range(2):
+            async with producer.transaction() as txn:
+                await txn.send("events", b"%d" % number, partition=0)
+    assert await committed(cluster) == {0: [b"0", b"1"], 1: [], 2: []}
 
 
 async def test_an_empty_transaction_asks_nothing(cluster: EmbeddedCluster) -> None:

@@ -344,7 +344,7 @@ class Accumulator:
             self.nodes.taking(node_id)
             self.counters.requests += 1
             if self.transactional is not None:
-                self.transactional.requested(node_id, drained)
+                self.transactional.requested(node_id, drained, now)
         return drained
 
     def _send(self, batch: ProducerBatch, node_id: int, now: float) -> None:

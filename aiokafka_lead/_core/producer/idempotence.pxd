@@ -16,6 +16,7 @@ cdef bint _has_sent(PartitionQueue queue)
 
 cdef class Sequencing:
     cpdef bint blocks(self, PartitionQueue queue, ProducerBatch batch, int leader_id) except -1
+    cpdef double waits_until(self, PartitionQueue queue) except -1
     cpdef sending(self, ProducerBatch batch)
     cpdef acknowledged(self, ProducerBatch batch, int node_id)
     cpdef bint settle(self, PartitionQueue queue) except -1

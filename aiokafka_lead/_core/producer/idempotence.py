@@ -42,6 +42,10 @@ class Sequencing:
         """Whether ``batch``, the first one that awaits no answer, must wait for the answers of others."""
         raise NotImplementedError
 
+    def waits_until(self, queue: PartitionQueue) -> float:
+        """When the partition may be sent to, where that is a matter of time alone; 0 or past for now."""
+        return 0.0
+
     def sending(self, batch: ProducerBatch) -> None:
         """The batch goes out."""
 

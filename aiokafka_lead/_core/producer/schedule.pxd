@@ -36,7 +36,7 @@ cdef class Schedule:
     @cython.locals(batch=ProducerBatch)
     cpdef ProducerBatch first_unsent(self, PartitionQueue queue)
 
-    @cython.locals(batch=ProducerBatch, leader_id=int, retry_at=double)
+    @cython.locals(batch=ProducerBatch, leader_id=int, retry_at=double, turn_at=double)
     cpdef int sendable_to(self, PartitionQueue queue, double now) except? -2
 
     @cython.locals(batch=ProducerBatch, queue=PartitionQueue)

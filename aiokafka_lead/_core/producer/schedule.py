@@ -133,6 +133,10 @@ class Schedule:
             return _NO_LEADER
         if batch.shares == 1 and not batch.sealed and batch.send_at > now and not self._hurried():
             return _NO_LEADER
+        turn_at = self._sequencing.waits_until(queue)
+        if turn_at > now:
+            self._wake_at(queue, turn_at)
+            return _NO_LEADER
         return leader_id
 
     def may_linger(self, node_id: int, now: float) -> bool:

@@ -6,6 +6,7 @@ from aiokafka_lead._core.producer.idempotence cimport IdempotentSequencing, is_l
 
 cdef int _NO_SEQUENCE
 cdef int _NO_LEADER
+cdef double _TOUCHES_APART_S
 cdef list _NONE
 
 
@@ -13,6 +14,7 @@ cdef class TransactionalSequencing(IdempotentSequencing):
     cdef readonly int64_t transaction
     cdef readonly bint v2
     cdef public bint failed
+    cdef readonly bint held
     cdef readonly bint written
     cdef readonly bint gap
     cdef readonly dict wanted
@@ -20,13 +22,15 @@ cdef class TransactionalSequencing(IdempotentSequencing):
     cdef public object on_failure
     cdef dict _touching
     cdef dict _waiting
+    cdef double _touch_at
 
     @cython.locals(batch=ProducerBatch)
-    cpdef requested(self, int node_id, object batches)
+    cpdef requested(self, int node_id, object batches, double now)
     cpdef opened(self, PartitionQueue queue)
     cpdef list answered(self, PartitionQueue queue)
 
     cpdef bint blocks(self, PartitionQueue queue, ProducerBatch batch, int leader_id) except -1
+    cpdef double waits_until(self, PartitionQueue queue) except -1
     @cython.locals(queue=PartitionQueue)
     cpdef sending(self, ProducerBatch batch)
     @cython.locals(queue=PartitionQueue, following=int64_t)

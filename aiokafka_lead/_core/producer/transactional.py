@@ -6,6 +6,9 @@ be needed, the transaction fails, and the epoch ends with it.
 Without KIP-890 the coordinator must know a partition before its first batch leaves. With it, that batch makes the
 partition part of the transaction: the broker asks the coordinator, and answers an error if the same producer has it ask
 again before that is answered. So a broker gets one such request at a time, with all partitions that are ready then.
+Brokers get them one after the other: the coordinator takes one addition at a time, and a broker that is turned away
+comes back only 20 ms later (``add.partitions.to.txn.retry.backoff.ms``). For the same reason none of them gets one
+before the coordinator is done with the transaction before, where that is known.
 
 Compiled through ``transactional.pxd`` where a compiler is.
 """
@@ -20,18 +23,25 @@ from .idempotence import IdempotentSequencing, is_later, sequence_after
 
 __all__ = ["TransactionalSequencing"]
 
+TOUCHES_APART_S = 0.01
+"""After this long another broker gets its first request although the one before has not answered: slow brokers do not
+have to be waited for one by one."""
+
 _NO_SEQUENCE = NO_SEQUENCE
 _NO_LEADER = -1
+_TOUCHES_APART_S = TOUCHES_APART_S
 
 
 class TransactionalSequencing(IdempotentSequencing):
     """The identity and the sequences of a transactional producer, and its open transaction's partitions."""
 
     __slots__ = (
+        "_touch_at",
         "_touching",
         "_waiting",
         "failed",
         "gap",
+        "held",
         "on_failure",
         "on_wanted",
         "transaction",
@@ -52,24 +62,29 @@ class TransactionalSequencing(IdempotentSequencing):
         """Whether something of it was sent to a partition, and so may be in it."""
         self.gap = False
         """Whether a batch was given up that had a sequence: the epoch cannot go on."""
+        self.held = False
+        """Whether partitions wait until the coordinator is done with the transaction before; see `release`."""
         self.wanted: dict[PartitionQueue, None] = {}
         """Partitions that the coordinator does not know of yet."""
         self.on_wanted: Callable[[], None] = _ignore
-        """Called when there are more of them."""
+        """Called when there are more of them, or more that are held."""
         self.on_failure: Callable[[KafkaError], None] = _ignore_error
         """Called when records of the transaction are given up."""
         self._touching: dict[int, dict[PartitionQueue, None]] = {}
         """By broker, the partitions whose first batch of the transaction awaits its answer."""
-        self._waiting: dict[int, dict[PartitionQueue, None]] = {}
-        """By broker, those that wait for such answers."""
+        self._waiting: dict[PartitionQueue, None] = {}
+        """Those that wait for such answers, or are held."""
+        self._touch_at = 0.0
+        """When the next broker may get such a batch although another has not answered."""
 
     # --- the transaction ----------------------------------------------------------------------------------------------
 
-    def begin(self, number: int, producer_id: int, producer_epoch: int, v2: bool) -> None:
+    def begin(self, number: int, producer_id: int, producer_epoch: int, v2: bool, held: bool = False) -> None:
         """The next transaction is open, under this identity."""
         self.assign_producer_id(producer_id, producer_epoch)
         self.transaction = number
         self.v2 = v2
+        self.held = held
         self.failed = self.gap = self.written = False
         self.wanted.clear()
 
@@ -80,7 +95,9 @@ class TransactionalSequencing(IdempotentSequencing):
 
     def opened(self, queue: PartitionQueue) -> None:
         """A partition has a new batch."""
-        if not self.v2 and queue.transaction != self.transaction and queue not in self.wanted:
+        if self.held:
+            self.on_wanted()
+        elif not self.v2 and queue.transaction != self.transaction and queue not in self.wanted:
             self.wanted[queue] = None
             self.on_wanted()
 
@@ -89,7 +106,12 @@ class TransactionalSequencing(IdempotentSequencing):
         self.wanted.pop(queue, None)
         queue.transaction = self.transaction
 
-    def requested(self, node_id: int, batches: Sequence[ProducerBatch]) -> None:
+    def release(self) -> list[PartitionQueue]:
+        """The coordinator is done with the transaction before; those that need not wait any more."""
+        self.held = False
+        return self._waited()
+
+    def requested(self, node_id: int, batches: Sequence[ProducerBatch], now: float) -> None:
         """These batches go to a broker together."""
         self.written = True
         if not self.v2:
@@ -97,6 +119,7 @@ class TransactionalSequencing(IdempotentSequencing):
         for batch in batches:
             if batch.queue.transaction != self.transaction:
                 self._touching.setdefault(node_id, {})[batch.queue] = None
+                self._touch_at = now + _TOUCHES_APART_S
 
     def answered(self, queue: PartitionQueue) -> list[PartitionQueue]:
         """Something happened to a partition; those that need not wait any more."""
@@ -109,12 +132,12 @@ class TransactionalSequencing(IdempotentSequencing):
         if found:
             return _NONE
         del self._touching[queue.in_flight_node]
-        return list(self._waiting.pop(queue.in_flight_node, ()))
+        return self._waited()
 
-    @property
-    def awaits_produce(self) -> bool:
-        """Whether a first batch of the transaction in some partition awaits its answer."""
-        return bool(self._touching)
+    def _waited(self) -> list[PartitionQueue]:
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        return waiting
 
     def forget_producer_id(self) -> None:
         """The cluster is another one, which never gave the producer id."""
@@ -131,12 +154,18 @@ class TransactionalSequencing(IdempotentSequencing):
         if queue.transaction != self.transaction:
             if not self.v2:
                 return True
-            if leader_id in self._touching:
-                self._waiting.setdefault(leader_id, {})[queue] = None
+            if self.held or leader_id in self._touching:
+                self._waiting[queue] = None
                 return True
         if batch.base_sequence != _NO_SEQUENCE:
             return queue.batches[0] is not batch
         return queue.in_flight > 0 and queue.proven_node != leader_id
+
+    def waits_until(self, queue: PartitionQueue) -> float:
+        if not self._touching or queue.transaction == self.transaction:
+            return 0.0
+        self._waiting[queue] = None
+        return self._touch_at
 
     def sending(self, batch: ProducerBatch) -> None:
         if batch.base_sequence != _NO_SEQUENCE:

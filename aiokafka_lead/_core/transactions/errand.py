@@ -15,6 +15,7 @@ from ..._wire.messages.describe_transactions import DescribeTransactionsRequest,
 from ..._wire.messages.end_txn import EndTxnRequest
 from ..._wire.messages.init_producer_id import InitProducerIdRequest
 from ...errors import (
+    ConcurrentTransactionsError,
     InvalidTxnStateError,
     KafkaError,
     ProducerFencedError,
@@ -23,7 +24,7 @@ from ...errors import (
 )
 from .verdicts import Call, Verdict, verdict_of
 
-__all__ = ["Errand", "Outcome"]
+__all__ = ["Errand", "Outcome", "ask_request", "read_ended"]
 
 FIRST_INIT_WITH_EPOCH = 3
 """InitProducerId from here on gives the next epoch of a producer that names its own (KIP-360)."""
@@ -33,6 +34,18 @@ FIRST_END_WITH_EPOCH = 5
 
 _ENDING = ("PrepareAbort", "PrepareCommit", "PrepareEpochFence")
 _TIMED_OUT = "CompleteAbort"
+
+
+def ask_request(transactional_id: str, versions: ApiVersions) -> tuple[DescribeTransactionsRequest, int]:
+    """The request for what the coordinator knows of a transactional id, and its version."""
+    version = versions.version_for(DescribeTransactionsRequest)
+    return DescribeTransactionsRequest(transactional_ids=[transactional_id]), version
+
+
+def read_ended(response: DescribeTransactionsResponse) -> KafkaError | None:
+    """None if the coordinator is done with the end of the transaction, or says nothing of it."""
+    ending = any(found.transaction_state in _ENDING for found in response.transaction_states)
+    return ConcurrentTransactionsError() if ending else None
 
 
 class Outcome(Enum):
@@ -93,8 +106,7 @@ class Errand:
         """What to ask a broker of these versions, and in which version. Raises `UnsupportedVersionError`."""
         call = self.call
         if call is Call.ASK:
-            version = versions.version_for(DescribeTransactionsRequest)
-            return DescribeTransactionsRequest(transactional_ids=[self.transactional_id]), version
+            return ask_request(self.transactional_id, versions)
         if call in (Call.COMMIT, Call.ABORT):
             highest = None if self.v2 else FIRST_END_WITH_EPOCH - 1
             version = versions.version_for(

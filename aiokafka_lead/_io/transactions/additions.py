@@ -18,6 +18,7 @@ from ..._core.transactions.additions import (
     read_added,
     read_offsets,
 )
+from ..._core.transactions.errand import ask_request, read_ended
 from ..._core.transactions.phase import Phase
 from ..._core.transactions.state import TransactionState
 from ..._core.transactions.verdicts import Call
@@ -38,6 +39,10 @@ from ..loop import Signal, Waiter
 from .coordinator import Asking
 
 __all__ = ["Additions"]
+
+HELD_S = 0.1
+"""How long the first batches of a transaction wait for the end of the one before. Brokers that have to ask for the same
+wait as long, but look only every 20 ms (``add.partitions.to.txn.retry.backoff.max.ms``)."""
 
 _NOT_A_MEMBER = (FencedInstanceIdError, IllegalGenerationError, StaleMemberEpochError, UnknownMemberIdError)
 
@@ -87,18 +92,38 @@ class Additions:
         """An answer was lost: the request may be carried out later, in another transaction of this epoch."""
         self._state.renew = not self._state.v2
 
-    # --- partitions, where they have to be added ----------------------------------------------------------------------
+    # --- what partitions wait for -------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Tell the coordinator of partitions as they come, until cancelled."""
+        """Release partitions that are held, and tell the coordinator of those that it has to know, until cancelled."""
         while True:
             await self._wanted.wait()
+            if self._sequencing.held:
+                await self._see_the_last_one_ended(self._state.number)
             while self._sequencing.wanted:
                 self._busy += 1
                 try:
                     await self._add(self._state.number, list(self._sequencing.wanted))
                 finally:
                     self._done()
+
+    async def _see_the_last_one_ended(self, number: int) -> None:
+        def shape(versions: ApiVersions) -> tuple[Request[Any], int]:
+            return ask_request(self._state.transactional_id, versions)
+
+        with anyio.move_on_after(HELD_S):
+            await self._asking.until_taken(
+                Call.ASK,
+                CoordinatorKind.TRANSACTION,
+                self._state.transactional_id,
+                shape,
+                read_ended,
+                _nothing,
+                partial(self._goes_on, number),
+            )
+        if self._state.number == number:
+            for queue in self._sequencing.release():
+                self._schedule.evaluate(queue, time.monotonic())
 
     async def _add(self, number: int, queues: list[PartitionQueue]) -> None:
         partitions = [TopicPartition(queue.topic.name, queue.partition) for queue in queues]
@@ -206,3 +231,7 @@ class Additions:
         if error is None:
             self._groups.add(group_id)
         return error
+
+
+def _nothing() -> None:
+    """A lost answer to a question means nothing."""

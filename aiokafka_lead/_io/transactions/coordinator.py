@@ -19,11 +19,15 @@ from ..group.coordinators import CoordinatorKind, Coordinators
 
 __all__ = ["Asking"]
 
-FIRST_WAIT_MS = 5
-"""Before a request is repeated that came while the transaction before was being ended, which takes milliseconds."""
+SOON_MS = 1
+"""Before a request is repeated that came while the transaction before was being ended, which takes milliseconds.
 
-LONGEST_WAIT_MS = 20
-"""Such waits grow to this."""
+It is asked again soon also because a coordinator with nothing else to do may need that: what it has written to its own
+log at the end of a transaction goes to its followers only with the next request that it handles (``ActionQueue``).
+"""
+
+LONGEST_MS = 20
+"""Such waits grow to this, each a quarter of the time that has passed."""
 
 Shape = Callable[[ApiVersions], tuple[Request[Any], int]]
 """From what a broker offers to the request and its version."""
@@ -38,11 +42,11 @@ class Asking:
         self._transactional_id = transactional_id
         config = client.config
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        self._soon = Backoff(min(FIRST_WAIT_MS, config.retry_backoff_ms), min(LONGEST_WAIT_MS, config.retry_backoff_ms))
+        self._longest_s = min(LONGEST_MS, config.retry_backoff_ms) / 1000
 
     async def run(self, errand: Errand, advanced: Callable[[Errand], None]) -> None:
         """Carry an errand out to its end; ``advanced`` hears of each step."""
-        failures = 0
+        failures, since = 0, time.monotonic()
         while errand.call is not None:
             connection: Connection | None = None
             verdict: Verdict | None
@@ -54,13 +58,13 @@ class Asking:
             except KafkaError as error:
                 verdict = errand.failed(error)
             if verdict is None:
-                failures = 0
+                failures, since = 0, time.monotonic()
                 advanced(errand)
                 continue
             if verdict is Verdict.FIND and connection is not None:
                 self._coordinators.forget(CoordinatorKind.TRANSACTION, self._transactional_id, connection.node_id)
             failures += 1
-            await anyio.sleep(self._wait_s(verdict, errand.latest, failures))
+            await anyio.sleep(self._wait_s(verdict, errand.latest, failures, since))
 
     async def until_taken(
         self,
@@ -76,7 +80,7 @@ class Asking:
 
         ``lost`` hears of each answer that is lost.
         """
-        failures = 0
+        failures, since = 0, time.monotonic()
         while wanted():
             connection: Connection | None = None
             try:
@@ -95,7 +99,7 @@ class Asking:
             if error.refreshes_metadata:
                 self._client.metadata.request_update()
             failures += 1
-            await anyio.sleep(self._wait_s(verdict, error, failures))
+            await anyio.sleep(self._wait_s(verdict, error, failures, since))
         return None
 
     async def _coordinator(self, kind: CoordinatorKind, key: str) -> Connection:
@@ -113,9 +117,9 @@ class Asking:
             if not answered:
                 lost()
 
-    def _wait_s(self, verdict: Verdict, error: KafkaError | None, failures: int) -> float:
+    def _wait_s(self, verdict: Verdict, error: KafkaError | None, failures: int, since: float) -> float:
         if isinstance(error, ConcurrentTransactionsError):
-            return self._soon.delay_s(failures)
+            return min(self._longest_s, max(SOON_MS / 1000, (time.monotonic() - since) / 4))
         if verdict is Verdict.FIND and failures == 1:
             return 0.0  # looking the coordinator up has waits of its own
         return self._backoff.delay_s(failures)

@@ -6,6 +6,7 @@ leaves nothing half done: the next transaction waits for the end of the one befo
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -45,6 +46,10 @@ __all__ = ["Transactions"]
 
 ABORT_WITHIN_S = 5.0
 """How long a cancelled caller waits for its transaction to be aborted; that goes on then without it."""
+
+ENDED_FOR_SURE_S = 0.5
+"""After this long nothing is at work any more on a transaction that has ended: by then followers have asked again for
+what a coordinator with nothing else to do has not sent them (``replica.fetch.wait.max.ms``)."""
 
 AWAIT_SENT_S = 2.0
 """How long an abort waits for the answers to what was sent, where another epoch makes up for those that do not come."""
@@ -89,6 +94,8 @@ class Transactions:
         self._unlearnt: _Ending | None = None
         """A commit of which the application does not know what became of it."""
         self._beginning = False
+        self._ended_at = -math.inf
+        """When the coordinator said that it had committed or aborted a transaction; that goes on for a while."""
         self._failure = Signal()
         self._log = client_log("producer", config.client_id)
         sequencing.on_failure = self._failed
@@ -160,7 +167,8 @@ class Transactions:
                 await self._get_ready(time.monotonic() + self._max_block_s)
             state = self.state
             state.begin(v2, time.monotonic())
-            self._sequencing.begin(state.number, state.producer_id, state.epoch, v2)
+            held = v2 and state.began_at < self._ended_at + ENDED_FOR_SURE_S
+            self._sequencing.begin(state.number, state.producer_id, state.epoch, v2, held)
             assert self._gate is not None
             self._gate.open(self.admission(state.number))
             return state.number
@@ -322,6 +330,7 @@ class Transactions:
         self.state.advanced(errand)
         ending.refusal = errand.refusal
         if errand.outcome is not None:
+            self._ended_at = time.monotonic()
             self._settle(ending)
 
     def _settle(self, ending: _Ending) -> None:

@@ -9,7 +9,7 @@ import importlib
 import sys
 from pathlib import Path
 
-_HELPERS = {"__init__", "__main__", "embedded", "follower", "load", "prober", "stats", "traces"}
+_HELPERS = {"__init__", "__main__", "busy", "embedded", "follower", "load", "prober", "reader", "stats", "traces"}
 _COMPARISONS = ["produce", "consume", "latency", "steady", "scale", "pauses", "footprint"]
 
 

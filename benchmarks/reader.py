@@ -1,0 +1,118 @@
+"""When each record of a load came into the hands of a consumer of one client.
+
+``python -m benchmarks.reader CLIENT --bootstrap HOST:PORT --topic T`` reads partition 0 until SIGTERM, then writes
+JSON to standard output: [record's number, wall-clock second], the first time that each was seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .load import NUMBER
+
+Note = Callable[[bytes | None], None]
+
+
+async def lead(options: argparse.Namespace, note: Note, *, leader_hint_policy: Any = "trust") -> None:
+    from aiokafka_lead import Consumer, TopicPartition
+
+    consumer = Consumer(
+        bootstrap_servers=options.bootstrap,
+        auto_offset_reset="earliest",
+        retry_backoff_ms=options.retry_backoff_ms,
+        retry_backoff_max_ms=max(1000, options.retry_backoff_ms),
+        leader_hint_policy=leader_hint_policy,
+    )
+    consumer.assign([TopicPartition(options.topic, 0)])
+    async with consumer:
+        async for record in consumer:
+            note(record.value)
+
+
+async def aiokafka(options: argparse.Namespace, note: Note) -> None:
+    from aiokafka import AIOKafkaConsumer
+    from aiokafka.structs import TopicPartition
+
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=options.bootstrap,
+        auto_offset_reset="earliest",
+        retry_backoff_ms=options.retry_backoff_ms,
+    )
+    consumer.assign([TopicPartition(options.topic, 0)])
+    async with consumer:
+        async for record in consumer:
+            note(record.value)
+
+
+async def confluent(options: argparse.Namespace, note: Note) -> None:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": options.bootstrap,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "retry.backoff.ms": min(options.retry_backoff_ms, 1000),
+        }
+    )
+    consumer.assign([TopicPartition(options.topic, 0, 0)])
+    stopped = threading.Event()
+
+    def poll() -> None:
+        while not stopped.is_set():
+            message = consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                note(message.value())
+
+    try:
+        await asyncio.to_thread(poll)
+    finally:
+        stopped.set()
+
+
+CLIENTS: dict[str, Callable[[argparse.Namespace, Note], Any]] = {
+    "lead": lead,
+    "lead-no-hints": lambda options, note: lead(options, note, leader_hint_policy="off"),
+    "aiokafka": aiokafka,
+    "confluent": confluent,
+}
+
+
+async def run(options: argparse.Namespace) -> list[tuple[int, float]]:
+    """Read until SIGTERM."""
+    seen: dict[int, float] = {}
+
+    def note(value: bytes | None) -> None:
+        (number,) = NUMBER.unpack_from(value or b"")
+        if number >= 0:  # else one of the warm-up
+            seen.setdefault(number, time.time())
+
+    reading = asyncio.ensure_future(CLIENTS[options.client](options, note))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, reading.cancel)
+    await asyncio.wait([reading])
+    if not reading.cancelled():
+        reading.result()
+    return sorted(seen.items())
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("client", choices=list(CLIENTS))
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--retry-backoff-ms", type=int, default=100)
+    json.dump(asyncio.run(run(parser.parse_args())), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

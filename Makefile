@@ -25,7 +25,7 @@ help:
 	@echo "make pipeline  orders through Kafka and Spark into a report; ARGS=--kill kills the streaming job twice"
 	@echo "make test    every check and every test, a real Apache Kafka included"
 	@echo "make lint    the checks alone       make fmt    format and sort imports"
-	@echo "make fuzz    fuzz the decoders      make bench  all comparisons; ARGS=NAME, one benchmark"
+	@echo "make fuzz    fuzz decoders, client  make bench  all comparisons; ARGS=NAME, one benchmark"
 	@echo "make build   compile the hot modules in place"
 	@echo "make dist    sdist and wheel for this Python, and a trial of both with and without a compiler"
 	@echo "make clean   remove what was built, and the caches"
@@ -78,6 +78,7 @@ fmt: $(DEV)
 fuzz: $(DEV) $(BUILT)
 	@$(PIP) 'atheris>=2.3'
 	$(PY) -m tests.records.fuzz_decode $(or $(ARGS),-max_total_time=60)
+	$(PY) -m tests.hostile
 
 bench: $(DEV) $(BUILT)
 	@$(PY) -m benchmarks $(or $(ARGS),all)

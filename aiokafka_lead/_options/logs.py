@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from ..errors.shown import one_line
+
 __all__ = ["ClientLog", "client_log"]
 
 
@@ -27,6 +29,10 @@ class ClientLog(logging.LoggerAdapter[logging.Logger]):
         if self.isEnabledFor(level):
             stacklevel = kwargs.pop("stacklevel", 1) + 1
             line = (f"%s: {msg}", self.client_id, *args) if args else ("%s: %s", self.client_id, msg)
+            # Names and texts of brokers are in some lines; those that would break a log go in as one escaped text.
+            text = str(msg) % args if args else str(msg)
+            if (safe := one_line(text)) is not text:
+                line = ("%s: %s", self.client_id, safe)
             self.logger.log(level, *line, stacklevel=stacklevel, **kwargs)
 
 

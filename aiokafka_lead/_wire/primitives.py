@@ -29,8 +29,17 @@ uuid_from_bytes: Callable[[bytes], UUID] = lru_cache(maxsize=16384)(lambda raw: 
 """Topic ids repeat from frame to frame and `UUID` is slow to make."""
 
 
+ELEMENTS_MAX_BYTES = 1 << 30
+"""What the elements of all arrays of one message may take in memory, by estimate: a cluster of a million partitions
+takes three quarters of it."""
+
+
 def malformed(position: int, what: str) -> NoReturn:
     raise MalformedMessageError(f"{what} does not fit in its bounds, before byte {position}")
+
+
+def too_much(position: int) -> NoReturn:
+    raise MalformedMessageError(f"arrays of more than {ELEMENTS_MAX_BYTES >> 20} MiB of memory, before byte {position}")
 
 
 # --- varints and tagged fields ---------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from .._wire import Request, Response
 from .._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ..errors import KafkaError, LeaderNotAvailableError, RequestTimedOutError, error_for_code, raise_for_code
 from ..errors.base import own_copy
+from ..errors.shown import shown
 from ..types import TopicPartition
 
 K = TypeVar("K")
@@ -134,7 +135,7 @@ class Calls:
         else:
             node_id = to if isinstance(to, int) else await self._client.controller(timeout_ms)
             response = await self._client.request(node_id, request, timeout_ms=deadline.request_ms())
-        raise_for_code(getattr(response, "error_code", 0), getattr(response, "error_message", None) or "")
+        raise_for_code(getattr(response, "error_code", 0), shown(getattr(response, "error_message", None) or ""))
         return response
 
     async def settle(
@@ -397,7 +398,7 @@ class Calls:
 def failure(code: int, what: str, message: str | None = None) -> KafkaError:
     """The error for a code about one item."""
     kind = error_for_code(code)
-    return kind(f"{what}: {message or kind().message}")
+    return kind(f"{what}: {shown(message or '') or kind().message}")
 
 
 def outcome(value: V, code: int, what: str, message: str | None = None) -> V | KafkaError:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
+from .shown import one_line
+
 __all__ = [
     "BrokerError",
     "InvalidMetadataError",
@@ -32,7 +34,7 @@ class KafkaError(Exception):
     """Of a call of the admin client about several items: what each has become, its value or its own error."""
 
     def __init__(self, message: str = "", *, broker: str | None = None) -> None:
-        text = message or (type(self).__doc__ or type(self).__name__).partition("\n")[0]
+        text = one_line(message or (type(self).__doc__ or type(self).__name__).partition("\n")[0])
         super().__init__(text if broker is None else f"{text} [broker {broker}]")
         self.message = text
         self.broker = broker

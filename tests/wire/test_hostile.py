@@ -25,10 +25,18 @@ from aiokafka_lead._wire import (
     request_class,
 )
 from aiokafka_lead._wire.codec import decode_from
+from aiokafka_lead._wire.compiler import make_decoder
 from aiokafka_lead._wire.compiler.source import fields_of, minimum_size, struct_class
 from aiokafka_lead._wire.messages.api_versions import ApiVersionsResponse
 from aiokafka_lead._wire.messages.describe_log_dirs import DescribeLogDirsResponse
-from aiokafka_lead._wire.messages.metadata import MetadataResponse
+from aiokafka_lead._wire.messages.fetch import FetchResponse, NodeEndpoint
+from aiokafka_lead._wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from aiokafka_lead._wire.primitives import uvarint
 from aiokafka_lead.errors import MalformedMessageError, UnsupportedVersionError
 
 from .apis import all_versions, versions_of
@@ -145,6 +153,41 @@ def test_refused(name: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < 2_000_000
     finally:
         tracemalloc.stop()
+
+
+def test_elements_that_fit_the_frame_and_not_the_memory_are_refused_before_any_is_made() -> None:
+    """Six million times an API of seven bytes: 42 MB that would take more than a gigabyte."""
+    count = 6_000_000
+    data = b"\0\0" + uvarint(count + 1) + bytes(7 * count)
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedMessageError, match="1024 MiB of memory"):
+            decode(ApiVersionsResponse, 3, data)
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("version", [8, 9, 12])
+def test_all_arrays_of_a_message_share_what_they_may_take(version: int) -> None:
+    partition = MetadataResponsePartition(replica_nodes=[1] * 20)
+    topics = [MetadataResponseTopic(name="a", partitions=[partition] * 10) for _ in range(10)]
+    brokers = [MetadataResponseBroker(host="h")] * 10
+    data = encode(MetadataResponse(brokers=brokers, topics=topics), version)
+    flexible = MetadataResponse.is_flexible(version)
+    view = memoryview(data)
+    make_decoder(MetadataResponse, version, flexible, 200_000)(data, 0, len(data), view)
+    for room in (1000, 5000, 20_000, 60_000):  # too little for the brokers, the topics, partitions, numbers
+        with pytest.raises(MalformedMessageError, match="of memory"):
+            make_decoder(MetadataResponse, version, flexible, room)(data, 0, len(data), view)
+
+
+def test_tagged_arrays_are_among_them() -> None:
+    """The endpoints of an answer's brokers, say (KIP-951)."""
+    data = encode(FetchResponse(node_endpoints=[NodeEndpoint(host="h")] * 50), 16)
+    make_decoder(FetchResponse, 16, True, 50_000)(data, 0, len(data), memoryview(data))
+    with pytest.raises(MalformedMessageError, match="of memory"):
+        make_decoder(FetchResponse, 16, True, 5000)(data, 0, len(data), memoryview(data))
 
 
 def test_a_struct_that_takes_no_bytes_cannot_repeat_for_ever() -> None:

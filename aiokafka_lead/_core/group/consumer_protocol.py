@@ -28,6 +28,7 @@ from ...errors import (
     UnsupportedVersionError,
     error_for_code,
 )
+from ...errors.shown import shown
 from ...types import TopicPartition
 from ..metadata.types import ClusterSnapshot
 from .classic_requests import revoke_timeout_s
@@ -297,7 +298,7 @@ class ConsumerProtocolMember:
                 self._accepted(response)
                 return
             kind = error_for_code(response.error_code)
-            error = kind(response.error_message or "")
+            error = kind(shown(response.error_message or ""))
         self._failed(error or KafkaError("a heartbeat of the group was not answered"), now)
 
     def _accepted(self, response: ConsumerGroupHeartbeatResponse) -> None:

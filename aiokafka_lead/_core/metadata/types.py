@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from ...errors import FencedLeaderEpochError, NotLeaderOrFollowerError
+from ...errors.shown import shown
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -35,7 +36,7 @@ class Broker(NamedTuple):
     rack: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.node_id} ({self.host}:{self.port})"
+        return f"{self.node_id} ({shown(self.host)}:{self.port})"
 
 
 class PartitionMetadata(NamedTuple):

@@ -15,6 +15,7 @@ from ..._wire.messages.produce import (
     TopicProduceData,
 )
 from ...errors import InvalidRecordError, KafkaConnectionError, KafkaError, error_for_code
+from ...errors.shown import shown
 from ..leadership.hints import FIRST_PRODUCE_WITH_HINTS, HintReader
 from ..metadata.types import NO_TOPIC_ID, LeaderHint
 from .batches import ProducerBatch
@@ -227,14 +228,14 @@ def _unfolded(sent: SentBatches, response: BatchesResponse) -> dict[tuple[str | 
 def _refusal(sent: SentBatches, batch: ProducerBatch, answer: PartitionProduceResponse) -> PartitionAnswer:
     kind = error_for_code(answer.error_code)
     where = f"{batch.queue.topic.name}-{batch.queue.partition}"
-    error = kind(f"{where}: {answer.error_message or kind().message}", broker=sent.label)
+    error = kind(f"{where}: {shown(answer.error_message or '') or kind().message}", broker=sent.label)
     record_errors: dict[int, KafkaError] | None = None
     if answer.record_errors:
         # As in Java: only a single wrong record is certain to be what the partition's error code means.
         single = kind if len(answer.record_errors) == 1 else InvalidRecordError
         record_errors = {
             entry.batch_index: single(
-                f"{where}: {entry.batch_index_error_message or answer.error_message or kind().message}",
+                f"{where}: {shown(entry.batch_index_error_message or answer.error_message or '') or kind().message}",
                 broker=sent.label,
             )
             for entry in answer.record_errors

@@ -17,6 +17,7 @@ from ..._options.logs import ClientLog
 from ..._wire import Request
 from ...errors import KafkaConnectionError, KafkaError
 from ...errors.base import own_copy
+from ...errors.shown import shown
 from ..loop import Spawner, Waiter, sleep_until
 from .connection import Connection, ConnectionSettings, Lane
 from .handshake import Security, shake_hands
@@ -52,7 +53,8 @@ class Link:
         self.endpoint = endpoint
         self.lane = lane
         host, port = endpoint
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        name = shown(host)
+        address = f"[{name}]:{port}" if ":" in host else f"{name}:{port}"
         self.label = address if node_id < 0 else f"{node_id} ({address})"
         """The broker in errors and logs; bootstrap servers have no id of their own."""
         self.connection: Connection | None = None

@@ -11,6 +11,7 @@ from ..._core.metadata.types import Broker
 from ..._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ...errors import KafkaError, RequestTimedOutError, error_for_code
 from ...errors.base import own_copy
+from ...errors.shown import shown
 from ..client import Client
 from ..connection.brokers import NodeState
 from ..connection.connection import Connection, Lane
@@ -161,7 +162,7 @@ def _coordinator(response: FindCoordinatorResponse, key: str) -> Broker:
             found = Broker(entry.node_id, entry.host, entry.port)
     if code:
         kind = error_for_code(code)
-        raise kind(f"no coordinator of {key!r}: {message or kind.__doc__}")
+        raise kind(f"no coordinator of {key!r}: {shown(message or '') or kind.__doc__}")
     return found
 
 

@@ -3,6 +3,9 @@
 Fields of a fixed size that follow each other, and the length or count after them, are read by one ``unpack_from``,
 which also checks their bounds. Lengths are checked against the bytes that remain before anything is made from them.
 ``view`` is a memoryview of the same buffer, for records.
+
+An element that takes seven bytes of a frame may take two hundred of memory. ``room`` is how much a message may still
+take for its arrays' elements: an array that claims more is refused before any element is made.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Any, TypeAlias
 from .. import primitives
 from ..message import ZERO_UUID, Buffer, Struct
 from ..schema import FIXED_FORMATS, Field
-from .source import LazyFunction, Source, fields_of, identifier, layout, minimum_size, struct_class
+from .source import LazyFunction, Source, fields_of, identifier, layout, memory_of, minimum_size, struct_class
 
 Decoder: TypeAlias = "Callable[[Buffer, int, int, memoryview], tuple[Any, int]]"
 Elements: TypeAlias = "Callable[[Any, int, int, int, memoryview], Generator[None, None, tuple[list[Any], int]]]"
@@ -24,6 +27,10 @@ StepwiseDecoder: TypeAlias = (
 
 _HEADER = "def f(buf, pos, end, view):"
 _STEPWISE_HEADER = "def f(buf, pos, end, view, elements):"
+_FIELD_HEADER = "def f(buf, pos, end, view, room):"
+_FEW_NUMBERS = 15
+"""Arrays of no more numbers are not counted: they take nine times their bytes at most, and every partition has some."""
+
 _COMMON = {
     "ZERO_UUID": ZERO_UUID,
     "malformed": primitives.malformed,
@@ -31,6 +38,7 @@ _COMMON = {
     "read_tags": primitives.read_tags,
     "skip_tags": primitives.skip_tags,
     "tag_count": primitives.tag_count,
+    "too_much": primitives.too_much,
     "uuid": primitives.uuid_from_bytes,
     "uvarint_tail": primitives.uvarint_tail,
 }
@@ -54,9 +62,12 @@ _ARRAYS = {
 }
 
 
-def make_decoder(struct: type[Struct], version: int, flexible: bool) -> Decoder:
+def make_decoder(
+    struct: type[Struct], version: int, flexible: bool, room: int = primitives.ELEMENTS_MAX_BYTES
+) -> Decoder:
     """A decoder of a message's body, or of a struct within it, in ``version``."""
     writer = _DecoderWriter(version, flexible)
+    writer.line(f"room = {room}")
     writer.struct(struct, "m")
     writer.line("return m, pos")
     decoder: Decoder = writer.function(_HEADER, f"decoder of {struct.__name__} version {version}")
@@ -66,6 +77,7 @@ def make_decoder(struct: type[Struct], version: int, flexible: bool) -> Decoder:
 def make_stepwise_decoder(struct: type[Struct], version: int, flexible: bool, array: str) -> StepwiseDecoder:
     """A `make_decoder` whose field ``array`` is left to a generator, the decoder's last argument."""
     writer = _DecoderWriter(version, flexible, array)
+    writer.line(f"room = {primitives.ELEMENTS_MAX_BYTES}")
     writer.struct(struct, "m")
     writer.line("return m, pos")
     what = f"decoder of {struct.__name__} version {version} but its {array}"
@@ -74,12 +86,12 @@ def make_stepwise_decoder(struct: type[Struct], version: int, flexible: bool, ar
 
 
 def _make_field_decoder(owner: type[Struct], field: Field, version: int) -> Callable[..., Any]:
-    """A decoder of one field's value, for tagged fields, which are in flexible versions only."""
+    """A decoder of one field's value, for tagged fields, which are in flexible versions only; returns ``room`` too."""
     writer = _DecoderWriter(version, True)
     writer.field(owner, field, "v")
-    writer.line("return v, pos")
+    writer.line("return v, pos, room")
     what = f"decoder of {owner.__name__}.{field.name} version {version}"
-    decoder: Callable[..., Any] = writer.function(_HEADER, what)
+    decoder: Callable[..., Any] = writer.function(_FIELD_HEADER, what)
     return decoder
 
 
@@ -143,7 +155,8 @@ class _DecoderWriter(Source):
         word = "if"
         for field in tagged:
             reader = self.name(f"{struct.__name__}_{field.name}", self._lazy(struct, field))
-            self.line(f"{word} {tag} == {field.tag}: {var}.{field.name}, pos = {reader}(buf, pos, {limit}, view)")
+            value = f"{var}.{field.name}"
+            self.line(f"{word} {tag} == {field.tag}: {value}, pos, room = {reader}(buf, pos, {limit}, view, room)")
             word = "elif"
         self.line(f"else: pos = {limit}")
         self.line(f"if pos != {limit}: malformed(pos, 'a tagged field')")
@@ -237,6 +250,10 @@ class _DecoderWriter(Source):
         if kind is not None and field.element != "uuid":
             if self.flexible:
                 self.line(f"if {size} > 127: {size}, pos = uvarint_tail(buf, pos, {size})")
+            self.line(f"if {size} > {_FEW_NUMBERS}:")
+            self.indent()
+            self._charge(size, memory_of(owner, field, self.version))
+            self.dedent()
             readers = self.name(f"a_{identifier(kind)}", _ARRAYS[kind, self.flexible])
             width = layout(kind).size
             less = f" - {width}" if self.flexible else ""
@@ -245,6 +262,7 @@ class _DecoderWriter(Source):
         least = minimum_size(owner, field, self.version, self.flexible)
         items, item = self.local("a"), self.local("m")
         self.line(f"{size}, pos = count(buf, pos, {size}, end, {least})")
+        self._charge(size, memory_of(owner, field, self.version))
         if target == self._stepwise:
             self.line(f"{target}, pos = yield from elements(buf, pos, {size}, end, view)")
             return
@@ -260,3 +278,8 @@ class _DecoderWriter(Source):
             self._text(field.element, item, self._size("h" if field.element == "string" else "i"))
         self.line(f"{items}.append({item})")
         self.dedent()
+
+    def _charge(self, size: str, each: int) -> None:
+        """Counts what an array's elements will take."""
+        self.line(f"room -= {each} * {size}")
+        self.line("if room < 0: too_much(pos)")

@@ -59,6 +59,34 @@ def minimum_size(owner: type[Struct], field: Field, version: int, flexible: bool
     return total
 
 
+_OBJECT_BYTES = 56
+"""An object with a few slots, its place in a list, and what the allocator and the garbage collector add."""
+_SLOT_BYTES = 8
+_NUMBER_BYTES = 36
+"""A number beyond those that Python keeps, and its place in a list."""
+_VALUE_BYTES = 64
+"""A short string, an empty list, an id."""
+
+
+def memory_of(owner: type[Struct], field: Field, version: int) -> int:
+    """About how many bytes of memory one element of the field takes, without those of arrays within it."""
+    if field.element in FIXED_FORMATS and field.element != "uuid":
+        return _NUMBER_BYTES
+    if not field.is_struct:
+        return _VALUE_BYTES
+    nested = struct_class(owner, field.element)
+    total = _OBJECT_BYTES
+    for item in fields_of(nested):
+        total += _SLOT_BYTES
+        if version not in item.versions:
+            continue
+        if item.is_array:
+            total += _VALUE_BYTES
+        elif item.tag is None:
+            total += memory_of(nested, item, version)
+    return total
+
+
 class LazyFunction:
     """A part of a codec that is rarely needed, compiled when it is: most of a codec's first use is compilation."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING
 
+from ....errors import KafkaConnectionError
+from ....errors.shown import shown
 from ...loop import in_trio
 from .base import OnStage, Transport, TransportHandler
 
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
     from .asyncio_transport import AsyncioTransport
 
 __all__ = ["Transport", "TransportHandler", "open_transport"]
+
+PORT_MAX = 65_535
+HOST_CHARACTERS = 253
+"""The longest name of the DNS (RFC 1035)."""
 
 
 def _kind() -> type[AnyioTransport | AsyncioTransport]:
@@ -40,6 +46,9 @@ async def open_transport(
     The name is resolved anew and its addresses compete. Raises `KafkaConnectionError`, `NotKafkaError` or
     `SslAuthenticationError`; has no timeout of its own.
     """
+    # Metadata and hints say where brokers are, and operating systems take port 70000 for 4464.
+    if not 0 < port <= PORT_MAX or not 0 < len(host) <= HOST_CHARACTERS or not host.isprintable():
+        raise KafkaConnectionError(f"cannot connect: {shown(host)}:{port} is no address")
     return await _kind().open(
         host,
         port,

@@ -1,0 +1,55 @@
+"""The campaign, for as long as one likes: ``python -m tests.hostile --seconds 600``, ``--seed N`` for one case.
+
+Prints the figures at its end: cases, how long the longest took, and the memory that the process had at most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import resource
+import sys
+import time
+
+import anyio
+
+from .campaign import Failure, run_case
+
+
+def main() -> int:
+    """The exit status is 0 if nothing happened that must not."""
+    parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seed", type=int, help="run this one alone")
+    parser.add_argument("--backend", choices=["asyncio", "trio"], default="asyncio")
+    given = parser.parse_args()
+    logging.getLogger("aiokafka_lead").propagate = given.seed is not None
+    begun = time.monotonic()
+    cases, longest_s, failed = 0, 0.0, 0
+    seed = given.first if given.seed is None else given.seed
+    while time.monotonic() < begun + given.seconds:
+        started = time.monotonic()
+        try:
+            name = anyio.run(run_case, seed, backend=given.backend)
+        except Failure as failure:
+            print(failure, flush=True)
+            failed += 1
+        else:
+            if given.seed is not None:
+                print(name)
+        cases += 1
+        longest_s = max(longest_s, time.monotonic() - started)
+        if given.seed is not None:
+            break
+        seed += 1
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"{cases:,} cases in {time.monotonic() - begun:.0f} s, {failed} failed; the longest took {longest_s:.1f} s, "
+        f"the process at most {peak:.0f} MB"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,211 @@
+"""One case of the campaign: a client, and brokers whose answers are bent by chance, drawn from a seed.
+
+Whatever they say, a call of the client returns or raises `KafkaError` in bounded time; and once they are honest again a
+new client finds everything in order.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from random import Random
+from typing import Any
+
+import anyio
+
+from aiokafka_lead import AdminClient, Consumer, Producer, TopicPartition
+from aiokafka_lead.errors import KafkaError
+from aiokafka_lead.oidc import Token
+from aiokafka_lead.testing import EmbeddedCluster, RequestRecord
+
+from .answers import bent
+
+TOPIC = "events"
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+LONGEST_TEXT = 6000
+"""Of an error or a line of the log."""
+
+PATIENCE_S = 30.0
+"""A call that takes longer hangs: by its options it ends within three seconds, and machines may be slow."""
+
+_BOUNDS: dict[str, Any] = {
+    "request_timeout_ms": 400,
+    "metadata_max_age_ms": 300,
+    "retry_backoff_ms": 10,
+    "retry_backoff_max_ms": 40,
+    "reconnect_backoff_ms": 10,
+    "reconnect_backoff_max_ms": 40,
+    "socket_connection_setup_timeout_ms": 300,
+    "socket_connection_setup_timeout_max_ms": 400,
+    "receive_max_bytes": 4_000_000,
+}
+
+_LOGINS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "PLAIN": {"sasl_plain_username": "alice", "sasl_plain_password": "secret"},
+    "SCRAM-SHA-256": {"sasl_plain_username": "alice", "sasl_plain_password": "secret"},
+    "OAUTHBEARER": {"sasl_oauth_token_provider": lambda: Token("abc", None)},
+}
+
+
+class Failure(AssertionError):
+    """What must not happen has happened."""
+
+
+class _Lines(logging.Handler):
+    """Keeps the lines of the log that would break it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = record.getMessage()
+        if not line.isprintable() or len(line) > LONGEST_TEXT:
+            self.broken.append(line[:300])
+
+
+def options(login: str) -> dict[str, Any]:
+    """Those of a client that gives up soon."""
+    if login == "none":
+        return dict(_BOUNDS)
+    return {**_BOUNDS, **_LOGINS[login], "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": login}
+
+
+def cluster_for(login: str) -> EmbeddedCluster:
+    """Two brokers that want it; sessions of a login end soon."""
+    if login == "none":
+        return EmbeddedCluster(2)
+    if login == "OAUTHBEARER":
+        return EmbeddedCluster(2, oauth_validator=lambda token, extensions: "alice", sasl_session_ms=2000)
+    return EmbeddedCluster(2, sasl_users={"alice": "secret"}, sasl_session_ms=2000)
+
+
+async def run_case(seed: int) -> str:
+    """What the case was; raises `Failure`."""
+    rng = Random(seed)
+    login = rng.choice(list(_LOGINS))
+    role = rng.choice(list(_ROLES))
+    share = rng.choice((0.02, 0.1, 0.3, 1.0))
+    name = f"seed {seed}: {role}, login {login}, {share:.0%} of answers bent"
+    log, lines = logging.getLogger("aiokafka_lead"), _Lines()
+    log.addHandler(lines)
+    try:
+        await _run(name, rng, role, login, share)
+    finally:
+        log.removeHandler(lines)
+    if lines.broken:
+        raise Failure(f"{name}: lines that are not fit for a log: {lines.broken}")
+    return name
+
+
+async def _run(name: str, rng: Random, role: str, login: str, share: float) -> None:
+    async with cluster_for(login) as cluster:
+        cluster.create_topic(TOPIC, partitions=2, replication_factor=2)
+        await _write(cluster, login, rng.choice(CODECS))
+        asked: list[RequestRecord] = []
+
+        def concerns(record: RequestRecord) -> bool:
+            asked[:] = [record]
+            return rng.random() < share
+
+        fault = cluster.faults.add(when=concerns, after=True, garbage=lambda answer: bent(rng, asked[0], answer))
+        try:
+            with anyio.fail_after(PATIENCE_S):
+                await _ROLES[role](cluster, rng, options(login))
+        except KafkaError as error:
+            _check(name, error)
+        except TimeoutError:
+            raise Failure(f"{name}: hangs") from None
+        except Exception as error:
+            raise Failure(f"{name}: {error!r}") from error
+        fault.remove()
+        with anyio.fail_after(PATIENCE_S):
+            await _write(cluster, login, "none")
+
+
+def _check(name: str, error: KafkaError) -> None:
+    """An error that the application gets."""
+    link: BaseException | None = error
+    while link is not None:
+        if isinstance(link, KafkaError):
+            text = str(link)
+            if not text.isprintable() or len(text) > LONGEST_TEXT:
+                raise Failure(f"{name}: an error's text is not fit for a log: {text[:300]!r}")
+            if "internal error" in text or "unexpected" in text:
+                raise Failure(f"{name}: {text}") from error
+        link = link.__cause__
+
+
+async def _attempt(name: str, call: Callable[[], Awaitable[object]]) -> None:
+    try:
+        await call()
+    except KafkaError as error:
+        _check(name, error)
+
+
+async def _write(cluster: EmbeddedCluster, login: str, codec: str) -> None:
+    given = options(login) | {"request_timeout_ms": 10_000, "socket_connection_setup_timeout_ms": 10_000}
+    del given["socket_connection_setup_timeout_max_ms"]
+    writer: Any = Producer
+    async with writer(cluster.bootstrap_servers, compression_type=codec, **given) as producer:
+        for partition in (0, 1):
+            await producer.send_and_wait(TOPIC, b"value" * 200, key=b"key", headers=[("h", b"x")], partition=partition)
+
+
+@asynccontextmanager
+async def _entered(client: Any) -> AsyncIterator[Any]:
+    async with client as entered:
+        yield entered
+
+
+async def _produce(cluster: EmbeddedCluster, rng: Random, given: dict[str, Any]) -> None:
+    given |= {"delivery_timeout_ms": 1500, "max_block_ms": 1500, "acks": rng.choice((1, "all"))}
+    given["enable_idempotence"] = given["acks"] == "all"
+    producer: Any = Producer(cluster.bootstrap_servers, **given)
+    async with _entered(producer):
+        for number in range(6):
+            await _attempt("send", partial(producer.send_and_wait, TOPIC, b"v", partition=number % 2))
+
+
+async def _consume(cluster: EmbeddedCluster, rng: Random, given: dict[str, Any]) -> None:
+    group = {"group_id": "g", "group_protocol": rng.choice(("classic", "consumer"))} if rng.random() < 0.5 else {}
+    given |= {
+        "auto_offset_reset": "earliest",
+        "check_crcs": rng.random() < 0.3,
+        "fetch_max_wait_ms": 50,
+        "default_api_timeout_ms": 1500,
+        "max_decompressed_batch_bytes": 4_000_000,
+        "isolation_level": rng.choice(("read_committed", "read_uncommitted")),
+        **group,
+    }
+    consumer: Any = Consumer(TOPIC, bootstrap_servers=cluster.bootstrap_servers, **given)
+    async with _entered(consumer):
+        until = time.monotonic() + 0.6
+        while time.monotonic() < until:
+            await _attempt("read", lambda: consumer.getmany(timeout_ms=200))
+
+
+async def _administer(cluster: EmbeddedCluster, rng: Random, given: dict[str, Any]) -> None:
+    async with _entered(AdminClient(cluster.bootstrap_servers, default_api_timeout_ms=1000, **given)) as admin:
+        for call in (
+            lambda: admin.list_topics(),
+            lambda: admin.describe_topics([TOPIC, "none"]),
+            lambda: admin.describe_cluster(),
+            lambda: admin.list_transactions(),
+            lambda: admin.describe_producers([TopicPartition(TOPIC, 0)]),
+            lambda: admin.list_offsets({TopicPartition(TOPIC, 0): 0}),
+            lambda: admin.delete_topics(["none"]),
+        ):
+            await _attempt("admin", call)
+
+
+_ROLES: dict[str, Callable[[EmbeddedCluster, Random, dict[str, Any]], Awaitable[None]]] = {
+    "producer": _produce,
+    "consumer": _consume,
+    "admin": _administer,
+}

@@ -191,8 +191,11 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     """Records that ``getmany`` returns at most, None is no bound but what is there; and up to which ``batches`` joins
     batches of a partition's log, None is 500 (None)."""
     max_decompressed_batch_bytes: int
-    """How large one batch of a partition's log may become when it is decompressed (268435456); a larger one raises
-    `BatchTooLargeError`."""
+    """How large one batch of a partition's log may become when it is decompressed (268435456), its records' objects not
+    counted, but bounded likewise; a larger one raises `BatchTooLargeError`."""
+    max_decompressed_bytes: int
+    """How much a consumer may have decompressed and not handed out, of all partitions (536870912), at least one batch;
+    beyond it what waits is decompressed again in its turn."""
     check_crcs: bool
     """Verify the checksum of every batch (True)."""
     exclude_internal_topics: bool
@@ -418,6 +421,7 @@ class ConsumerConfig(ClientConfig):
     max_partition_fetch_bytes: int = option(1024 * 1024, _bytes(1))
     max_poll_records: int | None = option(None, optional(integer(1)))
     max_decompressed_batch_bytes: int = option(256 * 1024 * 1024, _bytes(1))
+    max_decompressed_bytes: int = option(512 * 1024 * 1024, integer(1))
     check_crcs: bool = option(True, boolean)
     exclude_internal_topics: bool = option(True, boolean)
     default_api_timeout_ms: float = option(60_000, milliseconds())

@@ -5,8 +5,9 @@ from .columns import Columns
 from .compression import compress, decompress
 from .encoder import BatchBuilder, estimated_size
 from .layout import DEFAULT_MAX_DECOMPRESSED_BYTES, ControlType
+from .legacy import MessageSet
 from .murmur2 import murmur2
-from .reading import read_batches
+from .reading import read_batches, read_parts
 from .record import ConsumerRecord
 from .stored import StoredRecord, assign_offsets, build_batch, control_batch
 
@@ -17,6 +18,7 @@ __all__ = [
     "Columns",
     "ConsumerRecord",
     "ControlType",
+    "MessageSet",
     "StoredRecord",
     "assign_offsets",
     "build_batch",
@@ -26,4 +28,5 @@ __all__ = [
     "estimated_size",
     "murmur2",
     "read_batches",
+    "read_parts",
 ]

@@ -12,6 +12,7 @@ cdef object _CREATE_TIME
 cdef object _LOG_APPEND_TIME
 cdef object _NO_TIMESTAMP
 cdef int64_t _INT64_MAX
+cdef int64_t _RECORD_BYTES
 
 
 @cython.final

@@ -14,7 +14,10 @@ from .decoder import index_records, read_records
 from .layout import CODEC_MASK, CODEC_NAMES, CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTIONAL_BIT, ControlType, Header
 from .record import ConsumerRecord
 
-__all__ = ["BatchView"]
+__all__ = ["RECORD_BYTES", "BatchView", "too_many_records"]
+
+RECORD_BYTES = 100
+"""What a record takes in memory beside its contents, of which seven bytes of a batch are enough to claim one."""
 
 _CODEC_MASK = CODEC_MASK
 _LOG_APPEND_TIME_BIT = LOG_APPEND_TIME_BIT
@@ -24,6 +27,12 @@ _CREATE_TIME = TimestampType.CREATE_TIME
 _LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
 _NO_TIMESTAMP = TimestampType.NO_TIMESTAMP
 _INT64_MAX = 2**63 - 1
+_RECORD_BYTES = RECORD_BYTES
+
+
+def too_many_records(count: int, max_bytes: int) -> BatchTooLargeError:
+    """More than the reader allows, by their number alone."""
+    return BatchTooLargeError(f"the batch, of {count} records, is larger than {max_bytes} bytes in memory")
 
 
 class BatchView:
@@ -90,6 +99,7 @@ class BatchView:
     def load_within(self, max_bytes: int) -> bool:
         """`load`, unless more than so much would come out: then nothing is done, after no more work than for that."""
         if self._compressed:
+            self._check_count()
             if self._failure is None and len(self._payload) > max_bytes:
                 return False
             try:
@@ -100,9 +110,16 @@ class BatchView:
                 return False
         return True
 
+    def _check_count(self) -> None:
+        count = self.record_count
+        # One that the bytes there cannot hold is for the reader of records to refuse.
+        if count > self._max_decompressed_bytes // _RECORD_BYTES and (self._compressed or count < len(self._payload)):
+            raise too_many_records(self.record_count, self._max_decompressed_bytes)
+
     def _decompress(self, max_bytes: int) -> None:
         if self._failure is not None:
             raise own_copy(self._failure)
+        self._check_count()
         try:
             self._payload = decompress(self.compression, self._payload, max_bytes)
         except (BatchTooLargeError, CorruptRecordError) as error:
@@ -121,6 +138,7 @@ class BatchView:
         self, topic: str, partition: int, from_offset: int = 0
     ) -> list[ConsumerRecord[bytes | None, bytes | None]]:
         """All records whose offset is at least ``from_offset``."""
+        self._check_count()
         return read_records(
             self.load(),
             self.record_count,
@@ -137,6 +155,7 @@ class BatchView:
 
     def columns(self, from_offset: int = 0) -> Columns:
         """The same records by column; all are checked now, lists are made as they are asked for."""
+        self._check_count()
         return Columns(
             index_records(
                 self.load(),

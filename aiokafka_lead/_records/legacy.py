@@ -11,7 +11,8 @@ import zlib
 from typing import NamedTuple
 
 from ..errors import BatchTooLargeError, CorruptRecordError
-from .batch import BatchView
+from ..errors.base import own_copy, without_frames
+from .batch import BatchView, too_many_records
 from .compression import decompress
 from .encoder import encode_record
 from .layout import CODEC_NAMES, INT32_MAX, LOG_APPEND_TIME_BIT, LOG_OVERHEAD
@@ -25,6 +26,13 @@ MIN_MESSAGE_SIZE = 14
 """crc, magic, attributes, and the lengths of a null key and a null value."""
 
 
+_MESSAGE_BYTES = 400
+"""What a message takes in memory while its set is read."""
+
+_SETS_MIN_BYTES = 1 << 20
+"""What they may take so in any case: where little is decompressed on the event loop, the bound is low."""
+
+
 class _Message(NamedTuple):
     offset: int
     magic: int
@@ -34,16 +42,70 @@ class _Message(NamedTuple):
     value: memoryview | None
 
 
-def read_message(data: memoryview, check_crcs: bool, max_decompressed_bytes: int) -> BatchView:
-    """One message, whole in ``data``; a compressed set of messages is decompressed at once."""
+class MessageSet:
+    """A compressed set of messages, decompressed when it is wanted: only then is known which offsets are in it."""
+
+    def __init__(self, outer: _Message, size_bytes: int, check_crcs: bool, max_decompressed_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self._outer = outer
+        self._check_crcs = check_crcs
+        self._max_decompressed_bytes = max_decompressed_bytes
+        self._batch: BatchView | None = None
+        self._failure: BatchTooLargeError | CorruptRecordError | None = None
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether `batch` has nothing to decompress."""
+        return self._batch is not None
+
+    def load(self) -> None:
+        """`batch`, to be called elsewhere, as in a thread."""
+        self.batch()
+
+    def load_within(self, max_bytes: int) -> bool:
+        """`load`, unless more than so much would come out: then nothing is done, after no more work than for that."""
+        if self._batch is None and self._failure is None:
+            value = self._outer.value
+            if value is not None and len(value) > max_bytes:
+                return False
+            try:
+                self._read(min(max_bytes, self._max_decompressed_bytes))
+            except BatchTooLargeError:
+                if max_bytes >= self._max_decompressed_bytes:
+                    raise
+                return False
+        return True
+
+    def batch(self) -> BatchView:
+        """The messages in the form of a batch. Raises `CorruptRecordError` and `BatchTooLargeError`."""
+        return self._batch or self._read(self._max_decompressed_bytes)
+
+    def _read(self, max_bytes: int) -> BatchView:
+        if self._failure is not None:
+            raise own_copy(self._failure)
+        outer = self._outer
+        try:
+            messages = _inner_messages(outer, outer.attributes & _CODEC_MASK, self._check_crcs, max_bytes)
+            if outer.magic == 1 and outer.attributes & LOG_APPEND_TIME_BIT:
+                messages = [message._replace(timestamp_ms=outer.timestamp_ms) for message in messages]
+            self._batch = _batch_of(outer, messages, self.size_bytes, self._max_decompressed_bytes)
+        except (BatchTooLargeError, CorruptRecordError) as error:
+            # What takes long is not tried again.
+            if max_bytes >= self._max_decompressed_bytes or isinstance(error, CorruptRecordError):
+                self._failure = without_frames(own_copy(error))
+            raise
+        return self._batch
+
+
+def read_message(data: memoryview, check_crcs: bool, max_decompressed_bytes: int) -> BatchView | MessageSet:
+    """One message, or a compressed set of them, whole in ``data``."""
     outer = _parse(data, check_crcs)
-    codec = outer.attributes & _CODEC_MASK
-    if codec == 0:
-        messages = [outer]
-    else:
-        messages = _inner_messages(outer, codec, check_crcs, max_decompressed_bytes)
-        if outer.magic == 1 and outer.attributes & LOG_APPEND_TIME_BIT:
-            messages = [message._replace(timestamp_ms=outer.timestamp_ms) for message in messages]
+    if outer.attributes & _CODEC_MASK:
+        return MessageSet(outer, len(data), check_crcs, max_decompressed_bytes)
+    return _batch_of(outer, [outer], len(data), max_decompressed_bytes)
+
+
+def _batch_of(outer: _Message, messages: list[_Message], size_bytes: int, max_decompressed_bytes: int) -> BatchView:
     base = messages[0].offset
     last = messages[-1].offset - base
     if base < 0 or last > INT32_MAX:
@@ -58,10 +120,10 @@ def read_message(data: memoryview, check_crcs: bool, max_decompressed_bytes: int
         payload += encode_record(delta, message.timestamp_ms, message.key, value)
     timestamp_ms = max(message.timestamp_ms for message in messages)
     header = (
-        base, len(data) - LOG_OVERHEAD, -1, outer.magic, 0, outer.attributes, last, 0, timestamp_ms,
+        base, size_bytes - LOG_OVERHEAD, -1, outer.magic, 0, outer.attributes, last, 0, timestamp_ms,
         -1, -1, -1, len(messages),
     )  # fmt: skip
-    return BatchView(header, bytes(payload), len(data), max_decompressed_bytes)
+    return BatchView(header, bytes(payload), size_bytes, max_decompressed_bytes)
 
 
 def _parse(data: memoryview, check_crcs: bool) -> _Message:
@@ -111,9 +173,22 @@ def _inner_messages(outer: _Message, codec: int, check_crcs: bool, max_decompres
         compressed = mend_header(bytes(compressed))
     try:
         data = memoryview(decompress(name, compressed, max_decompressed_bytes))
+        messages = _messages_in(data, check_crcs, max_decompressed_bytes)
     except BatchTooLargeError as error:
         error.next_offset = outer.offset + 1  # that of the last message in it
         raise
+    # Format 1 counts from the first message, and the outer offset is the last message's; format 0 is absolute.
+    # Some writers left the outer offset at 0: then the inner ones are absolute too.
+    if outer.magic == 1 and outer.offset != 0:
+        base = outer.offset - messages[-1].offset
+        if base < 0:
+            raise CorruptRecordError("a message set has impossible offsets")
+        messages = [message._replace(offset=base + message.offset) for message in messages]
+    return messages
+
+
+def _messages_in(data: memoryview, check_crcs: bool, max_decompressed_bytes: int) -> list[_Message]:
+    """Those of a set, decompressed."""
     messages: list[_Message] = []
     at = 0
     while at < len(data):
@@ -124,14 +199,9 @@ def _inner_messages(outer: _Message, codec: int, check_crcs: bool, max_decompres
         if message.attributes & _CODEC_MASK:
             raise CorruptRecordError("a compressed message set has another one in it")
         messages.append(message)
+        if len(messages) * _MESSAGE_BYTES > _SETS_MIN_BYTES + max_decompressed_bytes:
+            raise too_many_records(len(messages), max_decompressed_bytes)
         at += LOG_OVERHEAD + size
     if not messages:
         raise CorruptRecordError("a compressed message set is empty")
-    # Format 1 counts from the first message, and the outer offset is the last message's; format 0 is absolute.
-    # Some writers left the outer offset at 0: then the inner ones are absolute too.
-    if outer.magic == 1 and outer.offset != 0:
-        base = outer.offset - messages[-1].offset
-        if base < 0:
-            raise CorruptRecordError("a message set has impossible offsets")
-        messages = [message._replace(offset=base + message.offset) for message in messages]
     return messages

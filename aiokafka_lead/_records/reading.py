@@ -17,9 +17,9 @@ from .layout import (
     LOG_OVERHEAD,
     MAGIC_AT,
 )
-from .legacy import MIN_MESSAGE_SIZE, read_message
+from .legacy import MIN_MESSAGE_SIZE, MessageSet, read_message
 
-__all__ = ["read_batches"]
+__all__ = ["read_batches", "read_parts"]
 
 _LENGTH = struct.Struct(">i")
 _MIN_LENGTH = HEADER_SIZE - LOG_OVERHEAD
@@ -31,11 +31,22 @@ def read_batches(
     check_crcs: bool = True,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> Iterator[BatchView]:
+    """`read_parts`, sets of messages decompressed: coming to one may raise `BatchTooLargeError`."""
+    for part in read_parts(buffer, check_crcs=check_crcs, max_decompressed_bytes=max_decompressed_bytes):
+        yield part.batch() if isinstance(part, MessageSet) else part
+
+
+def read_parts(
+    buffer: bytes | memoryview,
+    *,
+    check_crcs: bool = True,
+    max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+) -> Iterator[BatchView | MessageSet]:
     """The batches in a fetch answer's bytes, in order; an incomplete one at the end is left out (KIP-74).
 
     Raises `CorruptRecordError` when it comes to a batch that is none, or whose checksum does not match.
-    ``max_decompressed_bytes`` bounds what one batch may grow to: beyond it reading its records raises
-    `BatchTooLargeError`, as coming to it does in formats 0 and 1.
+    ``max_decompressed_bytes`` bounds what one batch may grow to, and what its records may take beside their contents:
+    beyond it reading them raises `BatchTooLargeError`.
     """
     view = memoryview(buffer).toreadonly().cast("B")
     at = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
@@ -127,6 +128,7 @@ class World:
         version: int = VERSION,
         joined_records: int = DEFAULT_JOINED_RECORDS,
         max_decompressed_batch_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+        max_decompressed_bytes: float = math.inf,
     ) -> None:
         self.now = 1000.0
         self.max_decompressed_batch_bytes = max_decompressed_batch_bytes
@@ -135,7 +137,7 @@ class World:
         self.snapshot = snapshot()
         self.ready = 0
         self.positions = Positions()
-        self.prefetch = Prefetch(deserializers or Deserializers(), self._on_ready)
+        self.prefetch = Prefetch(deserializers or Deserializers(), self._on_ready, max_decompressed_bytes)
         self.planner = FetchPlanner(self.positions, self.prefetch, limits or FetchLimits(50 * MIB, MIB))
         self.counters = ConsumerCounters()
         self.retry = RetryPolicy(1000 * BACKOFF_S, 1000, middle)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gc
 import json
+import struct
 import tracemalloc
 import weakref
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import pytest
 from crc32c import crc32c
@@ -23,6 +26,7 @@ from aiokafka_lead._records import (
     ControlType,
     StoredRecord,
     build_batch,
+    compress,
     control_batch,
     read_batches,
 )
@@ -34,10 +38,11 @@ from aiokafka_lead.errors import (
     KafkaError,
     RecordDeserializationError,
 )
-from aiokafka_lead.types import TimestampType
+from aiokafka_lead.types import TimestampType, TopicPartition
 
 from ..records.bombs import bomb
-from .fetch_world import T0, World, batch
+from ..records.material import message
+from .fetch_world import T0, T1, T2, World, batch
 
 
 def marker(kind: ControlType, producer: int, offset: int) -> bytes:
@@ -169,10 +174,86 @@ def test_a_large_batch_is_not_decompressed_where_it_is_asked_for(codec: str, tak
         take(world)
     with pytest.raises(NotLoaded) as large:
         take(world)
+    assert isinstance(large.value.view, BatchView)
     assert large.value.view.base_offset == 1
     assert not large.value.view.is_loaded
     large.value.view.load()
     assert take(world) is not None
+
+
+def message_set(offset: int, sizes: list[int]) -> bytes:
+    """Messages of format 1, in a compressed set."""
+    inner = b"".join(message(1, at, None, bytes(size)) for at, size in enumerate(sizes))
+    return message(1, offset + len(sizes) - 1, None, compress("gzip", inner), attributes=1)
+
+
+@pytest.mark.parametrize("take", [lambda world: world.prefetch.chunk(), lambda world: world.prefetch.batch()])
+def test_a_large_set_of_old_messages_is_decompressed_elsewhere(take: Callable[[World], Any]) -> None:
+    def offsets() -> list[int]:
+        taken = take(world)
+        return [record.offset for record in taken.take(None)] if isinstance(taken, Chunk) else list(taken.offsets)
+
+    world = World(T0)
+    world.hold(world.state(), batch(0), message_set(1, [10, 10]), message_set(3, [100_000] * 3), batch(6))
+    assert [*offsets(), *offsets()] == [0, 1, 2]  # other timestamps, another epoch: they stay apart
+    for _ in range(2):
+        with pytest.raises(NotLoaded) as large:
+            offsets()
+    assert not large.value.view.is_loaded
+    large.value.view.load()
+    assert [*offsets(), *offsets()] == [3, 4, 5, 6]
+    assert world.state().position == Position(7, 3)
+
+
+def test_a_large_set_that_cannot_be_read_comes_behind_what_is_before_it() -> None:
+    broken = bytearray(message_set(1, [100_000] * 3))
+    broken[200:210] = bytes(10)
+    struct.pack_into(">I", broken, 12, zlib.crc32(broken[16:]))
+    world = World(T0)
+    world.hold(world.state(), batch(0), bytes(broken), batch(4))
+    assert world.read(1) == [0]
+    with pytest.raises(NotLoaded) as large:
+        world.read()
+    with pytest.raises(CorruptRecordError):
+        large.value.view.load()
+    for _ in range(2):
+        with pytest.raises(CorruptBatchError, match="t-0 cannot be read at offset 1"):
+            world.read()
+
+
+def test_old_messages_beyond_the_bound_say_how_to_go_on() -> None:
+    world = World(T0, max_decompressed_batch_bytes=200_000)
+    world.hold(world.state(), message_set(0, [100_000] * 3), batch(3))
+    with pytest.raises(BatchTooLargeError, match="seek to offset 3"):
+        loaded(world.read)
+
+
+def test_partitions_that_wait_give_up_what_they_have_decompressed() -> None:
+    """Each is read on for some records only; what was not handed out is decompressed again, and nothing is lost."""
+    world = World(T0, T1, T2, max_decompressed_bytes=1_000_000)
+    for tp in (T0, T1, T2):
+        world.hold(world.state(tp), batch(0, [bytes(100_000)] * 4, compression="zstd"))
+    found: dict[TopicPartition, list[int]] = {}
+    for _ in range(4):
+        for tp in (T0, T1, T2):
+            found.setdefault(tp, []).extend(world.read(1, tp))
+            chunks_held = [world.state(other).chunk for other in (T0, T1, T2)]
+            assert sum(chunk.size_bytes for chunk in chunks_held if chunk is not None) <= 1_000_000 + 410_000
+            assert sum(chunk is not None for chunk in chunks_held) <= 3
+    assert found == {tp: [0, 1, 2, 3] for tp in (T0, T1, T2)}
+
+
+def test_one_partition_at_a_time_holds_a_batch_that_was_decompressed_elsewhere() -> None:
+    world = World(T0, T1)
+    for tp in (T0, T1):
+        world.hold(world.state(tp), bomb("gzip", 2_000_000))
+        with pytest.raises(NotLoaded) as large:
+            world.read(1, tp)
+        large.value.view.load()
+    with pytest.raises(NotLoaded):
+        world.read(1, T0)
+    for tp in (T0, T1):
+        assert loaded(partial(world.read, 1, tp)) == [0]
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from typing import Any
 
 from hypothesis import strategies as st
@@ -48,3 +50,13 @@ def read(codec: Any, batch: bytes, from_offset: int = 0) -> list[RecordTuple]:
     """What ``codec`` reads from one batch."""
     [view] = codec.read_batches(batch)
     return [(r.timestamp_ms, r.key, r.value, r.headers) for r in view.records("t", 0, from_offset)]
+
+
+def message(
+    magic: int, offset: int, key: bytes | None, value: bytes | None, timestamp: int = NOW, attributes: int = 0
+) -> bytes:
+    """One message of format 0 or 1, by the book."""
+    body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", timestamp) if magic else b"")
+    for part in (key, value):
+        body += struct.pack(">i", -1) if part is None else struct.pack(">i", len(part)) + part
+    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body

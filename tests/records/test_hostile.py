@@ -195,6 +195,20 @@ def test_decompression_is_bounded(codec: Any, name: str) -> None:
         view.columns()
 
 
+@pytest.mark.parametrize("name", CODECS)
+def test_records_are_bounded_by_their_number_too(codec: Any, name: str) -> None:
+    """Seven bytes are a record, of which hundreds are one byte of a compressed batch; each is an object."""
+    batch = codec.build_batch([codec.StoredRecord(NOW, None, None)] * 2000, compression=name)
+    for bound, refused in ((150_000, True), (250_000, False)):
+        [view] = codec.read_batches(batch, max_decompressed_bytes=bound)
+        for read in (lambda view=view: view.records("t", 0), view.columns):
+            if refused:
+                with pytest.raises(BatchTooLargeError, match="of 2000 records, is larger than 150000 bytes in memory"):
+                    read()
+            else:
+                assert len(read()) == 2000
+
+
 def test_what_is_no_flat_buffer_is_refused(codec: Any) -> None:
     with pytest.raises(TypeError):
         list(codec.read_batches("text" * 20))

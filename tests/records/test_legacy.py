@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import Any
 
 import pytest
@@ -11,9 +10,9 @@ import pytest
 from aiokafka_lead.errors import BatchTooLargeError, CorruptRecordError
 from aiokafka_lead.types import TimestampType
 
+from .material import NOW, message
 from .peers import LEGACY_BUILDERS
 
-NOW = 1_700_000_000_000
 CONTENTS = [(b"key", b"value"), (None, b""), (b"", None), (b"k" * 100, b"v" * 70_000)]
 NAMES = ("none", "gzip", "snappy", "lz4")
 
@@ -23,16 +22,6 @@ def theirs(peer: str, magic: int, compression: str) -> bytes:
     for offset, (key, value) in enumerate(CONTENTS):
         builder.append(offset, timestamp=NOW + offset, key=key, value=value)
     return bytes(builder.build())
-
-
-def message(
-    magic: int, offset: int, key: bytes | None, value: bytes | None, timestamp: int = NOW, attributes: int = 0
-) -> bytes:
-    """One message, by the book."""
-    body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", timestamp) if magic else b"")
-    for part in (key, value):
-        body += struct.pack(">i", -1) if part is None else struct.pack(">i", len(part)) + part
-    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
 
 
 def wrapped(codec: Any, magic: int, offset: int, inner: list[bytes], compression: str = "gzip", **fields: Any) -> bytes:
@@ -149,6 +138,14 @@ def test_decompression_is_bounded(codec: Any) -> None:
     with pytest.raises(BatchTooLargeError, match="larger than 100000 bytes") as caught:
         list(codec.read_batches(data, max_decompressed_bytes=100_000))
     assert caught.value.next_offset == 1
+
+
+def test_messages_are_bounded_by_their_number_too(codec: Any) -> None:
+    data = wrapped(codec, 1, 3999, [message(1, offset, None, None) for offset in range(4000)])
+    with pytest.raises(BatchTooLargeError, match="records, is larger than 150000 bytes in memory") as caught:
+        list(codec.read_batches(data, max_decompressed_bytes=150_000))
+    assert caught.value.next_offset == 4000
+    assert len(records(codec, data)) == 4000
 
 
 def test_formats_may_follow_one_another(codec: Any) -> None:

@@ -22,7 +22,7 @@ class Chunk:
     costs nothing beside the list's own iterator, and the position follows from what the iterator has left.
     """
 
-    __slots__ = ("_taken", "leader_epoch", "next_offset", "ready", "records", "remaining", "start", "tp")
+    __slots__ = ("_taken", "leader_epoch", "next_offset", "ready", "records", "remaining", "size_bytes", "start", "tp")
 
     def __init__(
         self,
@@ -32,6 +32,7 @@ class Chunk:
         next_offset: int,
         leader_epoch: int,
         ready: int | None = None,
+        size_bytes: int = 0,
     ) -> None:
         self.tp = tp
         self.records = records
@@ -43,6 +44,8 @@ class Chunk:
         self.leader_epoch = leader_epoch
         self.ready = len(records) if ready is None else ready
         """How many of the records can be handed out as they are: the others have to be deserialized before."""
+        self.size_bytes = size_bytes
+        """Of the batches that they were read from, decompressed."""
         self._taken: int | None = None
         """Once withdrawn: how many records had been handed out."""
 
@@ -87,7 +90,8 @@ class Chunk:
         if self._taken is None:
             self._taken = taken
         ready = max(0, self.ready - taken)
-        return Chunk(self.tp, list(self.remaining), start, self.next_offset, self.leader_epoch, ready)
+        rest = list(self.remaining)
+        return Chunk(self.tp, rest, start, self.next_offset, self.leader_epoch, ready, self.size_bytes)
 
     def before_last_taken(self) -> Position | None:
         """The position before the record that was handed out last, or None before the first."""

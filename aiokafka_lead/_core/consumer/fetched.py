@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from ..._records import DEFAULT_MAX_DECOMPRESSED_BYTES, BatchView, Columns, ConsumerRecord, read_batches
+from ..._records import DEFAULT_MAX_DECOMPRESSED_BYTES, BatchView, Columns, ConsumerRecord, MessageSet, read_parts
 from ...errors import BatchTooLargeError, CorruptBatchError, CorruptRecordError, KafkaError
 from ...errors.base import own_copy, without_frames
 from ...types import TopicPartition
@@ -31,14 +31,17 @@ LOADED_AT_ONCE_BYTES = 512 * 1024
 """A batch that grows no larger when it is decompressed is so on the event loop: gzip takes 2 ms for it, the others
 less than one, and a thread beside a busy loop up to 5."""
 
+MESSAGES_LOADED_AT_ONCE_BYTES = 64 * 1024
+"""The same of a set of messages of formats 0 and 1, each of which takes a microsecond or more."""
+
 JOINED_BYTES = 1024 * 1024
 """And up to so many bytes, as they are stored."""
 
 
 class NotLoaded(Exception):
-    """The next batch is large, and to be decompressed by `BatchView.load` elsewhere before it is asked for again."""
+    """The next batch is large, and to be decompressed by its ``load`` elsewhere before it is asked for again."""
 
-    def __init__(self, view: BatchView) -> None:
+    def __init__(self, view: BatchView | MessageSet) -> None:
         super().__init__()
         self.view = view
 
@@ -97,10 +100,12 @@ class FetchedData:
         """The aborted transactions that the answer names; None under read_uncommitted."""
         self._error: CorruptBatchError | BatchTooLargeError | None = None
         """What ended the batches."""
-        self._tail: tuple[BatchView, list[Record]] | None = None
-        """Records from the one on that could not be deserialized, and the batch that holds the last of them."""
-        self._ahead: deque[BatchView | Unreadable] = deque()
-        """Batches that the application may see, and what comes behind them, looked at already."""
+        self._tail: tuple[BatchView, list[Record], int] | None = None
+        """The batch that holds the last of the records from the one on that could not be deserialized, these records,
+        and the size of what they were read from."""
+        self._ahead: deque[BatchView | MessageSet | Unreadable] = deque()
+        """Batches that the application may see, and what comes behind them, looked at already; perhaps a set of
+        messages at the end, which is not."""
         self._hidden: BatchView | None = None
         """The last batch looked at that the application must not see, or that is empty."""
         self.restart()
@@ -110,7 +115,7 @@ class FetchedData:
         self._tail = None
         self._ahead.clear()
         self._hidden = None
-        self._batches = read_batches(
+        self._batches = read_parts(
             self._records, check_crcs=self._check_crcs, max_decompressed_bytes=self._max_decompressed_bytes
         )
         self._filter = None if self._aborted is None else AbortedFilter(self._aborted)
@@ -170,28 +175,28 @@ class FetchedData:
         """
         while True:
             if self._tail is not None:
-                (last, raw), self._tail = self._tail, None
+                (last, raw, size), self._tail = self._tail, None
             else:
                 views = self._next_views()
                 if not views:
                     return None
-                raw, last = self._decode(views)
+                raw, last, size = self._decode(views)
             start = self._position()
             records, failure = deserializers.apply(raw)
             next_offset = last.next_offset
             if failure is not None:
-                self._tail = (last, raw[len(records) :])
+                self._tail = (last, raw[len(records) :], size)
                 if not records:
                     raise failure
                 next_offset = failure.offset
             if records:
                 ready = 0 if deserializers.waits else len(records)
-                return Chunk(self._partition.tp, records, start, next_offset, last.leader_epoch, ready)
+                return Chunk(self._partition.tp, records, start, next_offset, last.leader_epoch, ready, size)
             # Compaction left nothing at or behind the position.
             self._pass_over(last)
 
-    def _decode(self, views: list[BatchView]) -> tuple[list[Record], BatchView]:
-        """The records from the position on of as many of these batches as fit together, and the last of those."""
+    def _decode(self, views: list[BatchView]) -> tuple[list[Record], BatchView, int]:
+        """The records from the position on of as many of these batches as fit, the last of those, and their size."""
         topic, partition = self._partition.tp
         from_offset = self._position().offset
         records: list[Record] = []
@@ -213,7 +218,7 @@ class FetchedData:
                 continue
             self._end_before(unreadable, at)
             break
-        return records, last
+        return records, last, size
 
     # --- batches -----------------------------------------------------------------------------------------------------
 
@@ -231,7 +236,10 @@ class FetchedData:
         views = [first]
         count, size = first.record_count, first.size_bytes
         while count < self._joined_records:
-            view = self._draw(offset)
+            try:
+                view = self._draw(offset)
+            except NotLoaded:
+                break  # which comes again
             if not isinstance(view, BatchView):
                 if view is not None:
                     self._put_back([view])
@@ -260,12 +268,19 @@ class FetchedData:
     def _draw(self, offset: int) -> BatchView | Unreadable | None:
         """The next batch with something at or behind the offset, which the application may see, or why there is none.
 
-        None at the end.
+        None at the end. Raises `NotLoaded` for a set of messages.
         """
-        if self._ahead:
-            return self._ahead.popleft()
+        if self._ahead and not isinstance(self._ahead[0], MessageSet):
+            return cast("BatchView | Unreadable", self._ahead.popleft())
         try:
-            for view in self._batches:
+            while (part := self._ahead.popleft() if self._ahead else next(self._batches, None)) is not None:
+                if isinstance(part, MessageSet):
+                    if not part.load_within(MESSAGES_LOADED_AT_ONCE_BYTES):
+                        self._ahead.append(part)
+                        raise NotLoaded(part)
+                    view = part.batch()
+                else:
+                    view = cast(BatchView, part)
                 hidden = view.is_control if self._filter is None else self._filter.hides(view)
                 if view.next_offset > offset:
                     if not hidden and view.record_count:

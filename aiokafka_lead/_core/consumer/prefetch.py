@@ -1,11 +1,14 @@
 """What was fetched and not yet handed out, over all partitions, and whose turn it is.
 
 Partitions take turns by fetch answer: one answer's records of a partition are handed out before the next partition's.
-Memory is bounded by the planner of fetches (see `fetch_plan`); `total_bytes` says how much is held.
+Memory is bounded by the planner of fetches (see `fetch_plan`); `total_bytes` says how much is held. What was
+decompressed and not handed out has a bound of its own: beyond it the partitions that wait give it up, and it is
+decompressed again in their turn.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Container, Hashable
 from typing import Any, NamedTuple
@@ -15,7 +18,7 @@ from ...errors.base import own_copy
 from ...types import TopicPartition
 from .chunk import Chunk
 from .deserializers import Deserializers
-from .fetched import FetchedData
+from .fetched import FetchedData, NotLoaded
 from .partition_state import PartitionState
 from .position import Position
 from .record_batch import RecordBatch
@@ -39,7 +42,10 @@ class Prefetch:
     say) is still here.
     """
 
-    def __init__(self, deserializers: Deserializers, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self, deserializers: Deserializers, on_ready: Callable[[], None], max_decompressed_bytes: float = math.inf
+    ) -> None:
+        self._max_decompressed_bytes = max_decompressed_bytes
         self._on_ready = on_ready
         """Called when there is something to hand out, or an error to raise."""
         self.total_bytes = 0
@@ -51,6 +57,10 @@ class Prefetch:
         """Partitions with records here, paused ones too."""
         self._reports: dict[Hashable, KafkaError] = {}
         """Errors to raise once, by what they are about."""
+        self._chunks_bytes = 0
+        """Sizes of the partitions' chunks."""
+        self._loading: PartitionState | None = None
+        """The last partition with a batch to be decompressed elsewhere, which may hold it since."""
         self._records_loaded = 0
         """Records put into chunks, or handed out as batches, less those that were dropped."""
 
@@ -152,10 +162,7 @@ class Prefetch:
         self.deserializers = deserializers
         for state in self._holders:
             if state.chunk is not None:
-                partly_taken = state.chunk.left() > 0
-                self._settle(state)
-                if partly_taken:
-                    state.fetched[0].restart()
+                self._give_up(state)
 
     def chunk(self, wanted: Container[TopicPartition] | None = None) -> Chunk | None:
         """The records whose turn it is, at least one, or None if there are none; with ``wanted``, of these partitions.
@@ -171,13 +178,18 @@ class Prefetch:
             data = self._data(state)
             if data is None:
                 continue
+            self._make_room(state)
             try:
                 chunk = data.next_chunk(self.deserializers)
             except KafkaError:
                 self._queue.rotate(-1)
                 raise
+            except NotLoaded:
+                self._loading = state
+                raise
             if chunk is not None:
                 state.chunk = chunk
+                self._chunks_bytes += chunk.size_bytes
                 self._records_loaded += len(chunk.records)
                 return chunk
             self._finish(state, data)
@@ -223,17 +235,18 @@ class Prefetch:
     ) -> tuple[PartitionState, RecordBatch[Any, Any]] | None:
         while (state := self._turn(wanted)) is not None:
             if state.chunk is not None:
-                partly_taken = state.chunk.left() > 0
-                self._settle(state)
-                if partly_taken:
-                    state.fetched[0].restart()
+                self._give_up(state)
             data = self._data(state)
             if data is None:
                 continue
+            self._make_room(state)
             try:
                 batch = data.next_batch(self.deserializers)
             except KafkaError:
                 self._queue.rotate(-1)
+                raise
+            except NotLoaded:
+                self._loading = state
                 raise
             if batch is not None:
                 return state, batch
@@ -267,6 +280,25 @@ class Prefetch:
         state.queued = False
         return None
 
+    def _make_room(self, state: PartitionState) -> None:
+        """Before more is decompressed for a partition: what waits of others gives way where all is too much."""
+        loading = self._loading
+        if loading is not None and loading is not state:
+            self._loading = None
+            if loading.chunk is None and loading.fetched:
+                loading.fetched[0].restart()
+        if self._chunks_bytes > self._max_decompressed_bytes:
+            for other in list(self._holders):
+                if other is not state and self._chunks_bytes > self._max_decompressed_bytes:
+                    self._give_up(other)
+
+    def _give_up(self, state: PartitionState) -> None:
+        """Forget the records that were read of a partition, and keep the batches that they were read from."""
+        partly_taken = state.chunk is not None and state.chunk.left() > 0
+        self._settle(state)
+        if partly_taken:
+            state.fetched[0].restart()
+
     def _settle(self, state: PartitionState) -> None:
         """Take the position over from the chunk, and the chunk away from an iteration over it."""
         chunk = state.chunk
@@ -277,6 +309,7 @@ class Prefetch:
                 self._records_loaded -= left
                 chunk.withdraw()
             state.chunk = None
+            self._chunks_bytes -= chunk.size_bytes
 
     def _finish(self, state: PartitionState, data: FetchedData) -> None:
         """This answer is through; the next partition's turn."""

@@ -34,9 +34,10 @@ class Reading:
         on_touch: Callable[[], None],
         on_news: Callable[[], None],
         on_release: Callable[[], None],
+        max_decompressed_bytes: int,
     ) -> None:
         self.positions = Positions(on_touch, on_news)
-        self.prefetch = Prefetch(deserializers, on_news)
+        self.prefetch = Prefetch(deserializers, on_news, max_decompressed_bytes)
         self.in_hand = InHand(on_release)
         """What the application works on; empty without a group."""
         self.counters = ConsumerCounters()

@@ -70,6 +70,7 @@ class ConsumerEngine(Generic[K, V]):
             on_touch=fetch_wake.set,
             on_news=self._notify,
             on_release=released.set,
+            max_decompressed_bytes=config.max_decompressed_bytes,
         )
         self.subscription = Subscription(
             exclude_internal_topics=config.exclude_internal_topics,

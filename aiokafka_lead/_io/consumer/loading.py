@@ -8,7 +8,7 @@ import anyio
 import anyio.to_thread
 from anyio.lowlevel import RunVar
 
-from ..._records import BatchView
+from ..._records import BatchView, MessageSet
 from ...errors import BatchTooLargeError, CorruptRecordError
 
 __all__ = ["Loading"]
@@ -26,14 +26,14 @@ class Loading:
     def __init__(self) -> None:
         self._lock = anyio.Lock()
 
-    async def load(self, view: BatchView) -> None:
+    async def load(self, view: BatchView | MessageSet) -> None:
         """Decompress the batch; what makes that impossible is raised when its records are asked for."""
         async with self._lock:
             if not view.is_loaded:
                 await anyio.to_thread.run_sync(_load, view, abandon_on_cancel=True, limiter=_threads())
 
 
-def _load(view: BatchView) -> None:
+def _load(view: BatchView | MessageSet) -> None:
     try:
         view.load()
     except (BatchTooLargeError, CorruptRecordError):

@@ -27,7 +27,7 @@ help:
 	@echo "make lint    the checks alone       make fmt    format and sort imports"
 	@echo "make fuzz    fuzz decoders, client  make bench  all comparisons; ARGS=NAME, one benchmark"
 	@echo "make build   compile the hot modules in place"
-	@echo "make dist    sdist and wheel for this Python, and a trial of both with and without a compiler"
+	@echo "make dist    sdist and a wheel for every Python here, and a trial of each, with a compiler and without"
 	@echo "make clean   remove what was built, and the caches"
 
 demo: $(BUILT)
@@ -85,16 +85,9 @@ bench: $(DEV) $(BUILT)
 
 build: $(BUILT)
 
-# The wheel is made from the sdist, as pip does. Wheels of every Python are made by `cibuildwheel` (see pyproject.toml).
+# For every Python on this machine. For all others, and other systems, `cibuildwheel` does it (see pyproject.toml).
 dist: $(DEV)
-	@rm -rf dist build/tried
-	$(PY) -c 'from setuptools import build_meta; build_meta.build_sdist("dist")' >/dev/null
-	$(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist dist/*.tar.gz
-	$(PIP) --no-deps --target build/tried/compiled dist/*.whl
-	CC=/bin/false $(PIP) --no-deps --no-build-isolation --no-cache-dir --target build/tried/pure dist/*.tar.gz
-	cd build/tried/compiled && ../../../$(PY) -c 'import aiokafka_lead as lead; lead.Producer, lead.Consumer; assert lead.ACCELERATED'
-	cd build/tried/pure && ../../../$(PY) -c 'import aiokafka_lead as lead; lead.Producer, lead.Consumer; assert not lead.ACCELERATED'
-	@ls dist
+	@$(PY) -m tools.dist $(ARGS)
 
 clean:
 	rm -rf build dist .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache *.egg-info $(VENV)

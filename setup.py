@@ -173,6 +173,7 @@ class BuildOrStayPure(build_ext):
                 translate(extension, Path(self.build_temp).parent / "cython")
                 if self.compiler.compiler_type == "unix":
                     extension.extra_compile_args = ["-g0", "-O3" if extension.name in PER_RECORD else "-O1"]
+                    extension.extra_link_args = ["-Wl,-S,-x"] if sys.platform == "darwin" else ["-Wl,-s"]  # no symbols
                 compiled.append(compilers.submit(self.build_extension, extension))
                 self.show_progress(compiled)
             for _ in as_completed(compiled):
@@ -209,8 +210,23 @@ def build_options() -> Iterator[dict[str, dict[str, str]]]:
         yield {"build": {"build_base": folder}}
 
 
+def project_urls() -> dict[str, str]:
+    """A release's, from ``AIOKAFKA_LEAD_REPOSITORY`` (``https://HOST/OWNER/NAME``), which its build sets."""
+    address = os.environ.get("AIOKAFKA_LEAD_REPOSITORY", "").rstrip("/")
+    if not address:
+        return {}
+    return {
+        "Source": address,
+        "Documentation": f"{address}/tree/main/docs",
+        "Changelog": f"{address}/blob/main/CHANGELOG.md",
+        "Issues": f"{address}/issues",
+        "Security": f"{address}/blob/main/SECURITY.md",
+    }
+
+
 with build_options() as options:
     setup(
+        project_urls=project_urls(),
         ext_modules=hot_extensions(),
         py_modules=[AUTOLOAD.stem],
         cmdclass={"build_ext": BuildOrStayPure, "build_py": BuildWithAutoload},

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import logging
+import os
+from functools import cache
+
 from ._records import decoder, encoder
 
-__all__ = ["ACCELERATED"]
+__all__ = ["ACCELERATED", "warn_if_plain"]
 
 ACCELERATED = not any((module.__file__ or "").endswith(".py") for module in (decoder, encoder))
 """True when the record codec runs as compiled code, False when it runs as plain Python."""
+
+
+@cache
+def warn_if_plain() -> None:
+    """Once in a process, in the log ``aiokafka_lead.build``: that it runs as plain Python, unless that is wanted.
+
+    ``AIOKAFKA_LEAD_PURE=1`` in the environment says so; it also keeps a build from compiling.
+    """
+    if not ACCELERATED and os.environ.get("AIOKAFKA_LEAD_PURE") != "1":
+        logging.getLogger("aiokafka_lead.build").warning(
+            "aiokafka-lead runs as plain Python, at several times the CPU time of a compiled one: there was no wheel "
+            "for this Python, or no C compiler when it was installed. Set AIOKAFKA_LEAD_PURE=1 if that is what you want"
+        )

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
+from ._accel import warn_if_plain
 from ._core.consumer import arguments
 from ._core.consumer.consumed import TransactionPart
 from ._core.consumer.health import ConsumerHealth, ConsumerLag
@@ -193,6 +194,7 @@ class Consumer(Generic[K, V]):
         ``request_timeout_ms``; authentication's and TLS's own errors as such; and what keeps a member out of its group.
         After an error, or when cancelled, the consumer is stopped.
         """
+        warn_if_plain()
         await self._engine.start(wait=boolean("wait", wait))
 
     async def wait_ready(self, timeout_ms: float | None = None) -> None:

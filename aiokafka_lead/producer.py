@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
-from ._accel import ACCELERATED
+from ._accel import ACCELERATED, warn_if_plain
 from ._core.producer.batches import Record
 from ._core.producer.delivery import Delivery, DeliveryBatch
 from ._core.producer.metrics import ProducerMetrics
@@ -143,6 +143,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         Raises `KafkaConnectionError` that names each bootstrap server and why it could not be used, within
         ``request_timeout_ms``; authentication's and TLS's own errors as such.
         """
+        warn_if_plain()
         await self._client.start()
         self._client.on_fatal(self._on_fatal)
         self._client.on_fork(self._on_fork)

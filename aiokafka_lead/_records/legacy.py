@@ -168,7 +168,7 @@ def _inner_messages(outer: _Message, codec: int, check_crcs: bool, max_decompres
     name = CODEC_NAMES[codec]
     compressed: bytes | memoryview = outer.value
     if name == "lz4":
-        from .compression.lz4 import mend_header
+        from .compression.lz4_header import mend_header
 
         compressed = mend_header(bytes(compressed))
     try:

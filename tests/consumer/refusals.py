@@ -11,29 +11,14 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
-import importlib.machinery
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
+
+from tests.wheel.plain import SourceOnly
 
 BOUND = 64 * 1024 * 1024
 REFUSALS = 6
-
-
-class SourceOnly:
-    """Finds the package's sources, and no compiled module."""
-
-    @staticmethod
-    def find_spec(name: str, path: Any, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
-        if not name.startswith("aiokafka_lead."):
-            return None
-        loader = (importlib.machinery.SourceFileLoader, importlib.machinery.SOURCE_SUFFIXES)
-        for folder in path:
-            spec = importlib.machinery.FileFinder(folder, loader).find_spec(name)
-            if spec is not None:
-                return spec
-        return None
 
 
 def resident_bytes() -> int:

@@ -1,49 +1,17 @@
-"""lz4 in its frame format: independent blocks of 64 KiB, as Java writes it."""
+"""The header of an lz4 frame: what Java writes, and what Kafka's first lz4 writer got wrong."""
 
 from __future__ import annotations
 
-import lz4.frame
-
 from ...errors import CorruptRecordError
-from .bound import first_step, too_large, truncated
+from .bound import truncated
 
-ERRORS = (RuntimeError, ValueError)
+MAGIC = b"\x04\x22\x4d\x18"
+BLOCK_SIZE = 64 * 1024
+HEADER = MAGIC + b"\x60\x40\x82"
+"""Version 1, independent blocks of `BLOCK_SIZE`, neither content size nor checksums but its own."""
 
-_MAGIC = b"\x04\x22\x4d\x18"
 _CONTENT_SIZE_BIT = 0x08
 _DICTIONARY_BIT = 0x01
-
-
-def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
-    """One frame without content size or checksums."""
-    compressed: bytes = lz4.frame.compress(
-        data,
-        compression_level=0 if level is None else level,
-        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
-        block_linked=False,
-        store_size=False,
-    )
-    return compressed
-
-
-def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
-    """One frame."""
-    frame = lz4.frame.LZ4FrameDecompressor()
-    parts: list[bytes] = []
-    size = 0
-    step = first_step(len(data))
-    rest: bytes | memoryview = data
-    while not frame.eof:
-        # One byte more than allowed tells "too large" from "just fits".
-        part = frame.decompress(rest, max_length=min(step, max_bytes - size + 1))
-        size += len(part)
-        if size > max_bytes:
-            raise too_large("lz4", max_bytes)
-        if not frame.eof and frame.needs_input:
-            raise truncated("lz4")
-        parts.append(part)
-        rest = b""
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def mend_header(frame: bytes) -> bytes:
@@ -51,7 +19,7 @@ def mend_header(frame: bytes) -> bytes:
 
     Kafka's first lz4 writer hashed the magic number too (KIP-57), and readers of these formats ignore the checksum.
     """
-    if len(frame) < 7 or not frame.startswith(_MAGIC):
+    if len(frame) < 7 or not frame.startswith(MAGIC):
         raise CorruptRecordError("a batch compressed with lz4 has no lz4 frame")
     flags = frame[4]
     at = 6 + (8 if flags & _CONTENT_SIZE_BIT else 0) + (4 if flags & _DICTIONARY_BIT else 0)

@@ -1,4 +1,4 @@
-"""zstd (RFC 8878)."""
+"""zstd (RFC 8878) by the package zstandard, where it is installed."""
 
 from __future__ import annotations
 

@@ -1,0 +1,38 @@
+"""What lz4 and zstd share where cramjam reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cramjam
+
+from .bound import first_step, too_large
+
+ERRORS = (cramjam.DecompressionError, ValueError)
+
+_FULL = "failed to write whole buffer"
+"""What Rust's standard library says when there is more than the buffer takes."""
+
+
+def decompress_bounded(
+    codec: str,
+    decompress_into: Callable[[bytes | memoryview, bytearray], int],
+    data: bytes | memoryview,
+    max_bytes: int,
+) -> bytes:
+    """All frames. cramjam cannot stop and go on: where the room is too small, it begins again with four times that."""
+    room = first_step(len(data))
+    while True:
+        # One byte more than allowed tells "too large" from "just fits".
+        made = bytearray(min(room, max_bytes + 1))
+        try:
+            size = decompress_into(data, made)
+        except cramjam.DecompressionError as error:
+            if _FULL not in str(error):
+                raise
+            size = max_bytes + 1 if len(made) > max_bytes else -1
+        if size > max_bytes:
+            raise too_large(codec, max_bytes)
+        if size >= 0:
+            return bytes(memoryview(made)[:size])
+        room *= 4

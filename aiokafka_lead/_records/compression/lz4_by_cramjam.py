@@ -1,0 +1,43 @@
+"""lz4 by cramjam, where the package lz4 is not installed."""
+
+from __future__ import annotations
+
+import cramjam
+
+from .by_cramjam import ERRORS as ERRORS
+from .by_cramjam import decompress_bounded
+from .lz4_header import BLOCK_SIZE, HEADER
+
+_FIRST_HIGH_LEVEL = 3
+"""From here on lz4 compresses in its "high compression" mode; below 0, levels are how much it hurries."""
+_STORED_BIT = 0x80000000
+_END = bytes(4)
+
+
+def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
+    """One frame without content size or checksums. cramjam's own frames have a checksum for each block."""
+    level = 0 if level is None else level
+    view = memoryview(data)
+    parts: list[bytes | memoryview] = [HEADER]
+    for at in range(0, len(view), BLOCK_SIZE):
+        plain = view[at : at + BLOCK_SIZE]
+        block = _compress_block(plain, level)
+        if len(block) < len(plain):
+            parts += [len(block).to_bytes(4, "little"), block]
+        else:
+            parts += [(len(plain) | _STORED_BIT).to_bytes(4, "little"), plain]
+    parts.append(_END)
+    return b"".join(parts)
+
+
+def _compress_block(plain: memoryview, level: int) -> bytes:
+    if level >= _FIRST_HIGH_LEVEL:
+        made = cramjam.lz4.compress_block(plain, mode="high_compression", compression=level, store_size=False)
+    else:
+        made = cramjam.lz4.compress_block(plain, mode="fast", acceleration=1 - min(level, 0), store_size=False)
+    return bytes(made)
+
+
+def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
+    """All frames."""
+    return decompress_bounded("lz4", cramjam.lz4.decompress_into, data, max_bytes)

@@ -1,0 +1,20 @@
+"""zstd (RFC 8878) by cramjam, where nothing faster is installed."""
+
+from __future__ import annotations
+
+import cramjam
+
+from .by_cramjam import ERRORS as ERRORS
+from .by_cramjam import decompress_bounded
+
+_DEFAULT_LEVEL = 3
+
+
+def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
+    """One frame with its content size."""
+    return bytes(cramjam.zstd.compress(data, level=_DEFAULT_LEVEL if level is None else level))
+
+
+def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
+    """All frames."""
+    return decompress_bounded("zstd", cramjam.zstd.decompress_into, data, max_bytes)

@@ -1,0 +1,71 @@
+"""zstd (RFC 8878) by Python's own module, which is there from 3.14 on, or by its backport."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, cast
+
+from .bound import first_step, too_large, truncated
+
+if TYPE_CHECKING:
+    from backports import zstd
+else:
+    try:
+        from compression import zstd
+    except ImportError:
+        from backports import zstd
+
+ERRORS = (zstd.ZstdError, ValueError)
+
+_DEFAULT_LEVEL = 3
+
+
+class _Compressors(threading.local):
+    """Each thread's own, by level: to make one takes longer than to compress a small batch."""
+
+    def __init__(self) -> None:
+        self.by_level: dict[int, zstd.ZstdCompressor] = {}
+
+
+_compressors = _Compressors()
+
+
+def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
+    """One frame with its content size."""
+    level = _DEFAULT_LEVEL if level is None else level
+    # One that fails amid a frame is not used again.
+    compressor = _compressors.by_level.pop(level, None) or zstd.ZstdCompressor(level)
+    compressed = compressor.compress(data, zstd.ZstdCompressor.FLUSH_FRAME)
+    _compressors.by_level[level] = compressor
+    return compressed
+
+
+def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
+    """All frames; those that Java streams have no content size."""
+    view = memoryview(data)
+    parts: list[bytes] = []
+    made = 0
+    step = first_step(len(view))
+    while True:
+        end = zstd.get_frame_size(view)
+        size = cast("int | None", zstd.get_frame_info(view).decompressed_size)  # its stubs leave the None out
+        if size is not None and size > max_bytes - made:
+            raise too_large("zstd", max_bytes)
+        wanted = step if size is None else size + 1
+        frame = zstd.ZstdDecompressor()
+        rest: bytes | memoryview = view[:end]
+        while True:
+            # One byte more than allowed tells "too large" from "just fits".
+            part = frame.decompress(rest, min(wanted, max_bytes - made + 1))
+            made += len(part)
+            if made > max_bytes:
+                raise too_large("zstd", max_bytes)
+            parts.append(part)
+            if frame.eof:
+                break
+            if not part:
+                raise truncated("zstd")
+            rest = b""
+        view = view[end:]
+        if not view:
+            return parts[0] if len(parts) == 1 else b"".join(parts)

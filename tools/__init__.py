@@ -1,0 +1,1 @@
+"""What developers and releases use."""

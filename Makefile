@@ -10,6 +10,7 @@ BUILT  := $(VENV)/.built
 CORE   := $(VENV)/.installed
 SPARK  := $(VENV)/.installed-spark
 DEV    := $(VENV)/.installed-dev
+DOCS   := $(VENV)/.installed-docs
 
 # The first of these that is Python 3.11 or newer (a pyenv shim of a version that is not active only fails).
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -17,7 +18,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo pipeline test pytest pytest-kafka pytest-others lint ruff format-check mypy pyright imports generated \
+.PHONY: help demo pipeline docs test pytest pytest-kafka pytest-others lint ruff format-check mypy pyright imports generated \
 	fmt fuzz bench build dist clean
 
 help:
@@ -26,6 +27,7 @@ help:
 	@echo "make test    every check and every test, a real Apache Kafka included"
 	@echo "make lint    the checks alone       make fmt    format and sort imports"
 	@echo "make fuzz    fuzz decoders, client  make bench  all comparisons; ARGS=NAME, one benchmark"
+	@echo "make docs    the documentation, in build/site"
 	@echo "make build   compile the hot modules in place"
 	@echo "make dist    sdist and a wheel for every Python here, and a trial of each, with a compiler and without"
 	@echo "make clean   remove what was built, and the caches"
@@ -85,6 +87,10 @@ bench: $(DEV) $(BUILT)
 
 build: $(BUILT)
 
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet
+	@echo "build/site/index.html"
+
 # For every Python on this machine. For all others, and other systems, `cibuildwheel` does it (see pyproject.toml).
 dist: $(DEV)
 	@$(PY) -m tools.dist $(ARGS)
@@ -120,6 +126,11 @@ $(DEV): $(CORE)
 	@$(EDITABLE) '.[dev]'
 	@if command -v krb5-config >/dev/null; then CFLAGS=-O0 $(PIP) 'gssapi>=1.8'; \
 	else echo "Without gssapi, since libkrb5-dev is not here: its tests will be skipped"; fi
+	@touch $@
+
+$(DOCS): $(CORE)
+	@echo "Installing what the documentation needs in $(VENV)"
+	@$(EDITABLE) '.[docs]'
 	@touch $@
 
 # Python prefers a compiled module, so that an old one would hide a change of its source.

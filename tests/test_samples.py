@@ -1,0 +1,83 @@
+"""Every sample of README.md and the documentation runs, on one embedded cluster in place of ``localhost:9092``.
+
+Samples of a page share their names, one after the other, so that a later one need not import again. A sample's tests
+are called as well, with a cluster. After ``<!-- shown only: REASON -->`` a sample is only compiled.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType
+from typing import Any, NamedTuple
+
+import pytest
+
+from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
+
+ROOT = Path(__file__).parents[1]
+OTHERS = {"security.md"}
+"""Its samples reach clouds: tests/test_recipes.py compares their names and options with the package."""
+PAGES = [
+    path
+    for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+    if "```python" in path.read_text() and path.name not in OTHERS
+]
+SAMPLE = re.compile(r"(?:^<!-- shown only: ([^>]+) -->\n+)?^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SECONDS = 15
+
+
+class Sample(NamedTuple):
+    code: CodeType
+    shown_only: bool
+
+
+def samples(page: Path, servers: str) -> Iterator[Sample]:
+    text = page.read_text()
+    for found in SAMPLE.finditer(text):
+        source = "\n" * text.count("\n", 0, found.start(2)) + found[2].replace("localhost:9092", servers)
+        code = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        yield Sample(code, found[1] is not None)
+
+
+async def run(sample: Sample, names: dict[str, Any]) -> None:
+    before = set(names)
+    if "asyncio" in sample.code.co_names and "run" in sample.code.co_names:
+        await asyncio.to_thread(exec, sample.code, names)
+        return
+    running = eval(sample.code, names)
+    if inspect.iscoroutine(running):
+        await running
+    for name in sorted(set(names) - before):
+        if name.startswith("test_"):
+            with ClusterThread(EmbeddedCluster(3)) as own:
+                await names[name](own)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ClusterThread]:
+    with ClusterThread(EmbeddedCluster(3)) as running:
+        yield running
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_samples_run(page: Path, cluster: ClusterThread, capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {"__name__": page.stem}
+
+    async def all_of_them() -> None:
+        for sample in samples(page, cluster.bootstrap_servers):
+            if not sample.shown_only:
+                async with asyncio.timeout(SECONDS):
+                    await run(sample, names)
+
+    asyncio.run(all_of_them())
+
+
+def test_what_is_shown_only_is_little() -> None:
+    every = [sample for page in PAGES for sample in samples(page, "localhost:9092")]
+    assert len(every) > 20
+    assert sum(sample.shown_only for sample in every) < len(every) / 5

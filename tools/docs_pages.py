@@ -1,0 +1,186 @@
+"""Pages of the site that come from the sources: options, errors, Spark's README and the benchmarks' pictures.
+
+A hook of mkdocs (``make docs``).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import MISSING
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aiokafka_lead import errors
+from aiokafka_lead._core.run.options import RunConfig
+from aiokafka_lead.config import AdminConfig, ConsumerConfig, ProducerConfig
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "aiokafka_lead"
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add what is made here."""
+    from mkdocs.structure.files import File
+
+    for name, page in PAGES.items():
+        files.append(File.generated(config, name, content=page()))
+    for name, picture in pictures().items():
+        files.append(File.generated(config, name, abs_src_path=str(picture)))
+    return files
+
+
+def pictures() -> dict[str, Path]:
+    """By their place in the site."""
+    return {f"pictures/{path.name}": path for path in sorted((ROOT / "benchmarks" / "results").glob("*.svg"))}
+
+
+def cell(text: str) -> str:
+    """A docstring in a table: one line, names as Markdown has them."""
+    return re.sub(r"\s+", " ", text.replace("``", "`").replace("|", "\\|")).strip()
+
+
+# --- options ---------------------------------------------------------------------------------------------------------
+
+
+def described() -> dict[str, list[tuple[str, str]]]:
+    """By the class of options: each option that it adds, and what stands below it."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for path in (PACKAGE / "config.py", *PACKAGE.glob("_options/*.py"), PACKAGE / "_core" / "run" / "options.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and "Options" in node.name:
+                found[node.name] = [*documented(node)]
+    return found
+
+
+def documented(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for field, text in zip(node.body, node.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+            yield field.target.id, str(ast.literal_eval(text.value))
+
+
+def options_page() -> str:
+    """Every option, with its default and meaning."""
+    classes = described()
+    lines = [
+        "# Options",
+        "",
+        "Options are keyword arguments. A mistake in one raises `ConfigError` or `ConfigTypeError` at once, and its",
+        "message names the option. Names are those of aiokafka, else of the Java client in snake case; defaults are",
+        "Java's. Times are in milliseconds. What stands in brackets is the default.",
+    ]
+    sections = {
+        "Every client": ["ClientOptions"],
+        "Producer": [name for name in classes if name.startswith("Producer")],
+        "Consumer": [name for name in classes if name.startswith("Consumer")],
+        "Admin client": ["AdminOptions"],
+        "`Consumer.run`": ["RunOptions"],
+        "Security, for every client": [
+            name for name in classes if not name.startswith(("Client", "Producer", "Consumer", "Admin", "Run"))
+        ],
+    }
+    for title, names in sections.items():
+        rows = [row for name in names for row in classes.get(name, [])]
+        lines += ["", f"## {title}", "", "| option | meaning |", "|---|---|"]
+        lines += [f"| `{name}` | {cell(text)} |" for name, text in rows]
+    known = {name for rows in classes.values() for name, _ in rows}
+    for config in (ProducerConfig, ConsumerConfig, AdminConfig, RunConfig):
+        missing = config.__dataclass_fields__.keys() - known - {"bootstrap_servers"}
+        if missing:
+            raise ValueError(f"{config.__name__}: nothing is said of {sorted(missing)}")
+        assert all(field.default is not MISSING for name, field in config.__dataclass_fields__.items() if name in known)
+    return "\n".join(lines) + "\n"
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+ADVICE: dict[str, str] = {
+    "BatchTooLargeError": "raise `max_decompressed_batch_bytes`, or pass the batch over with `seek`",
+    "BufferFull": "slow down: wait with `send`, or answer 503 with Retry-After",
+    "ClientClosedError": "the client was stopped: nothing to do, or a use after `stop`",
+    "ClusterIdMismatchError": "the bootstrap servers belong to another cluster: check the address",
+    "CommitFailedError": "another member reads these partitions now: go on reading, and bear records twice",
+    "CommitOutcomeUnknownError": "ask again with `commit_transaction()`",
+    "ConfigError": "mend the option that the message names",
+    "ConfigTypeError": "mend the option that the message names",
+    "CorruptBatchError": "pass the batch over with `seek`, and look at the broker's disk",
+    "DeliveryTimeoutError": "the record may be stored or not: send it again if twice is harmless, else ask the log",
+    "GroupAuthorizationFailedError": "an ACL: the principal needs READ on the group",
+    "HandlerError": "the record that it names cannot be handled: mend the handler, or name a `dead_letter_topic`",
+    "KafkaConnectionError": "check address, network and listeners; the message names each server and why",
+    "LogTruncationError": "records were lost by the cluster: decide where to go on, then `seek`",
+    "MessageTooLargeError": "raise the topic's `max.message.bytes` and `max_request_size`, or send less",
+    "NoOffsetForPartitionError": "set `auto_offset_reset`, or `seek`",
+    "NotKafkaError": "something else listens at that address, or TLS is expected: check `security_protocol`",
+    "NotStartedError": "`await start()` first, or use `async with`",
+    "ProducerFencedError": "another process has this `transactional_id`: stop this one",
+    "RecordDeserializationError": "`seek` past the record that it names, or use `run` with a `dead_letter_topic`",
+    "RecordSerializationError": "a mistake in the value, or in the serializer: the record was not sent",
+    "RequestTimedOutError": "the broker is slow or unreachable: try later",
+    "SaslAuthenticationFailedError": "check user, password or token",
+    "SslAuthenticationError": "check the certificates: the message says which side refused",
+    "TopicAuthorizationFailedError": "an ACL: the principal needs READ or WRITE on the topic",
+    "TransactionAbortedError": "none of the transaction counts: do it again in a new one",
+    "UnknownTopicOrPartitionError": "create the topic, or check its name",
+    "UnsupportedVersionError": "the broker is too old for this call",
+    "WrongEventLoopError": "use a client only on the event loop that started it",
+}
+"""Beyond what follows from a class: what helps."""
+
+
+def advice(error: type[errors.KafkaError]) -> str:
+    if error.__name__ in ADVICE:
+        return ADVICE[error.__name__]
+    if error.refreshes_metadata:
+        return "the client asks for new metadata and tries again; when you see it, its time was up: try later"
+    if error.retriable:
+        return "the client tries again; when you see it, its time was up: try later"
+    if issubclass(error, errors.IllegalStateError):
+        return "a mistake in the calling program: the message says which call"
+    return "trying again does not help: the message names the cause"
+
+
+def errors_page() -> str:
+    """Every error, with its code, whether it may go away, and what to do."""
+    named = {name: value for name in errors.__all__ if isinstance(value := getattr(errors, name), type)}
+    kinds = [error for error in named.values() if issubclass(error, errors.KafkaError)]
+    if unknown := ADVICE.keys() - named.keys():
+        raise ValueError(f"there is no {sorted(unknown)}")
+    lines = [
+        "# Errors",
+        "",
+        "All derive from `KafkaError` and are in `aiokafka_lead.errors`. `code` is Kafka's number, -1 where no broker",
+        "was asked; `retriable` says whether the same call may succeed later; `broker` names the one that was asked.",
+        "What a broker says can name hosts and principals: log it, and do not show it to your users.",
+    ]
+    groups: dict[str, list[type[errors.KafkaError]]] = {
+        "Of this client": [error for error in kinds if not issubclass(error, errors.BrokerError)],
+        "Of brokers": sorted(
+            (error for error in kinds if issubclass(error, errors.BrokerError)), key=lambda error: error.code
+        ),
+    }
+    for title, members in groups.items():
+        lines += ["", f"## {title}", "", "| error | code | goes away | meaning | what to do |", "|---|--:|---|---|---|"]
+        for error in members:
+            meaning = (error.__doc__ or "").partition("\n\n")[0]
+            goes = "yes" if error.retriable else ""
+            lines.append(f"| `{error.__name__}` | {error.code} | {goes} | {cell(meaning)} | {advice(error)} |")
+    return "\n".join(lines) + "\n"
+
+
+# --- others ----------------------------------------------------------------------------------------------------------
+
+
+def spark_page() -> str:
+    """The README of the data source: links to files of the source tree are only named."""
+    text = (PACKAGE / "spark" / "README.md").read_text()
+    return re.sub(r"\[([^\]]+)\]\((?!https?:|#)([^)]+)\)", r"\1", text)
+
+
+PAGES = {"errors.md": errors_page, "options.md": options_page, "spark.md": spark_page}
+"""The pages that are made here."""

@@ -29,7 +29,7 @@ def offsets(world: World, in_hand: InHand) -> dict[int, int]:
 def test_one_by_one_the_last_record_is_in_hand() -> None:
     world, in_hand = filled()
     chunk = chunk_of(world)
-    in_hand.hold_last(chunk)
+    in_hand.handing_out(chunk)
     assert offsets(world, in_hand) == {0: 0, 1: 0}
     for taken in range(1, 6):
         next(chunk.remaining)
@@ -41,9 +41,9 @@ def test_one_by_one_the_last_record_is_in_hand() -> None:
 def test_many_at_once_are_in_hand_until_the_application_comes_back() -> None:
     world, in_hand = filled()
     chunk = chunk_of(world)
-    in_hand.hold(T0, chunk.position())
+    in_hand.handed_out(T0, chunk.position())
     chunk.take(3)
-    in_hand.hold(T0, chunk.position())
+    in_hand.handed_out(T0, chunk.position())
     chunk.take(2)
     assert offsets(world, in_hand)[0] == 0
     in_hand.release()
@@ -53,7 +53,7 @@ def test_many_at_once_are_in_hand_until_the_application_comes_back() -> None:
 def test_a_record_stays_in_hand_when_its_partition_is_paused_or_moved() -> None:
     world, in_hand = filled()
     chunk = chunk_of(world)
-    in_hand.hold_last(chunk)
+    in_hand.handing_out(chunk)
     next(chunk.remaining)
     next(chunk.remaining)
     world.prefetch.pause(world.state(T0))

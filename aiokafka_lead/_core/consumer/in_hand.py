@@ -53,11 +53,11 @@ class InHand:
 
     # --- what goes out and comes back --------------------------------------------------------------------------------
 
-    def hold(self, tp: TopicPartition, before: Position) -> None:
+    def handed_out(self, tp: TopicPartition, before: Position) -> None:
         """Records from this position on have been handed out."""
         self._many.setdefault(tp, before)
 
-    def hold_last(self, chunk: Chunk) -> None:
+    def handing_out(self, chunk: Chunk) -> None:
         """The chunk is handed out record by record; its last one taken is in hand at any time."""
         if self._one_by_one is not chunk:
             self._one_by_one = chunk
@@ -145,7 +145,7 @@ class InHand:
         """Whether records of this partition are out, whether somebody works on them or not."""
         return tp in self._many
 
-    def holds(self, partitions: Collection[TopicPartition]) -> bool:
+    def may_be_working_on(self, partitions: Collection[TopicPartition]) -> bool:
         """Whether the application may be working on any of these partitions."""
         return (
             any(tp in partitions and tp not in self._abandoned for tp in self._many)

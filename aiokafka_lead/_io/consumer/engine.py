@@ -98,7 +98,7 @@ class ConsumerEngine(Generic[K, V]):
             watch=self.subscriber.watch,
             demand=self._fetcher.demand,
             poll=self.progress,
-            witness=None if self.membership is None else self.membership.auto_commit or self.membership.leases,
+            listener=None if self.membership is None else self.membership.auto_commit or self.membership.leases,
         )
         self.started = False
         self.health = HealthWatch(

@@ -24,7 +24,7 @@ from .deserializing import fill_batch, make_ready
 from .loading import Loading
 from .records import Records
 
-__all__ = ["Reader", "Witness"]
+__all__ = ["ReadListener", "Reader"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -41,8 +41,8 @@ TAKE_S = 0.01
 Wanted = Container[TopicPartition] | None
 
 
-class Witness(Protocol):
-    """Keeps account of what the application is working on."""
+class ReadListener(Protocol):
+    """Learns what the application gets, and when it comes back for more."""
 
     def returned(self, now: float) -> None:
         """The application is done with what it got, and wants more."""
@@ -50,10 +50,10 @@ class Witness(Protocol):
     def watch(self, now: float) -> float | None:
         """The application waits; returns when to call `returned` again."""
 
-    def hold(self, tp: TopicPartition, before: Position) -> None:
+    def handed_out(self, tp: TopicPartition, before: Position) -> None:
         """It gets records from this position on."""
 
-    def hold_last(self, chunk: Chunk) -> None:
+    def handing_out(self, chunk: Chunk) -> None:
         """It gets these records one by one."""
 
 
@@ -65,7 +65,7 @@ class Reader(Generic[K, V]):
 
     ``check`` raises what makes reading impossible; ``watch`` reports problems that nobody else would notice and
     returns when to ask again; ``demand`` tells the fetcher for which partitions a reader waits (None: any);
-    ``witness`` learns of everything that goes out, and ``poll`` of the application's progress.
+    ``listener`` learns of everything that is handed out, and ``poll`` of the application's progress.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class Reader(Generic[K, V]):
         watch: Callable[[float], float | None],
         demand: Callable[[Wanted], None],
         poll: PollInterval,
-        witness: Witness | None = None,
+        listener: ReadListener | None = None,
     ) -> None:
         self._prefetch = prefetch
         self._check = check
         self._watch = watch
         self._demand = demand
         self._poll = poll
-        self._witness = witness
+        self._listener = listener
         self._waiting = False
         self._deserializing: anyio.CancelScope | None = None
         """Around a wait for the application's deserializers."""
@@ -101,9 +101,9 @@ class Reader(Generic[K, V]):
         """Whether someone waits for records now."""
         return self._waiting
 
-    def tell(self, witness: Witness | None) -> Witness | None:
-        """Have this one learn of what goes out from now on; returns the one before."""
-        before, self._witness = self._witness, witness
+    def replace_listener(self, listener: ReadListener | None) -> ReadListener | None:
+        """Let this one learn what is handed out from now on; returns the one before."""
+        before, self._listener = self._listener, listener
         return before
 
     # --- one by one --------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class Reader(Generic[K, V]):
                     if not await self._is_ready(chunk, size, FAIR_S):
                         continue
                     size = min(size, chunk.ready_left())
-                self._hold_last(chunk)
+                self._handing_out(chunk)
                 return islice(chunk.remaining, size)
             try:
                 await self._wait(None, None)
@@ -162,7 +162,7 @@ class Reader(Generic[K, V]):
             if chunk is not None:
                 if self._prefetch.deserializers.waits and not await self._is_ready(chunk, 1, 0):
                     continue
-                self._hold_last(chunk)
+                self._handing_out(chunk)
                 record: ConsumerRecord[K, V] = next(chunk.remaining)
                 return record
             await self._wait(wanted, None)
@@ -205,8 +205,8 @@ class Reader(Generic[K, V]):
                     break
                 limit = ready if limit is None else min(limit, ready)
             held = taken.get(chunk.tp)
-            if held is None and self._witness is not None:
-                self._witness.hold(chunk.tp, chunk.position())
+            if held is None and self._listener is not None:
+                self._listener.handed_out(chunk.tp, chunk.position())
             records = chunk.take(limit)
             if held is None:
                 taken[chunk.tp] = records
@@ -241,8 +241,8 @@ class Reader(Generic[K, V]):
                     if batch is None:
                         continue
                 if batch is not None:
-                    if self._witness is not None:
-                        self._witness.hold(batch.topic_partition, Position(batch.base_offset))
+                    if self._listener is not None:
+                        self._listener.handed_out(batch.topic_partition, Position(batch.base_offset))
                     return batch
                 await self._wait(None, None)
         except ClientClosedError:
@@ -271,8 +271,8 @@ class Reader(Generic[K, V]):
         self._poll.progressed(now)
         self._check()
         self._prefetch.raise_report()
-        if self._witness is not None:
-            self._witness.returned(now)
+        if self._listener is not None:
+            self._listener.returned(now)
 
     async def _begin_fairly(self) -> None:
         self._begin()
@@ -280,9 +280,9 @@ class Reader(Generic[K, V]):
             await self.give_way()
             self._begin()
 
-    def _hold_last(self, chunk: Chunk) -> None:
-        if self._witness is not None:
-            self._witness.hold_last(chunk)
+    def _handing_out(self, chunk: Chunk) -> None:
+        if self._listener is not None:
+            self._listener.handing_out(chunk)
 
     # --- waiting -----------------------------------------------------------------------------------------------------
 
@@ -312,7 +312,7 @@ class Reader(Generic[K, V]):
         watch_at = self._watch(now)
         if deadline is not None and now >= deadline:
             return False
-        commit_at = None if self._witness is None else self._witness.watch(now)
+        commit_at = None if self._listener is None else self._listener.watch(now)
         until = min((at for at in (deadline, watch_at, commit_at) if at is not None), default=None)
         self._waiting = True
         self._poll.waits()

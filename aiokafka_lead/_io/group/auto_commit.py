@@ -51,13 +51,13 @@ class AutoCommit:
         """When to look again while the application waits."""
         return self._due_at
 
-    def hold(self, tp: TopicPartition, before: Position) -> None:
+    def handed_out(self, tp: TopicPartition, before: Position) -> None:
         """The application gets records from this position on."""
-        self._leases.hold(tp, before)
+        self._leases.handed_out(tp, before)
 
-    def hold_last(self, chunk: Chunk) -> None:
+    def handing_out(self, chunk: Chunk) -> None:
         """The application gets these records one by one."""
-        self._leases.hold_last(chunk)
+        self._leases.handing_out(chunk)
 
     # --- committing --------------------------------------------------------------------------------------------------
 

@@ -97,7 +97,7 @@ class Handover:
         return True
 
     async def _wait_for_hands(self, partitions: Partitions, deadline: float, still: Callable[[], bool]) -> None:
-        while self._in_hand.holds(partitions) and still() and self.hurry_until is None:
+        while self._in_hand.may_be_working_on(partitions) and still() and self.hurry_until is None:
             if not await self._wake.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
                 self._log.warning(
                     "the rebalance goes on without the records in hand of %s: the application took too long "

@@ -47,13 +47,13 @@ class Leases:
         """Nothing is due while the application waits."""
         return None
 
-    def hold(self, tp: TopicPartition, before: Position) -> None:
+    def handed_out(self, tp: TopicPartition, before: Position) -> None:
         """The application gets records from this position on."""
-        self._in_hand.hold(tp, before)
+        self._in_hand.handed_out(tp, before)
 
-    def hold_last(self, chunk: Chunk) -> None:
+    def handing_out(self, chunk: Chunk) -> None:
         """The application gets these records one by one."""
-        self._in_hand.hold_last(chunk)
+        self._in_hand.handing_out(chunk)
 
     # --- batches -----------------------------------------------------------------------------------------------------
 

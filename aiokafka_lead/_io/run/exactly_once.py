@@ -131,11 +131,11 @@ class ExactlyOnceRun:
         engine.run.work = self
         prefetch.decode_with(Deserializers())
         engine.progress.oldest_work = self.stuck_since
-        witness = engine.reader.tell(None)
+        listener = engine.reader.replace_listener(None)
         try:
             yield
         finally:
-            engine.reader.tell(witness)
+            engine.reader.replace_listener(listener)
             engine.run.work = None
             engine.progress.oldest_work = None
             engine.progress.progressed(time.monotonic())

@@ -119,7 +119,7 @@ class Runner:
         engine.run.work = self
         prefetch.decode_with(Deserializers())
         engine.progress.oldest_work = self.stuck_since
-        witness = engine.reader.tell(None)
+        listener = engine.reader.replace_listener(None)
         wound_up = False
         try:
             async with self._tasks:
@@ -138,7 +138,7 @@ class Runner:
                 await to_the_end(self._commit_last, "kafka last commit")
             finally:
                 self._rewind()
-                engine.reader.tell(witness)
+                engine.reader.replace_listener(listener)
                 engine.run.work = None
                 engine.progress.oldest_work = None
                 engine.progress.progressed(time.monotonic())

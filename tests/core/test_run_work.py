@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._core.consumer.positions import Positions
 from aiokafka_lead._core.run.options import Order, RunConfig
-from aiokafka_lead._core.run.work import Hand, PartitionWork, Work
+from aiokafka_lead._core.run.work import HandlerSlot, PartitionWork, Work
 from aiokafka_lead._records import ConsumerRecord
 from aiokafka_lead.types import TimestampType, TopicPartition
 
 Record = ConsumerRecord[Any, Any]
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-HANDS = 4
+SLOTS = 4
 
 
 def record(tp: TopicPartition, offset: int, key: bytes | None, size: int = 0) -> Record:
@@ -35,7 +35,7 @@ class World:
         self.rooms = 0
         given: Any = {"order": order, **options}
         self.work = Work(RunConfig.from_options(given), self.positions, self._on_room, self._on_calm)
-        self.hands = [Hand() for _ in range(HANDS)]
+        self.slots = [HandlerSlot() for _ in range(SLOTS)]
         self.ends = {T0: 0, T1: 0}
         self.open: dict[TopicPartition, dict[int, Record]] = {T0: {}, T1: {}}
         self.resting: list[tuple[PartitionWork, Record]] = []
@@ -62,33 +62,33 @@ class World:
         self.work.add(self.positions.require(tp), records, Position(self.ends[tp], 7))
 
     def busy(self) -> list[Record]:
-        return [hand.record for hand in self.hands if hand.partition is not None and hand.record is not None]
+        return [slot.record for slot in self.slots if slot.partition is not None and slot.record is not None]
 
-    def take(self, hand: Hand) -> None:
+    def take(self, slot: HandlerSlot) -> None:
         held_up = {self.lane(each) for each in [*self.busy(), *(each for _, each in self.resting)]}
-        given = self.work.take(hand)
+        given = self.work.take(slot)
         if given is None:
             waiting = [each for found in self.open.values() for each in found.values()]
             assert all(self.lane(each) in held_up for each in waiting)
             return
         lane = self.lane(given)
-        assert hand.record is given
+        assert slot.record is given
         assert lane not in held_up
         found = self.open[TopicPartition(given.topic, given.partition)]
         assert next(each for each in found.values() if self.lane(each) == lane) is given
 
-    def finish(self, hand: Hand) -> None:
-        done = hand.record
+    def finish(self, slot: HandlerSlot) -> None:
+        done = slot.record
         assert done is not None
-        self.work.finished(hand)
+        self.work.finished(slot)
         del self.open[TopicPartition(done.topic, done.partition)][done.offset]
         self.finished.append(done)
 
-    def fail(self, hand: Hand) -> None:
-        partition, failed = hand.partition, hand.record
+    def fail(self, slot: HandlerSlot) -> None:
+        partition, failed = slot.partition, slot.record
         assert partition is not None
         assert failed is not None
-        self.work.given_up(hand)
+        self.work.given_up(slot)
         self.resting.append((partition, failed))
 
     def check(self) -> None:
@@ -102,8 +102,8 @@ class World:
 KEYS = st.lists(st.sampled_from([None, b"a", b"b", b"c"]), min_size=1, max_size=12)
 EVENT = st.one_of(
     st.tuples(st.just("add"), st.sampled_from([T0, T1]), KEYS),
-    st.tuples(st.just("work"), st.integers(0, HANDS - 1), st.sampled_from(["wait", "finish", "fail"])),
-    st.tuples(st.just("work"), st.integers(0, HANDS - 1), st.just("finish")),
+    st.tuples(st.just("work"), st.integers(0, SLOTS - 1), st.sampled_from(["wait", "finish", "fail"])),
+    st.tuples(st.just("work"), st.integers(0, SLOTS - 1), st.just("finish")),
     st.tuples(st.just("again"), st.none(), st.none()),
     st.tuples(st.just("check"), st.none(), st.none()),
 )
@@ -121,20 +121,20 @@ def test_any_course_of_things(order: Order, events: list[tuple[str, Any, Any]]) 
         elif kind == "check":
             world.check()
         elif kind == "work":
-            hand = world.hands[which]
-            if hand.partition is None:
-                world.take(hand)
-            if hand.partition is not None and what != "wait":
-                (world.finish if what == "finish" else world.fail)(hand)
-    for hand in world.hands:
-        if hand.partition is not None:
-            world.finish(hand)
+            slot = world.slots[which]
+            if slot.partition is None:
+                world.take(slot)
+            if slot.partition is not None and what != "wait":
+                (world.finish if what == "finish" else world.fail)(slot)
+    for slot in world.slots:
+        if slot.partition is not None:
+            world.finish(slot)
     for resting in world.resting:
         world.work.again(*resting)
     world.resting.clear()
     while any(world.open.values()):
-        world.take(world.hands[0])
-        world.finish(world.hands[0])
+        world.take(world.slots[0])
+        world.finish(world.slots[0])
     world.check()
     assert world.work.in_hand == 0
 
@@ -143,8 +143,8 @@ def test_partitions_take_turns_record_by_record_while_handlers_wait() -> None:
     world = World("none")
     world.add(T0, [None] * 20)
     world.add(T1, [None] * 20)
-    for hand in world.hands:
-        world.take(hand)
+    for slot in world.slots:
+        world.take(slot)
     assert [each.partition for each in world.busy()] == [0, 1, 0, 1]
 
 
@@ -153,8 +153,8 @@ def test_no_partition_waits_long_for_its_turn() -> None:
     world.add(T0, [b"a"] * 50)
     world.add(T1, [b"a"] * 50)
     while len(world.finished) < 50:
-        world.take(world.hands[0])
-        world.finish(world.hands[0])
+        world.take(world.slots[0])
+        world.finish(world.slots[0])
     assert 20 < sum(each.partition for each in world.finished) < 30
 
 
@@ -162,11 +162,11 @@ def test_what_weighs_more_takes_more_room() -> None:
     world = World("key", max_in_hand=10, max_in_hand_bytes=100)
     world.add(T0, [b"a", b"a", None], size=25)
     assert world.work.in_hand == 9
-    world.take(world.hands[0])
-    world.take(world.hands[1])
-    world.finish(world.hands[1])
+    world.take(world.slots[0])
+    world.take(world.slots[1])
+    world.finish(world.slots[1])
     assert world.work.in_hand == 6
-    world.finish(world.hands[0])
+    world.finish(world.slots[0])
     assert world.work.in_hand == 3
 
 
@@ -175,19 +175,19 @@ def test_a_partition_that_is_gone_takes_no_room(held: bool) -> None:
     """Whether its handler is still at work or not."""
     world = World("key", max_in_hand=10, max_in_hand_bytes=100)
     world.add(T0, [b"a", b"b", b"a"], size=15)
-    world.take(world.hands[0])
+    world.take(world.slots[0])
     if held:
-        world.take(world.hands[1])
+        world.take(world.slots[1])
     partition = world.work.get(T0)
     assert partition is not None
     world.work.drop(partition)
     assert world.work.in_hand == 0
     assert world.work.get(T0) is None
-    assert world.work.take(world.hands[2]) is None
+    assert world.work.take(world.slots[2]) is None
     assert world.calm == 0
-    world.work.finished(world.hands[0])
+    world.work.finished(world.slots[0])
     if held:
-        world.work.given_up(world.hands[1])
+        world.work.given_up(world.slots[1])
     assert world.calm == 1
     assert world.work.in_hand == 0
 
@@ -195,15 +195,15 @@ def test_a_partition_that_is_gone_takes_no_room(held: bool) -> None:
 def test_a_closed_partition_keeps_what_is_not_done() -> None:
     world = World("key")
     world.add(T0, [b"a", b"b", b"c"])
-    for hand in world.hands[:2]:
-        world.take(hand)
+    for slot in world.slots[:2]:
+        world.take(slot)
     partition = world.work.get(T0)
     assert partition is not None
     world.work.close(partition)
-    assert world.work.take(world.hands[2]) is None
-    world.finish(world.hands[0])
+    assert world.work.take(world.slots[2]) is None
+    world.finish(world.slots[0])
     assert [position for _, position in world.work.done()] == [Position(2, 0)]
-    world.finish(world.hands[1])
+    world.finish(world.slots[1])
     assert world.calm == 1
     assert [position for _, position in world.work.done()] == [Position(3, 0)]
 
@@ -213,10 +213,10 @@ def test_a_position_has_the_epoch_of_the_record_before_it() -> None:
     world.add(T0, [None] * 25)
     epochs: list[int] = []
     for _ in range(25):
-        world.take(world.hands[0])
+        world.take(world.slots[0])
         [(_, position)] = world.work.done()
         epochs.append(position.leader_epoch)
-        world.finish(world.hands[0])
+        world.finish(world.slots[0])
     assert epochs[1:] == [(offset - 1) // 10 for offset in range(2, 26)]
     [(_, position)] = world.work.done()
     assert position == Position(26, 7)

@@ -18,7 +18,7 @@ cdef class PartitionWork:
     cdef public Py_ssize_t resume_at
 
 
-cdef class Hand:
+cdef class HandlerSlot:
     cdef readonly PartitionWork partition
     cdef readonly ConsumerRecord record
 
@@ -54,17 +54,17 @@ cdef class Work:
     cdef list _weights(self, list records)
 
     @cython.locals(partition=PartitionWork, lanes=Lanes, record=ConsumerRecord)
-    cpdef ConsumerRecord take(self, Hand hand)
+    cpdef ConsumerRecord take(self, HandlerSlot slot)
     cdef _end_turn(self, PartitionWork partition)
 
     @cython.locals(record=ConsumerRecord, partition=PartitionWork)
     cdef _settle(self)
 
     @cython.locals(record=ConsumerRecord, partition=PartitionWork)
-    cpdef finished(self, Hand hand)
+    cpdef finished(self, HandlerSlot slot)
 
     @cython.locals(partition=PartitionWork)
-    cpdef given_up(self, Hand hand)
+    cpdef given_up(self, HandlerSlot slot)
     cdef _came_back(self, PartitionWork partition)
     cpdef again(self, PartitionWork partition, ConsumerRecord record)
     cdef _queue(self, PartitionWork partition)

@@ -15,7 +15,7 @@ from .options import Order, RunConfig
 from .order import Lanes, lanes_for
 from .progress import Progress
 
-__all__ = ["Hand", "PartitionWork", "Work"]
+__all__ = ["HandlerSlot", "PartitionWork", "Work"]
 
 if TYPE_CHECKING:
     Record = ConsumerRecord[Any, Any]
@@ -51,8 +51,8 @@ class PartitionWork:
         """It is not taken from until no more than so many of its records are in hand; -1 while it is."""
 
 
-class Hand:
-    """Whoever works on one record at a time. Written to by `Work` alone."""
+class HandlerSlot:
+    """Has the one record at a time that a handler works on. Written to by `Work` alone."""
 
     __slots__ = ("partition", "record")
 
@@ -188,8 +188,8 @@ class Work:
 
     # --- handing out -------------------------------------------------------------------------------------------------
 
-    def take(self, hand: Hand) -> Record | None:
-        """The next record to handle, which ``hand`` now has; or None."""
+    def take(self, slot: HandlerSlot) -> Record | None:
+        """The next record to handle, which ``slot`` now has; or None."""
         turns = self.turns
         if self._fresh is not None:
             self._settle()
@@ -211,8 +211,8 @@ class Work:
             self._left -= 1
             if not self._left or not lanes.parallel or not (lanes.line or lanes.ready):
                 self._end_turn(partition)
-            hand.partition = partition
-            hand.record = record
+            slot.partition = partition
+            slot.record = record
             return record
         return None
 
@@ -233,12 +233,12 @@ class Work:
             partition.lanes.hold(record)
             partition.handled += 1
 
-    def finished(self, hand: Hand) -> None:
-        """The record in this hand is done, and counts as such."""
-        partition, record = hand.partition, hand.record
+    def finished(self, slot: HandlerSlot) -> None:
+        """The record in this slot is done, and counts as such."""
+        partition, record = slot.partition, slot.record
         assert partition is not None
         assert record is not None
-        hand.partition = None
+        slot.partition = None
         if partition.attempts:
             partition.attempts.pop(record.offset, None)
         if record is self._fresh:
@@ -258,12 +258,12 @@ class Work:
             partition.resume_at = -1
             self._on_room()
 
-    def given_up(self, hand: Hand) -> None:
-        """The record in this hand is with its handler no more, and not done."""
+    def given_up(self, slot: HandlerSlot) -> None:
+        """The record in this slot is with its handler no more, and not done."""
         self._settle()
-        partition = hand.partition
+        partition = slot.partition
         assert partition is not None
-        hand.partition = None
+        slot.partition = None
         partition.handled -= 1
         if partition.closed:
             self._came_back(partition)

@@ -13,7 +13,7 @@ from ..._core.consumer.reading import Reading
 from ..._core.run.exactly_once import Attempts, HandlerFailure
 from ..._core.run.handler import NoAwaitableError
 from ..._core.run.options import RunConfig
-from ..._core.run.work import Hand, Work
+from ..._core.run.work import HandlerSlot, Work
 from ..._records import ConsumerRecord
 from ...errors import (
     CommitFailedError,
@@ -136,25 +136,25 @@ class Batch:
         """The workers that handle a record."""
         return [] if self._workers is None else self._workers.busy
 
-    async def _failed(self, hand: Hand, record: Record, error: BaseException) -> None:
+    async def _failed(self, slot: HandlerSlot, record: Record, error: BaseException) -> None:
         if isinstance(error, NoAwaitableError):
-            self._end(hand, ConfigTypeError(str(error)))
+            self._end(slot, ConfigTypeError(str(error)))
         elif isinstance(error, ProducerFencedError | TransactionAbortedError):
-            self._end(hand, error)
+            self._end(slot, error)
         else:
             hopeless = isinstance(error, RecordDeserializationError)
             self.failures.append(self._attempts.failed(record, error, hopeless=hopeless))
-            self._give_up(hand)
+            self._give_up(slot)
 
-    def _end(self, hand: Hand, error: BaseException) -> None:
+    def _end(self, slot: HandlerSlot, error: BaseException) -> None:
         if self.error is None:
             self.error = error
-        self._give_up(hand)
+        self._give_up(slot)
 
-    def _give_up(self, hand: Hand) -> None:
+    def _give_up(self, slot: HandlerSlot) -> None:
         for partition in self._work:
             self._work.close(partition)
-        self._work.given_up(hand)
+        self._work.given_up(slot)
         self.close()
         self._room.set()
         self._calm.set()

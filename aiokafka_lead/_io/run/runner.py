@@ -19,7 +19,7 @@ from ..._core.run.dead_letter import DeadLetterProducer
 from ..._core.run.handler import NoAwaitableError
 from ..._core.run.options import RunConfig
 from ..._core.run.retries import Retries
-from ..._core.run.work import Hand, PartitionWork, Work
+from ..._core.run.work import HandlerSlot, PartitionWork, Work
 from ..._options.logs import client_log
 from ..._records import ConsumerRecord
 from ...errors import (
@@ -193,9 +193,9 @@ class Runner:
         calm, self._calm = self._calm, Waiter()
         calm.set_result(None)
 
-    def _end(self, hand: Hand, error: BaseException) -> None:
-        """What became of the record in this hand ends the run: no other one is handed out any more."""
-        self._work.given_up(hand)
+    def _end(self, slot: HandlerSlot, error: BaseException) -> None:
+        """What became of the record in this slot ends the run: no other one is handed out any more."""
+        self._work.given_up(slot)
         if self._failure is None:
             self._failure = error
             for partition in self._work:
@@ -207,18 +207,18 @@ class Runner:
     async def _deserialize_and_handle(self, record: Record) -> None:
         await self._handler(await deserialized(record, self._deserializers))
 
-    async def _failed(self, hand: Hand, record: Record, error: BaseException) -> None:
+    async def _failed(self, slot: HandlerSlot, record: Record, error: BaseException) -> None:
         """A handler has raised: handle the record again later, or send it to the dead letters, or end the run."""
-        work, partition = self._work, hand.partition
+        work, partition = self._work, slot.partition
         assert partition is not None
         if isinstance(error, NoAwaitableError):
-            self._end(hand, ConfigTypeError(str(error)))
+            self._end(slot, ConfigTypeError(str(error)))
             return
         where = f"the record at offset {record.offset} of {record.topic}-{record.partition}"
         hopeless = isinstance(error, RecordDeserializationError)
         if not hopeless and self._retries.failed(partition, record, time.monotonic()):
             self._log.info("%s could not be handled, and will be again: %r", where, error)
-            work.given_up(hand)
+            work.given_up(slot)
             self._retry.set()
             return
         attempts = partition.attempts.get(record.offset, 0)
@@ -231,11 +231,11 @@ class Runner:
                 cause = refused
             else:
                 self._log.warning("%s went to %s (%d attempts): %r", where, self._dead_letters.topic, attempts, error)
-                work.finished(hand)
+                work.finished(slot)
                 return
         failure = HandlerError(text, record=record, attempts=attempts)
         failure.__cause__ = cause
-        self._end(hand, failure)
+        self._end(slot, failure)
 
     async def _send_dead_letter(
         self, dead_letters: DeadLetters, record: Record, error: BaseException, attempts: int

@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from ..._core.run.work import Hand, Work
+from ..._core.run.work import HandlerSlot, Work
 from ..._records import ConsumerRecord
 from ..cancellation import face_cancellation, outlives_cancellation
 from ..loop import Signal, in_trio
@@ -24,7 +24,7 @@ FAIR_S = 0.005
 """Handlers that never wait for anything let other tasks run after this time."""
 
 
-class Worker(Hand):
+class Worker(HandlerSlot):
     """A task that handles one record after the other."""
 
     __slots__ = ("began_at", "parked", "scope", "task_id")
@@ -52,8 +52,8 @@ class Workers:
         work: Work,
         concurrency: int,
         handle: Callable[[Record], Awaitable[object]],
-        failed: Callable[[Hand, Record, BaseException], Awaitable[None]],
-        end: Callable[[Hand, BaseException], None],
+        failed: Callable[[HandlerSlot, Record, BaseException], Awaitable[None]],
+        end: Callable[[HandlerSlot, BaseException], None],
     ) -> None:
         self._tasks = tasks
         self._work = work

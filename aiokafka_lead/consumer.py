@@ -329,7 +329,7 @@ class Consumer(Generic[K, V]):
         states = self._states(partitions) if partitions else list(self._engine.reading.positions)
         for state in states:
             self._engine.reading.reset(state, policy)
-        await self._engine.readiness.settle(states, self._config.default_api_timeout_ms)
+        await self._engine.readiness.wait_for_positions(states, self._config.default_api_timeout_ms)
 
     async def seek_to_committed(self, *partitions: TopicPartition) -> None:
         """Go on from what ``group_id`` has committed of these partitions (of all that are assigned).
@@ -344,7 +344,7 @@ class Consumer(Generic[K, V]):
         self._membership("committed offsets belong")
         states = self._states(partitions) if partitions else list(self._engine.reading.positions)
         self._engine.reading.go_back(states)
-        await self._engine.readiness.settle(states, self._config.default_api_timeout_ms)
+        await self._engine.readiness.wait_for_positions(states, self._config.default_api_timeout_ms)
 
     async def position(self, partition: TopicPartition) -> int:
         """The offset of the next record that this partition hands out; waits while that is being found out.
@@ -356,7 +356,7 @@ class Consumer(Generic[K, V]):
         tp = topic_partition("partition", partition)
         self._client.check()
         state = self._engine.reading.positions.require(tp)
-        await self._engine.readiness.settle([state], self._config.default_api_timeout_ms)
+        await self._engine.readiness.wait_for_positions([state], self._config.default_api_timeout_ms)
         position = state.position
         if position is None:
             raise IllegalStateError(f"partition {state.tp} is no longer assigned to this consumer")

@@ -56,7 +56,7 @@ def test_rule_18_an_answer_without_news_shares_everything() -> None:
     state = knowing((1, 5), (2, 5))
     before = state.snapshot
     applied = state.apply(read_whole(answer(topic((1, 5), (2, 5))), VERSION), 0.0, None)
-    assert (applied.changed, applied.settled) == (False, True)
+    assert (applied.changed, applied.complete) == (False, True)
     assert state.snapshot.topics is before.topics
     assert state.snapshot.brokers is before.brokers
     assert state.snapshot.topic_names is before.topic_names
@@ -75,7 +75,7 @@ def test_rule_19_older_epoch_keeps_the_cached_leader() -> None:
     state = knowing((1, 5))
     applied = state.apply(read_whole(answer(topic((2, 4))), VERSION), 0.0, None)
     assert leaders(state) == [(1, 5)]
-    assert not applied.settled
+    assert not applied.complete
     assert state.counters.snapshot().stale_partitions == 1
 
 
@@ -166,15 +166,15 @@ def test_rule_20_without_leader_the_partition_is_leaderless_and_unsettled() -> N
     state = knowing((1, 5))
     applied = state.apply(read_whole(answer(topic((-1, 6))), VERSION), 0.0, None)
     assert leaders(state) == [(-1, 6)]
-    assert not applied.settled
+    assert not applied.complete
     applied = state.apply(read_whole(answer(topic((2, 6))), VERSION), 0.0, None)
     assert leaders(state) == [(2, 6)]
-    assert applied.settled
+    assert applied.complete
 
 
 def test_rule_20_a_leader_without_address_is_unsettled() -> None:
     state = knowing((1, 5))
-    assert not state.apply(read_whole(answer(topic((9, 6))), VERSION), 0.0, None).settled
+    assert not state.apply(read_whole(answer(topic((9, 6))), VERSION), 0.0, None).complete
 
 
 def test_rule_20_a_b_a_lands_on_a() -> None:
@@ -227,7 +227,7 @@ def test_rule_30_another_cluster_is_adopted(policy: str) -> None:
     applied = state.apply(
         read_whole(answer(topic((2, 3), (2, 3), topic_id=ID_A), cluster_id="other"), VERSION), 0.0, {"t", "u"}
     )
-    assert (applied.other_cluster, applied.settled) == ("cluster", False)
+    assert (applied.other_cluster, applied.complete) == ("cluster", False)
     # Epochs of another cluster are not compared, even for the same topic id.
     assert leaders(state) == [(2, 3), (2, 3)]
     # What the answer did not speak of has no leader, but keeps its partitions.
@@ -275,10 +275,10 @@ def test_a_deleted_topic_is_believed_after_several_answers() -> None:
     state = knowing((1, 5))
     gone = answer(topic(error_code=UNKNOWN_TOPIC))
     for _ in range(MISSING_ANSWERS - 1):
-        assert not state.apply(read_whole(gone, VERSION), 0.0, {"t"}).settled
+        assert not state.apply(read_whole(gone, VERSION), 0.0, {"t"}).complete
         assert leaders(state) == [(1, 5)]
         assert state.snapshot.topics["t"].error_code == UNKNOWN_TOPIC
-    assert state.apply(read_whole(gone, VERSION), 0.0, {"t"}).settled
+    assert state.apply(read_whole(gone, VERSION), 0.0, {"t"}).complete
     assert state.snapshot.partition_count("t") == 0
     assert state.snapshot.topic_names == {}
 
@@ -311,7 +311,7 @@ def test_of_all_topics_those_not_in_the_answer_are_gone() -> None:
 def test_other_errors_keep_the_partitions(error_code: int) -> None:
     state = knowing((1, 5))
     applied = state.apply(read_whole(answer(topic(error_code=error_code)), VERSION), 0.0, None)
-    assert applied.settled == (error_code == TOPIC_AUTHORIZATION_FAILED)
+    assert applied.complete == (error_code == TOPIC_AUTHORIZATION_FAILED)
     assert leaders(state) == [(1, 5)]
     assert state.snapshot.topics["t"].error_code == error_code
     feed(state, answer(topic((1, 5))))
@@ -324,7 +324,7 @@ def test_partitions_are_added_and_never_taken_away() -> None:
     assert leaders(state) == [(1, 5), (2, 0)]
     applied = state.apply(read_whole(answer(topic((1, 5))), VERSION), 0.0, None)
     assert leaders(state) == [(1, 5), (2, 0)]
-    assert not applied.settled
+    assert not applied.complete
 
 
 def test_partitions_come_in_any_order() -> None:
@@ -341,7 +341,7 @@ def test_an_impossible_partition_number_takes_no_memory(index: int) -> None:
     odd = topic((1, 1))
     odd.partitions.append(MetadataResponsePartition(partition_index=index, leader_id=1, leader_epoch=1))
     applied = state.apply(read_whole(answer(odd), VERSION), 0.0, None)
-    assert not applied.settled
+    assert not applied.complete
     assert leaders(state) == [(1, 1), (-1, -1)]
 
 

@@ -19,9 +19,9 @@ def schedule(first_ms: float = 100, longest_ms: float = 1000) -> RefreshSchedule
     return RefreshSchedule(MAX_AGE_MS, Backoff(first_ms, longest_ms, lambda: 0.5))
 
 
-def refreshed(plan: RefreshSchedule, now: float, *, changed: bool = True, settled: bool = True) -> None:
+def refreshed(plan: RefreshSchedule, now: float, *, changed: bool = True, complete: bool = True) -> None:
     plan.started(now)
-    plan.succeeded(now, changed=changed, settled=settled)
+    plan.succeeded(now, changed=changed, complete=complete)
 
 
 def test_the_first_refresh_is_due_at_once() -> None:
@@ -55,7 +55,7 @@ def test_rule_21_requests_during_a_refresh_cause_one_more() -> None:
     for _ in range(100):
         plan.request(STALE)
     assert plan.due_at() == math.inf
-    plan.succeeded(1.0, changed=True, settled=True)
+    plan.succeeded(1.0, changed=True, complete=True)
     assert plan.due_at() < 1.1
     refreshed(plan, 1.1)
     assert plan.due_at() > 300
@@ -65,7 +65,7 @@ def test_rule_20_what_is_not_settled_is_asked_for_again_with_backoff() -> None:
     plan = schedule()
     now, waits = 0.0, []
     while now < 40.0:
-        refreshed(plan, now, changed=False, settled=False)
+        refreshed(plan, now, changed=False, complete=False)
         waits.append(round((plan.due_at() - now) * 1000))
         now = plan.due_at()
     assert waits[:6] == [10, 20, 40, 80, 100, 100]
@@ -90,11 +90,11 @@ def test_news_shorten_the_wait_again() -> None:
     plan = schedule()
     now = 0.0
     for _ in range(9):
-        refreshed(plan, now, changed=False, settled=False)
+        refreshed(plan, now, changed=False, complete=False)
         now = plan.due_at()
-    refreshed(plan, now, changed=True, settled=False)
+    refreshed(plan, now, changed=True, complete=False)
     assert round((plan.due_at() - now) * 1000) == 80
-    refreshed(plan, now, changed=True, settled=True)
+    refreshed(plan, now, changed=True, complete=True)
     plan.request(STALE)
     assert round((plan.due_at() - now) * 1000) == 10
 
@@ -103,7 +103,7 @@ def test_brokers_that_contradict_each_other_are_not_asked_in_a_hurry_for_ever() 
     plan = schedule()
     now, waits = 0.0, []
     for _ in range(6):
-        refreshed(plan, now, changed=True, settled=False)
+        refreshed(plan, now, changed=True, complete=False)
         waits.append(round((plan.due_at() - now) * 1000))
         now = plan.due_at()
     assert waits == [10, 20, 40, 80, 80, 80]
@@ -113,25 +113,25 @@ def test_an_error_long_after_the_last_row_begins_with_the_first_wait() -> None:
     plan = schedule()
     now = 0.0
     for _ in range(9):
-        refreshed(plan, now, changed=False, settled=False)
+        refreshed(plan, now, changed=False, complete=False)
         now = plan.due_at()
-    refreshed(plan, now, changed=False, settled=True)
+    refreshed(plan, now, changed=False, complete=True)
     now += 60
     plan.request(STALE)
-    refreshed(plan, now, changed=False, settled=False)
+    refreshed(plan, now, changed=False, complete=False)
     assert round((plan.due_at() - now) * 1000) == 10
 
 
 def test_a_smaller_retry_backoff_is_honoured() -> None:
     plan = schedule(first_ms=2, longest_ms=4)
-    refreshed(plan, 0.0, settled=False)
+    refreshed(plan, 0.0, complete=False)
     assert round(plan.due_at() * 1000) == 2
 
 
 def test_refreshes_take_no_more_than_half_of_the_time() -> None:
     plan = schedule()
     plan.started(1.0)
-    plan.succeeded(1.5, changed=True, settled=False)
+    plan.succeeded(1.5, changed=True, complete=False)
     assert plan.due_at() == 2.0
 
 
@@ -150,7 +150,7 @@ def test_failures_back_off_by_the_retry_backoff() -> None:
 
 def test_topics_that_are_not_known_yet_wait_for_nothing_but_a_refresh_under_way_and_failures() -> None:
     plan = schedule()
-    refreshed(plan, 1.0, changed=False, settled=False)
+    refreshed(plan, 1.0, changed=False, complete=False)
     assert plan.lookup_at(1.0) == 1.0
     plan.started(1.0, full=False)
     assert plan.lookup_at(1.0) == math.inf
@@ -163,7 +163,7 @@ def test_a_lookup_is_not_the_refresh_that_was_asked_for() -> None:
     refreshed(plan, 1.0)
     plan.request(STALE)
     plan.started(2.0, full=False)
-    plan.succeeded(2.0, changed=True, settled=True, full=False)
+    plan.succeeded(2.0, changed=True, complete=True, full=False)
     assert plan.due_at() <= 2.0
 
 
@@ -173,15 +173,15 @@ def test_rule_13_the_request_rate_is_bounded(outcomes: list[tuple[bool, bool, bo
     plan = RefreshSchedule(MAX_AGE_MS, Backoff(100, 1000, lambda: 0.0))
     now = 0.0
     plan.started(now)
-    plan.succeeded(now, changed=True, settled=True)
-    for answered, changed, settled in outcomes:
+    plan.succeeded(now, changed=True, complete=True)
+    for answered, changed, complete in outcomes:
         plan.request(STALE)
         start = max(now, plan.due_at())
         assert start - now >= 0.0079
         now = start
         plan.started(now)
         if answered:
-            plan.succeeded(now, changed=changed, settled=settled)
+            plan.succeeded(now, changed=changed, complete=complete)
         else:
             plan.failed(now)
 
@@ -207,10 +207,10 @@ def test_rule_32_a_partition_without_leader_does_not_hold_back_a_lost_connection
     plan = schedule()
     now = 0.0
     for _ in range(9):
-        refreshed(plan, now, changed=False, settled=False)
+        refreshed(plan, now, changed=False, complete=False)
         now = plan.due_at()
     plan.request(lost(3))
-    refreshed(plan, now, changed=False, settled=False)
+    refreshed(plan, now, changed=False, complete=False)
     assert round((plan.due_at() - now) * 1000) == 100
     plan.request(lost(3))
     assert round((plan.due_at() - now) * 1000) == 10
@@ -220,12 +220,12 @@ def test_an_answer_that_leaves_nothing_open_ends_the_row_of_those_that_did() -> 
     plan = schedule()
     now = 0.0
     for _ in range(4):
-        refreshed(plan, now, changed=False, settled=False)
+        refreshed(plan, now, changed=False, complete=False)
         now = plan.due_at()
-    refreshed(plan, now, changed=False, settled=True)
+    refreshed(plan, now, changed=False, complete=True)
     plan.request(STALE)
     now = plan.due_at()
-    refreshed(plan, now, changed=False, settled=False)
+    refreshed(plan, now, changed=False, complete=False)
     assert round((plan.due_at() - now) * 1000) == 10
 
 
@@ -265,7 +265,7 @@ def test_rule_32_a_lost_broker_that_leads_is_asked_about_every_retry_backoff_unt
     now, waits = 1.0, []
     for _ in range(8):
         plan.started(now)
-        plan.succeeded(now, changed=False, settled=True, out_of_reach=[3])
+        plan.succeeded(now, changed=False, complete=True, out_of_reach=[3])
         waits.append(round((plan.due_at() - now) * 1000))
         now = plan.due_at()
     assert waits == [10, 20, 40, 80, 100, 100, 100, 100]
@@ -280,7 +280,7 @@ def test_rule_32_a_broker_that_is_lost_beside_another_is_asked_about_at_once() -
     now = 1.0
     for _ in range(8):
         plan.started(now)
-        plan.succeeded(now, changed=False, settled=True, out_of_reach=[3])
+        plan.succeeded(now, changed=False, complete=True, out_of_reach=[3])
         now = plan.due_at()
     now -= 0.09
     plan.request(lost(4))

@@ -160,12 +160,12 @@ class SimClient:
         except KafkaError:
             self._failed()
             return False
-        self._lagging = None if applied.settled else node
+        self._lagging = None if applied.complete else node
         self._policy.answered(by_bootstrap_server=node < 0)
         lately, failed_since = now - self._request_timeout_s, self.links.reachability.failed_since
         failed = [b.node_id for b in self.state.snapshot.brokers.values() if failed_since((b.host, b.port), lately)]
         out_of_reach = self.state.snapshot.leading(failed)
-        self._schedule.succeeded(now, changed=applied.changed, settled=applied.settled, out_of_reach=out_of_reach)
+        self._schedule.succeeded(now, changed=applied.changed, complete=applied.complete, out_of_reach=out_of_reach)
         self._publish()
         return True
 

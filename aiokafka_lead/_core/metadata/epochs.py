@@ -67,7 +67,7 @@ class LeaderEpochs:
                     yield broker
 
     def pin(self, topic: str, partition: int, epoch: int, leader: Broker) -> None:
-        """Remember an accepted hint; what was suspected before is settled."""
+        """Remember an accepted hint; what was suspected before is cleared up."""
         memory = self._topics.setdefault(topic, _Memory())
         memory.suspects.pop(partition, None)
         memory.pins.pop(partition, None)

@@ -52,10 +52,10 @@ class TopicMerger:
     def missing(self, known: TopicMetadata) -> MergedTopic:
         """The cluster knows nothing of a topic that was there: believed when it has said so several times."""
         if not known.partitions:
-            return _with_error(known, UNKNOWN_TOPIC_OR_PARTITION, settled=True)
+            return _with_error(known, UNKNOWN_TOPIC_OR_PARTITION, complete=True)
         answers = self._missing[known.name] = self._missing.get(known.name, 0) + 1
         if answers < MISSING_ANSWERS:
-            return _with_error(known, UNKNOWN_TOPIC_OR_PARTITION, settled=False)
+            return _with_error(known, UNKNOWN_TOPIC_OR_PARTITION, complete=False)
         self.forget(known.name)
         return TopicMetadata(known.name, error_code=UNKNOWN_TOPIC_OR_PARTITION), True
 
@@ -77,7 +77,7 @@ class TopicMerger:
     ) -> MergedTopic:
         """What is known of a topic after an answer about it.
 
-        ``nodes`` are the brokers whose addresses are known; a leader elsewhere is not settled.
+        ``nodes`` are the brokers whose addresses are known; with a leader elsewhere the topic is not complete.
         """
         name = answered.name
         if (
@@ -91,7 +91,7 @@ class TopicMerger:
         if answered.error_code == UNKNOWN_TOPIC_OR_PARTITION:
             return self.missing(known)
         if answered.error_code:
-            return _with_error(known, answered.error_code, settled=answered.error_code != LEADER_NOT_AVAILABLE)
+            return _with_error(known, answered.error_code, complete=answered.error_code != LEADER_NOT_AVAILABLE)
         self._missing.pop(name, None)
         topic_id = answered.topic_id
         before = known.partitions
@@ -107,17 +107,17 @@ class TopicMerger:
                 self._retired[name] = (known.topic_id, now + RETIRED_FOR_S)
                 self._epochs.forget(name)
                 before = ()
-        partitions, settled = self._merge_partitions(name, before, answered.partitions, nodes, now)
+        partitions, complete = self._merge_partitions(name, before, answered.partitions, nodes, now)
         if (
             partitions is known.partitions
             and (topic_id is known.topic_id or topic_id == known.topic_id)
             and answered.is_internal == known.is_internal
             and not known.error_code
         ):
-            return known, settled
+            return known, complete
         if partitions is answered.partitions and topic_id is answered.topic_id:
-            return answered, settled
-        return TopicMetadata(name, topic_id, answered.is_internal, partitions), settled
+            return answered, complete
+        return TopicMetadata(name, topic_id, answered.is_internal, partitions), complete
 
     def _merge_partitions(
         self,
@@ -137,8 +137,8 @@ class TopicMerger:
             return before or answered, _all_led(answered, nodes)
         choose = self._epochs.choose
         size = len(before)
-        settled = len(answered) >= size
-        changed, overruled = len(answered) > size, not settled
+        complete = len(answered) >= size
+        changed, overruled = len(answered) > size, not complete
         merged = []
         for index, new in enumerate(answered):
             chosen = new
@@ -150,21 +150,21 @@ class TopicMerger:
                         choose(old, old, now)  # confirms a hint, or ends a suspicion
                 elif new.leader_epoch == NO_EPOCH and new == missing_partition(name, index):
                     chosen = old
-                    settled = False
+                    complete = False
                 elif new.leader_epoch < old.leader_epoch or index in watched:
                     chosen = choose(old, new, now)
                     if chosen is old:
-                        settled = settled and new.leader_epoch == NO_EPOCH and new.leader_id == old.leader_id
+                        complete = complete and new.leader_epoch == NO_EPOCH and new.leader_id == old.leader_id
                 if chosen is old:
                     overruled = True
                 else:
                     changed = True
             merged.append(chosen)
             if chosen.leader_id not in nodes:
-                settled = False
+                complete = False
         if not changed:
-            return before, settled
-        return (tuple(merged) + before[len(answered) :] if overruled else answered), settled
+            return before, complete
+        return (tuple(merged) + before[len(answered) :] if overruled else answered), complete
 
 
 def _all_led(partitions: tuple[PartitionMetadata, ...], nodes: frozenset[int]) -> bool:
@@ -172,7 +172,7 @@ def _all_led(partitions: tuple[PartitionMetadata, ...], nodes: frozenset[int]) -
     return nodes.issuperset(map(_leader_id, partitions))
 
 
-def _with_error(known: TopicMetadata, error_code: int, *, settled: bool) -> MergedTopic:
+def _with_error(known: TopicMetadata, error_code: int, *, complete: bool) -> MergedTopic:
     if known.error_code == error_code:
-        return known, settled
-    return TopicMetadata(known.name, known.topic_id, known.is_internal, known.partitions, error_code), settled
+        return known, complete
+    return TopicMetadata(known.name, known.topic_id, known.is_internal, known.partitions, error_code), complete

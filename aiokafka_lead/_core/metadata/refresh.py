@@ -134,13 +134,13 @@ class RefreshSchedule:
         self._under_way = now
 
     def succeeded(
-        self, now: float, *, changed: bool, settled: bool, full: bool = True, out_of_reach: Iterable[int] = ()
+        self, now: float, *, changed: bool, complete: bool, full: bool = True, out_of_reach: Iterable[int] = ()
     ) -> None:
-        """The refresh was answered; ``changed`` and ``settled`` are those of `metadata.Applied`. Brokers that lead in
+        """The refresh was answered; ``changed`` and ``complete`` are those of `metadata.Applied`. Brokers that lead in
         the new view and are ``out_of_reach`` are asked about again."""
         took = self._finish(now)
         self._failures = 0
-        if not settled:
+        if not complete:
             open_row = self._row(_OPEN)
             open_row.wanted = True
             open_row.asked |= full  # this answer is the first of its row
@@ -148,12 +148,12 @@ class RefreshSchedule:
             self.request(lost(node_id))
         if not full:
             return
-        if settled:
+        if complete:
             self._rows.pop(_OPEN, None)
         self._expires = now + self._max_age_s
         for reason, row in list(self._rows.items()):
             if row.asked:
-                self._space(reason, row, now, changed=changed, settled=settled)
+                self._space(reason, row, now, changed=changed, complete=complete)
             elif not row.wanted and self._is_over(row, now):
                 del self._rows[reason]
         # Never closer together than they take: large answers must not keep the event loop busy.
@@ -175,9 +175,9 @@ class RefreshSchedule:
             row = self._rows[reason] = _Row()
         return row
 
-    def _space(self, reason: Reason, row: _Row, now: float, *, changed: bool, settled: bool) -> None:
+    def _space(self, reason: Reason, row: _Row, now: float, *, changed: bool, complete: bool) -> None:
         """An answer to this reason's refresh: when the next one for it may start."""
-        if (changed and settled) or self._is_over(row, now):
+        if (changed and complete) or self._is_over(row, now):
             row.answers = 0
         elif changed:
             row.answers = min(row.answers, CONTRADICTED)

@@ -44,7 +44,7 @@ class Applied(NamedTuple):
 
     changed: bool
     """It brought news: something about topics or brokers, or that a hint was right (or wrong)."""
-    settled: bool
+    complete: bool
     """Every partition has a leader at a known address and nothing was older than what is known already."""
     other_cluster: str | None = None
     """The id of the former cluster, when this answer led to another one."""
@@ -113,7 +113,7 @@ class MetadataState:
         confirmed = self.counters.hints_confirmed
         topics = self.snapshot.topics.copy()
         changed = new_ids = former is not None
-        settled = former is None
+        complete = former is None
         nodes = self._nodes_with(brokers)
         ahead = ahead or {}
         answered_names = set()
@@ -125,10 +125,10 @@ class MetadataState:
             known = topics.get(name)
             merged = ahead.get(name)
             if merged is not None and merged[0] is known:
-                topic, topic_settled = merged[1]
+                topic, topic_complete = merged[1]
             else:
-                topic, topic_settled = self._merger.merge(known, answered, nodes=nodes, now=now)
-            settled = settled and topic_settled
+                topic, topic_complete = self._merger.merge(known, answered, nodes=nodes, now=now)
+            complete = complete and topic_complete
             if topic is not known:
                 topics[name] = topic
                 changed = True
@@ -136,8 +136,8 @@ class MetadataState:
         if wanted is None:
             for name in topics.keys() - answered_names:
                 changed = new_ids = True
-                left, topic_settled = self._merger.missing(topics[name])
-                settled = settled and topic_settled
+                left, topic_complete = self._merger.missing(topics[name])
+                complete = complete and topic_complete
                 if left.partitions:
                     topics[name] = left
                 else:
@@ -153,7 +153,7 @@ class MetadataState:
             new_ids=new_ids,
         )
         changed = changed or self.snapshot.brokers is not known_brokers or self.counters.hints_confirmed > confirmed
-        return Applied(changed, settled, former)
+        return Applied(changed, complete, former)
 
     def forget(self, names: Iterable[str]) -> None:
         """Drop topics that nobody uses any more, with all that is remembered of them."""

@@ -41,4 +41,4 @@ cdef class BatchAnswers:
     @cython.locals(batch=ProducerBatch)
     cpdef all_acknowledged(self, object batches, int node_id, list offsets, double now)
     @cython.locals(other=PartitionQueue)
-    cdef _settle(self, PartitionQueue queue, double now)
+    cdef _go_on(self, PartitionQueue queue, double now)

@@ -61,7 +61,7 @@ class BatchAnswers:
         queue.in_flight -= 1
         batch.in_flight = False
         self._acknowledge(batch, node_id, base_offset, log_append_time_ms, now)
-        self._settle(queue, now)
+        self._go_on(queue, now)
 
     def all_acknowledged(
         self, batches: Sequence[ProducerBatch], node_id: int, offsets: list[tuple[int, int]], now: float
@@ -110,7 +110,7 @@ class BatchAnswers:
                 self._give_up(batch, error, record_errors)
             else:
                 self._requeue(batch, node_id, error, now, out_of_line, log_start_offset, tells_leaders)
-        self._settle(queue, now)
+        self._go_on(queue, now)
 
     def not_sent(self, batch: ProducerBatch, node_id: int, error: KafkaError, now: float) -> None:
         """The request did not even leave: the connection was lost just before, or the broker is too old for it."""
@@ -123,7 +123,7 @@ class BatchAnswers:
         queue.in_flight -= 1
         batch.in_flight = False
         self._give_up(batch, error, None)
-        self._settle(queue, now)
+        self._go_on(queue, now)
 
     def fail_ready(self, node_id: int, error: KafkaError, now: float) -> None:
         """Nothing can be sent to the broker, and waiting will not help: give up what is ready for it."""
@@ -132,7 +132,7 @@ class BatchAnswers:
                 if not batch.in_flight:
                     batch.last_error = error
                     self._give_up(batch, type(error)(error.message), None)
-            self._settle(queue, now)
+            self._go_on(queue, now)
 
     def _acknowledge(
         self, batch: ProducerBatch, node_id: int, base_offset: int, log_append_time_ms: int, now: float
@@ -226,7 +226,7 @@ class BatchAnswers:
             self._abandon(batch, error)
             expired[batch.queue] = None
         for queue in expired:
-            self._settle(queue, now)
+            self._go_on(queue, now)
 
     def abort(self, make_error: Callable[[str], KafkaError], now: float) -> None:
         """Give up everything that is pending; ``make_error`` takes a text that says what became of the records."""
@@ -237,7 +237,7 @@ class BatchAnswers:
                         error = make_error(_fate(batch))
                         error.__cause__ = batch.last_error
                         self._abandon(batch, error)
-                self._settle(queue, now)
+                self._go_on(queue, now)
 
     def _abandon(self, batch: ProducerBatch, error: KafkaError) -> None:
         if not batch.in_flight:
@@ -284,9 +284,9 @@ class BatchAnswers:
             queue.topic.pending.pop(queue, None)
         self._accumulator.memory.give(batch.size_bytes)
 
-    def _settle(self, queue: PartitionQueue, now: float) -> None:
+    def _go_on(self, queue: PartitionQueue, now: float) -> None:
         """After anything happened to a partition: start its sequences over if it is time, and see what it may do."""
-        if self._sequencing.settle(queue):
+        if self._sequencing.restart_if_due(queue):
             self._log.info(
                 "%s-%d: sequences start over with producer epoch %d",
                 queue.topic.name, queue.partition, queue.producer_epoch,

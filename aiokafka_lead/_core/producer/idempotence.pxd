@@ -19,7 +19,7 @@ cdef class Sequencing:
     cpdef double waits_until(self, PartitionQueue queue) except -1
     cpdef sending(self, ProducerBatch batch)
     cpdef acknowledged(self, ProducerBatch batch, int node_id)
-    cpdef bint settle(self, PartitionQueue queue) except -1
+    cpdef bint restart_if_due(self, PartitionQueue queue) except -1
 
 
 cdef class PlainSequencing(Sequencing):
@@ -38,4 +38,4 @@ cdef class IdempotentSequencing(Sequencing):
     cpdef sending(self, ProducerBatch batch)
     @cython.locals(queue=PartitionQueue, following=int64_t)
     cpdef acknowledged(self, ProducerBatch batch, int node_id)
-    cpdef bint settle(self, PartitionQueue queue) except -1
+    cpdef bint restart_if_due(self, PartitionQueue queue) except -1

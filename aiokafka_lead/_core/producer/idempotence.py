@@ -65,7 +65,7 @@ class Sequencing:
     def given_up(self, batch: ProducerBatch, in_doubt: bool) -> None:
         """The batch, still in its queue, will not be sent again; ``in_doubt`` when it may be in the log anyway."""
 
-    def settle(self, queue: PartitionQueue) -> bool:
+    def restart_if_due(self, queue: PartitionQueue) -> bool:
         """After every change: start the partition's sequences over if it is time to; whether that was done."""
         return False
 
@@ -174,7 +174,7 @@ class IdempotentSequencing(Sequencing):
             elif behind and other.base_sequence != _NO_SEQUENCE:
                 other.stranded = True
 
-    def settle(self, queue: PartitionQueue) -> bool:
+    def restart_if_due(self, queue: PartitionQueue) -> bool:
         if queue.gap:
             # Stranded ones on their way will be refused, those before the gap may be appended yet.
             if queue.in_flight > 0 or (_has_sent(queue) and not queue.batches[0].stranded):

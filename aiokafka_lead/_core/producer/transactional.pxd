@@ -35,4 +35,4 @@ cdef class TransactionalSequencing(IdempotentSequencing):
     cpdef sending(self, ProducerBatch batch)
     @cython.locals(queue=PartitionQueue, following=int64_t)
     cpdef acknowledged(self, ProducerBatch batch, int node_id)
-    cpdef bint settle(self, PartitionQueue queue) except -1
+    cpdef bint restart_if_due(self, PartitionQueue queue) except -1

@@ -205,7 +205,7 @@ class TransactionalSequencing(IdempotentSequencing):
         batch.queue.proven_node = _NO_LEADER
         self.gap = True
 
-    def settle(self, queue: PartitionQueue) -> bool:
+    def restart_if_due(self, queue: PartitionQueue) -> bool:
         return False
 
 

@@ -50,7 +50,7 @@ class Readiness:
         self._news = news
         """Called with whatever a wait may have been for."""
 
-    async def settle(self, states: list[PartitionState], timeout_ms: float) -> None:
+    async def wait_for_positions(self, states: list[PartitionState], timeout_ms: float) -> None:
         """Wait until each of these partitions has a position, or is no longer assigned.
 
         Raises a partition's error, `UnknownTopicOrPartitionError` for one that does not exist, and

@@ -330,18 +330,18 @@ class MetadataActor:
                 applied.other_cluster,
             )
         self._errors = {}
-        self._lagging = None if applied.settled else answer.node_id
+        self._lagging = None if applied.complete else answer.node_id
         self._policy.answered(by_bootstrap_server=answer.node_id < 0)
         # Until it is replaced, as no record may be due before that; but not for ever where nobody tries to connect.
         out_of_reach = self._state.snapshot.leading(self._brokers.failed_since(now - self._request_timeout_s))
         self._schedule.succeeded(
-            now, changed=applied.changed, settled=applied.settled, full=plan.full, out_of_reach=out_of_reach
+            now, changed=applied.changed, complete=applied.complete, full=plan.full, out_of_reach=out_of_reach
         )
         self.full_answers += plan.full
         self.knows_every_topic = self._topics.everything and (self.knows_every_topic or plan.topics is None)
         self._publish()
         names = self._topics.names() if plan.topics is None else plan.topics
-        self._lookups.settle(names, self.snapshot, now)
+        self._lookups.answered(names, self.snapshot, now)
         return None
 
     def _count_failure(self, errors: Mapping[int, KafkaError]) -> None:

@@ -49,7 +49,7 @@ class TopicLookups:
             if self._topics.leave(name) == 0 and self._waiters.get(name) is waiter:
                 del self._waiters[name]
 
-    def settle(self, names: Iterable[str], snapshot: ClusterSnapshot, now: float) -> None:
+    def answered(self, names: Iterable[str], snapshot: ClusterSnapshot, now: float) -> None:
         """An answer about these topics has been taken in."""
         for name in names:
             entry = snapshot.topics.get(name)

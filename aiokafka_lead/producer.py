@@ -184,7 +184,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         except KafkaError:
             usable = False
         self._stopped = Waiter()
-        self._check = _refuse
+        self._check = _raise_closed
         self._intake.usable = False
         try:
             if usable and self._transactions is not None:
@@ -261,7 +261,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
                     record = self._prepare(topic, value, key, partition, timestamp_ms, headers)
                 delivery = await self._intake.put(record, admission)
             except KafkaError as error:
-                admission.refused(error)
+                admission.failed(error)
                 raise
         return delivery
 
@@ -304,7 +304,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
             try:
                 delivery = self._intake.put_nowait(self._prepare(topic, value, key, partition, timestamp_ms, headers))
             except KafkaError as error:
-                admission.refused(error)
+                admission.failed(error)
                 raise
         if delivery is None:
             raise BufferFull
@@ -446,7 +446,7 @@ _SEND_METHODS = (Producer.send, Producer.send_nowait)
 """The methods that `QuickSend` stands in for. Those of a subclass, or of a tracer that replaced them, are called."""
 
 
-def _refuse() -> None:
+def _raise_closed() -> None:
     raise ClientClosedError
 
 

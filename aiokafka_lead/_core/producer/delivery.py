@@ -185,10 +185,10 @@ class DeliveryBatch:
         self._size += 1
 
     def add_failed(self, error: KafkaError, count: int = 1) -> None:
-        """The next ``count`` records were refused, as if they had been in a batch that failed."""
-        refused = BatchOutcome("", -1, nothing_to_wait_for)
-        refused.fail(error)
-        self.add(refused, 0, count, -1)
+        """The next ``count`` records were not taken, as if they had been in a batch that failed."""
+        failed = BatchOutcome("", -1, nothing_to_wait_for)
+        failed.fail(error)
+        self.add(failed, 0, count, -1)
 
     def __len__(self) -> int:
         return self._size

@@ -42,18 +42,18 @@ class Admission:
     A call has the one of its beginning, so that after a wait it takes nothing into a later transaction.
     """
 
-    __slots__ = ("_refused", "check")
+    __slots__ = ("_on_failure", "check")
 
-    def __init__(self, check: Callable[[], None], refused: Callable[[KafkaError], None] | None = None) -> None:
-        """``refused`` is called with what a send raises."""
+    def __init__(self, check: Callable[[], None], on_failure: Callable[[KafkaError], None] | None = None) -> None:
+        """``on_failure`` is called with what a send raises."""
         self.check = check
         """Raises unless records can be taken here and now."""
-        self._refused = refused
+        self._on_failure = on_failure
 
-    def refused(self, error: KafkaError) -> None:
+    def failed(self, error: KafkaError) -> None:
         """A send raises this, and its record is not taken. Wrong arguments mean nothing to others."""
-        if self._refused is not None and not isinstance(error, (ConfigError, ConfigTypeError)):
-            self._refused(error)
+        if self._on_failure is not None and not isinstance(error, (ConfigError, ConfigTypeError)):
+            self._on_failure(error)
 
 
 class Intake:
@@ -297,11 +297,11 @@ class Intake:
         try:
             delivery = await self.put(record, admission)
         except MessageTooLargeError as error:
-            admission.refused(error)
+            admission.failed(error)
             batch.add_failed(error)
             return True
         except KafkaError as error:
-            admission.refused(error)
+            admission.failed(error)
             if not len(batch):
                 raise
             batch.add_failed(error, left)

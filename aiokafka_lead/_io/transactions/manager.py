@@ -129,7 +129,7 @@ class Transactions:
 
     def admission(self, number: int) -> Admission:
         """For the sends of one transaction."""
-        return Admission(partial(self._check_sends, number), partial(self._refused, number))
+        return Admission(partial(self._check_sends, number), partial(self._on_send_failure, number))
 
     def _check_sends(self, number: int) -> None:
         self._check_usable()
@@ -255,7 +255,7 @@ class Transactions:
         if part.offsets:
             await self.send_offsets(part.offsets, part.group)
 
-    def _refused(self, number: int, error: KafkaError) -> None:
+    def _on_send_failure(self, number: int, error: KafkaError) -> None:
         """A send raises this: its record is missing from the transaction."""
         if number == self.state.number:
             self._failed(error)

@@ -290,7 +290,9 @@ class _Read:
         node_id = context.node.node_id
         if node_id in partition.replicas:
             check_epoch(partition, part.leader_epoch)
-        follower = context.api_version >= _RACKS_FROM and node_id in partition.replicas and partition.handover is None
+        follower = (
+            context.api_version >= _RACKS_FROM and node_id in partition.replicas and partition.resignation is None
+        )
         if not follower and not partition.leads(node_id, context.engine.timers.now()):
             raise NotLeaderOrFollowerError(
                 f"broker {node_id} is no replica of {partition.topic.name}-{partition.index}"

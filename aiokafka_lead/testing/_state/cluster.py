@@ -24,7 +24,7 @@ from ...errors import (
 from .configs import TopicConfigs, TopicDefaults
 from .coordinators import Coordinators
 from .fetch_sessions import FetchSessions
-from .topics import NO_LEADER, BrokerView, Handover, Partition, PartitionView, Topic, TopicView
+from .topics import NO_LEADER, BrokerView, Partition, PartitionView, Resignation, Topic, TopicView
 
 _PARTITIONS_MAX = 10_000
 """How many partitions one request may make (Java: MAX_PARTITIONS_PER_BATCH)."""
@@ -240,10 +240,10 @@ class ClusterState:
 
     # --- leaders -----------------------------------------------------------------------------------------------------
 
-    def move_leader(self, partition: Partition, to: int | None = None, handover_until: float | None = None) -> int:
+    def move_leader(self, partition: Partition, to: int | None = None, resigned_until: float | None = None) -> int:
         """Make another replica the leader; by default the next one of the ISR. Returns its id.
 
-        ``handover_until`` is the end of a time in which the old leader has resigned and the new one does not know yet.
+        ``resigned_until`` is the end of a time in which the old leader has resigned and the new one does not know yet.
         The replica need not have been in sync: replication is instant here.
         """
         if to is None:
@@ -264,8 +264,8 @@ class ClusterState:
         if to not in partition.isr:
             partition.isr.append(to)
         partition.set_leader(to)
-        if handover_until is not None:
-            partition.handover = Handover(*old, handover_until)
+        if resigned_until is not None:
+            partition.resignation = Resignation(*old, resigned_until)
         partition.notify()
         return to
 

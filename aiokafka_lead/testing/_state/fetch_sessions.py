@@ -69,7 +69,7 @@ class SessionPartition:
         time, and are not worth one.
         """
         target = self.target
-        if target is None or target.topic.deleted or target.leader_id != node_id or target.handover is not None:
+        if target is None or target.topic.deleted or target.leader_id != node_id or target.resignation is not None:
             return False
         log = target.log
         return (

@@ -41,7 +41,7 @@ class BrokerView(NamedTuple):
     rack: str | None
 
 
-class Handover(NamedTuple):
+class Resignation(NamedTuple):
     """A leader's move that brokers have not all seen yet: until then nobody accepts records (see `Partition.leads`)."""
 
     old_leader_id: int
@@ -58,7 +58,6 @@ class Partition:
 
     __slots__ = (
         "adding",
-        "handover",
         "index",
         "isr",
         "leader_epoch",
@@ -66,6 +65,7 @@ class Partition:
         "log",
         "removing",
         "replicas",
+        "resignation",
         "topic",
         "watchers",
     )
@@ -80,31 +80,31 @@ class Partition:
         # Of a reassignment under way (KIP-455).
         self.adding: list[int] = []
         self.removing: list[int] = []
-        self.handover: Handover | None = None
+        self.resignation: Resignation | None = None
         self.log = PartitionLog()
         self.log.begin_epoch(0)
         # Fetches that wait here. Each is called with the bytes that were appended, or -1 for any other change.
         self.watchers: set[Callable[[int], None]] = set()
 
     def leads(self, node_id: int, now: float) -> bool:
-        """Whether a broker acts as the leader. During a handover the new leader does not yet know that it is one."""
-        if self.handover is not None:
-            if now < self.handover.until:
+        """Whether a broker acts as the leader. After a resignation the new leader does not know at once that it is one."""
+        if self.resignation is not None:
+            if now < self.resignation.until:
                 return False
-            self.handover = None
+            self.resignation = None
         return self.leader_id == node_id
 
     def leader_known_to(self, node_id: int) -> tuple[int, int]:
         """Leader and epoch as a broker would hint them: the new leader learns of a move last."""
-        if self.handover is not None and node_id == self.leader_id:
-            return self.handover.old_leader_id, self.handover.old_leader_epoch
+        if self.resignation is not None and node_id == self.leader_id:
+            return self.resignation.old_leader_id, self.resignation.old_leader_epoch
         return self.leader_id, self.leader_epoch
 
     def set_leader(self, node_id: int) -> None:
         """Another leader, or the same one anew, or none: in each case a new epoch."""
         self.leader_id = node_id
         self.leader_epoch += 1
-        self.handover = None
+        self.resignation = None
         if node_id != NO_LEADER:
             self.log.begin_epoch(self.leader_epoch)
 

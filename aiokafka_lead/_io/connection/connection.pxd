@@ -29,7 +29,7 @@ cdef class Connection:
     cdef bint _welcome
     cdef bint _refused
     cdef bint _stepping_down
-    cdef object _room
+    cdef object _turns
     cdef object _wake
     cdef double _wake_at
     cdef object _crash

@@ -23,9 +23,9 @@ from ...errors import (
 )
 from ...errors.base import own_copy, without_frames
 from ..loop import Signal, Waiter
-from .room import RoomQueue
 from .settings import ConnectionSettings, Lane
 from .transport import Transport
+from .turns import TurnQueue
 
 __all__ = ["Connection", "ConnectionOwner", "ConnectionSettings", "Lane", "OnDone"]
 
@@ -89,7 +89,7 @@ class Connection:
         """Whether the broker is known to serve this client: it has authenticated it, or answered a request."""
         self._refused = False
         """Whether `can_send` has answered False since listeners last heard of room."""
-        self._room = RoomQueue(self.can_send)
+        self._turns = TurnQueue(self.can_send)
         """Tasks in `request` that have to wait."""
         self._wake = Signal()
         """Wakes `watch` before ``_wake_at``."""
@@ -182,14 +182,14 @@ class Connection:
         deadline = time.monotonic() + patience_ms / 1000
         name = type(request).NAME
         try:
-            if self._room or not self.can_send():
+            if self._turns or not self.can_send():
                 await self._stand_in_line(deadline)
             answer: _Answer = _Answer()
             try:
                 at_least_ms = max(patience_ms, settings_ms)
                 self.submit(request, answer.on_done, timeout_ms=at_least_ms, version=version, raw=raw)
             finally:
-                self._room.admit()
+                self._turns.admit()
             # The connection keeps its own deadline, so that only a shorter one needs a timer here.
             return await answer.wait(None if timeout_ms is None else deadline - time.monotonic())
         except TimeoutError:
@@ -199,7 +199,7 @@ class Connection:
     async def _stand_in_line(self, deadline: float) -> None:
         if not self.ready:
             raise self._not_ready()
-        await self._room.wait(deadline)
+        await self._turns.wait(deadline)
 
     async def exchange(self, request: Request[R], version: int) -> R:
         """A request while the connection is being set up, before it is ready."""
@@ -241,13 +241,13 @@ class Connection:
     def retire(self) -> None:
         """Takes no more requests, and closes as soon as those in flight are answered."""
         self.ready = False
-        self._room.reject(KafkaConnectionError("the connection is being closed", broker=self.label))
+        self._turns.reject(KafkaConnectionError("the connection is being closed", broker=self.label))
         self._close_if_retired()
 
     def step_down(self) -> None:
         """`retire`, since another connection is ready to take over; tasks in line have their turn first."""
         self._stepping_down = True
-        if self._room.empty:
+        if self._turns.empty:
             self.retire()
 
     def take_over(self, used_at: float) -> None:
@@ -284,7 +284,7 @@ class Connection:
         while self._unsent:
             not_sent = KafkaConnectionError(f"not sent: {error.message}", broker=self.label)
             self._finish(self._unsent.popleft(), None, not_sent)
-        self._room.reject(error)
+        self._turns.reject(error)
         self._owner.on_change(self)
         self._wake.set()
 
@@ -308,7 +308,7 @@ class Connection:
         self._finish(entry.on_done, response, None)
         if self._refused:
             self._tell_room()
-        if self._stepping_down and self.ready and self._room.empty:
+        if self._stepping_down and self.ready and self._turns.empty:
             self.retire()
         elif not self.ready:
             self._close_if_retired()
@@ -428,7 +428,7 @@ class Connection:
         if self._refused and self.can_send():
             self._refused = False
             self._owner.on_change(self)
-            self._room.admit()
+            self._turns.admit()
 
 
 class _Answer(Waiter[Any]):

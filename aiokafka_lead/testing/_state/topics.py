@@ -87,7 +87,7 @@ class Partition:
         self.watchers: set[Callable[[int], None]] = set()
 
     def leads(self, node_id: int, now: float) -> bool:
-        """Whether a broker acts as the leader. After a resignation the new leader does not know at once that it is one."""
+        """Whether a broker acts as the leader. A new one does not know at once that the old one has resigned."""
         if self.resignation is not None:
             if now < self.resignation.until:
                 return False

@@ -10,10 +10,10 @@ from ...errors import KafkaError
 from ...errors.base import own_copy
 from ..loop import Waiter
 
-__all__ = ["RoomQueue"]
+__all__ = ["TurnQueue"]
 
 
-class RoomQueue:
+class TurnQueue:
     """First come, first served; a task that gives up hands its turn on.
 
     Invariant: once there is room, one task has been let in, and it calls `admit` when it is done with its turn.

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import anyio
 
+from .deadline import Deadline
 from .loop import Waiter, in_trio
 
 __all__ = [
@@ -59,12 +59,12 @@ async def outlast_cancellation(waiter: Waiter[None], timeout_s: float) -> bool:
 
     For what another task does. Raises the waiter's error.
     """
-    deadline = time.monotonic() + timeout_s
+    deadline = Deadline(timeout_s * 1000)
     cancellation: asyncio.CancelledError | None = None
     with anyio.CancelScope(shield=True):
         while not waiter.done:
             try:
-                await waiter.wait(max(0.0, deadline - time.monotonic()))
+                await waiter.wait(deadline.left_s())
             except TimeoutError:
                 break
             except asyncio.CancelledError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -27,6 +26,7 @@ from ..errors.base import own_copy
 from .cancellation import to_the_end
 from .connection.brokers import Brokers
 from .connection.connection import Connection, Lane
+from .deadline import Deadline
 from .forks import tell_in_children
 from .loop import Host, Signal, Waiter, import_anyio, in_task, loop_token, spawn_host
 from .metadata.actor import MetadataActor
@@ -227,14 +227,14 @@ class Client:
     ) -> R:
         """The node's response to a request; ``timeout_ms`` (``request_timeout_ms``) covers connecting as well."""
         deadline = self._deadline(timeout_ms)
-        connection = await self.brokers.get(node_id, lane, timeout_ms=_left_ms(deadline))
-        return await connection.request(request, timeout_ms=_left_ms(deadline))
+        connection = await self.brokers.get(node_id, lane, timeout_ms=deadline.left_ms())
+        return await connection.request(request, timeout_ms=deadline.left_ms())
 
     async def request_any(self, request: Request[R], *, timeout_ms: float | None = None) -> R:
         """The response of whichever broker has the least to do."""
         deadline = self._deadline(timeout_ms)
-        connection = await self.any_connection(timeout_ms=_left_ms(deadline))
-        return await connection.request(request, timeout_ms=_left_ms(deadline))
+        connection = await self.any_connection(timeout_ms=deadline.left_ms())
+        return await connection.request(request, timeout_ms=deadline.left_ms())
 
     async def any_connection(self, *, timeout_ms: float | None = None) -> Connection:
         """A connection to whichever broker has the least to do; waits out a bootstrap if nobody is reachable."""
@@ -242,10 +242,10 @@ class Client:
         while True:
             node_id = self.brokers.least_loaded()
             if node_id is not None:
-                return await self.brokers.get(node_id, timeout_ms=_left_ms(deadline))
+                return await self.brokers.get(node_id, timeout_ms=deadline.left_ms())
             generation = self.metadata.snapshot.generation
             self.metadata.request_update()
-            await self.metadata.wait_newer(generation, _left_ms(deadline))
+            await self.metadata.wait_newer(generation, deadline.left_ms())
 
     async def controller(self, timeout_ms: float | None = None) -> int:
         """The node that takes requests for the controller: in KRaft any broker, which forwards them."""
@@ -256,12 +256,12 @@ class Client:
                 return snapshot.controller_id
             self.metadata.request_update()
             try:
-                await self.metadata.wait_newer(snapshot.generation, _left_ms(deadline))
+                await self.metadata.wait_newer(snapshot.generation, deadline.left_ms())
             except RequestTimedOutError:
                 raise KafkaConnectionError("the cluster has no controller that this client knows") from None
 
-    def _deadline(self, timeout_ms: float | None) -> float:
-        return time.monotonic() + (self.config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+    def _deadline(self, timeout_ms: float | None) -> Deadline:
+        return Deadline(self.config.request_timeout_ms if timeout_ms is None else timeout_ms)
 
 
 class _Tasks:
@@ -280,7 +280,3 @@ def _unexpected(name: str, error: BaseException) -> BackgroundTaskError:
     failure = BackgroundTaskError(f"{name} ended with {type(error).__name__}: {error}")
     failure.__cause__ = error
     return failure
-
-
-def _left_ms(deadline: float) -> float:
-    return max(0.0, deadline - time.monotonic()) * 1000

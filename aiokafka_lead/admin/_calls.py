@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -14,6 +12,7 @@ import anyio
 from .._core.backoff import Backoff
 from .._io.client import Client
 from .._io.connection.connection import Connection
+from .._io.deadline import Deadline
 from .._io.group.coordinators import CoordinatorKind, Coordinators
 from .._options.arguments import TIMEOUT
 from .._wire import Request, Response
@@ -70,29 +69,6 @@ BY_COORDINATOR = RetryRule(
     codes=frozenset({-1, 14, 15, 16, 51})
 )
 BY_ANYONE = RetryRule(codes=frozenset(), brief=frozenset({UNKNOWN_TOPIC_OR_PARTITION}))
-
-
-class Deadline:
-    """The end of a call, over all its requests."""
-
-    def __init__(self, timeout_ms: float, request_timeout_ms: float) -> None:
-        self.timeout_ms = timeout_ms
-        self._request_timeout_ms = request_timeout_ms
-        self._at = time.monotonic() + timeout_ms / 1000
-        self.failure: KafkaError | None = None
-        """What the latest try failed with, of those that had the time."""
-
-    @property
-    def at(self) -> float:
-        """By ``time.monotonic()``."""
-        return self._at
-
-    def left_s(self) -> float:
-        return self._at - time.monotonic()
-
-    def request_ms(self) -> int:
-        """How long the next request may take; rounded up, so that no time is left after one that takes all of it."""
-        return max(0, math.ceil(min(self.left_s() * 1000, self._request_timeout_ms)))
 
 
 class Calls:
@@ -285,7 +261,7 @@ class Calls:
         """What a group's coordinator says of several items of that group."""
 
         async def ask_it(pending: Mapping[K, I]) -> Mapping[K, V | KafkaError]:
-            connection = await self._coordinators.connection(CoordinatorKind.GROUP, key, deadline.at)
+            connection = await self._coordinators.connection(CoordinatorKind.GROUP, key, deadline)
             outcomes: Mapping[K, V | KafkaError]
             try:
                 outcomes = await ask(connection, pending)
@@ -308,11 +284,11 @@ class Calls:
         async def ask(pending: Mapping[str, None]) -> Mapping[str, V | KafkaError]:
             outcomes: dict[str, V | KafkaError] = {}
             by_node: dict[Connection, list[str]] = {}
-            await self._coordinators.find_together(kind, pending, deadline.at)
+            await self._coordinators.find_together(kind, pending, deadline)
 
             async def find(key: str) -> None:
                 try:
-                    connection = await self._coordinators.connection(kind, key, deadline.at)
+                    connection = await self._coordinators.connection(kind, key, deadline)
                 except KafkaError as error:
                     outcomes[key] = error
                 else:

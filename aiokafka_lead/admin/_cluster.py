@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from .._io.deadline import Deadline
 from .._wire.messages.describe_cluster import DescribeClusterRequest
 from ..errors import UnsupportedVersionError
-from ._calls import Calls, Deadline, Route
+from ._calls import Calls, Route
 from .types import BrokerDescription, ClusterDescription
 
 

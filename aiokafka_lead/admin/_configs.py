@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
+from .._io.deadline import Deadline
 from .._wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -18,7 +19,7 @@ from .._wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from ..errors import KafkaError
-from ._calls import BY_ANYONE, BY_CONTROLLER, Calls, Deadline, Route, outcome
+from ._calls import BY_ANYONE, BY_CONTROLLER, Calls, Route, outcome
 from .types import ConfigChange, ConfigEntry, ConfigResource, ConfigResourceType, ConfigSource
 
 V = TypeVar("V")

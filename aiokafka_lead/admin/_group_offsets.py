@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from .._core.group.offsets import NO_GROUP
 from .._io.connection.connection import Connection
+from .._io.deadline import Deadline
 from .._wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -30,7 +31,7 @@ from .._wire.messages.offset_fetch import (
 from ..errors import KafkaError, NonEmptyGroupError, UnknownMemberIdError, raise_for_code
 from ..types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from . import _partitions, _topics
-from ._calls import Calls, Deadline, outcome, successes
+from ._calls import Calls, outcome, successes
 from ._partitions import by_topic
 from ._times import milliseconds_of
 from .group_types import OffsetChange, ResetTo, ToOffset, ToShifted

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from .._core.group.assignors.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from .._io.connection.connection import Connection
+from .._io.deadline import Deadline
 from .._io.group.coordinators import CoordinatorKind
 from .._wire.messages.consumer_group_describe import (
     Assignment,
@@ -26,7 +27,7 @@ from .._wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from .._wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ..errors import GroupIdNotFoundError, KafkaError, MalformedMessageError, UnsupportedVersionError, raise_for_code
 from ..types import TopicPartition
-from ._calls import Calls, Deadline, failure, outcome, outcomes_of, successes
+from ._calls import Calls, failure, outcome, outcomes_of, successes
 from .acl_types import AclOperation
 from .group_types import (
     ClassicGroupDescription,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Sequence
 
+from .._io.deadline import Deadline
 from ..types import TopicPartition
 from . import _topics, _transactions
-from ._calls import Calls, Deadline
+from ._calls import Calls
 from .types import HangingTransaction
 
 _PARTITIONS_AT_ONCE = 500

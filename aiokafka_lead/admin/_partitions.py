@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from .._io.deadline import Deadline
 from .._wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -30,7 +31,7 @@ from .._wire.messages.list_partition_reassignments import (
 )
 from ..errors import KafkaError
 from ..types import OffsetAndTimestamp, TopicPartition
-from ._calls import Calls, Deadline, Route, outcome
+from ._calls import Calls, Route, outcome
 from .types import ElectionType, PartitionReassignment
 
 P = TypeVar("P")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from .._io.connection.connection import Connection
+from .._io.deadline import Deadline
 from .._io.group.coordinators import CoordinatorKind
 from .._wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -29,7 +30,7 @@ from .._wire.messages.share_group_describe import (
 )
 from ..errors import KafkaError, raise_for_code
 from ..types import TopicPartition
-from ._calls import Calls, Deadline, failure, outcome, successes
+from ._calls import Calls, failure, outcome, successes
 from ._groups import called, operations
 from ._partitions import by_topic
 from .group_types import GroupState, ShareGroupDescription, ShareGroupOffset, ShareMemberDescription

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from .._io.deadline import Deadline
 from .._io.group.coordinators import CoordinatorKind
 from .._wire.messages.streams_group_describe import (
     Assignment,
@@ -15,7 +16,7 @@ from .._wire.messages.streams_group_describe import (
     TaskIds,
 )
 from ..errors import KafkaError
-from ._calls import Calls, Deadline, outcome
+from ._calls import Calls, outcome
 from ._groups import called, operations
 from .group_types import (
     GroupState,

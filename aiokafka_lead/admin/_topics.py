@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from .._io.deadline import Deadline
 from .._wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -27,7 +28,7 @@ from .._wire.messages.describe_topic_partitions import (
     TopicRequest,
 )
 from ..errors import KafkaError, UnsupportedVersionError
-from ._calls import BY_ANYONE, Calls, Deadline, Route, failure, outcome
+from ._calls import BY_ANYONE, Calls, Route, failure, outcome
 from .types import CreatedTopic, NewPartitions, NewTopic, PartitionDescription, TopicDescription, TopicListing
 
 if TYPE_CHECKING:

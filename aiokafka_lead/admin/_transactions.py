@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
 
+from .._io.deadline import Deadline
 from .._io.group.coordinators import CoordinatorKind
 from .._wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse, TopicRequest
 from .._wire.messages.describe_producers import ProducerState as WireProducer
@@ -19,7 +20,7 @@ from .._wire.messages.write_txn_markers import (
 )
 from ..errors import KafkaError, TransactionalIdNotFoundError
 from ..types import TopicPartition
-from ._calls import BY_ANYONE, Calls, Deadline, failure, outcome
+from ._calls import BY_ANYONE, Calls, failure, outcome
 from ._partitions import by_topic
 from .types import FencedProducer, ProducerState, TransactionDescription, TransactionListing, TransactionState
 

@@ -15,6 +15,7 @@ from ..._wire import ApiVersions, Request
 from ...config import ClientConfig, ConsumerConfig
 from ...errors import KafkaConnectionError, KafkaError
 from ...errors.base import own_copy
+from ..deadline import Deadline
 from ..loop import Spawner
 from .connection import Connection, ConnectionSettings, Lane
 from .handshake import Security
@@ -146,7 +147,7 @@ class Brokers:
         Also `KafkaConnectionError` after ``timeout_ms`` (``request_timeout_ms``), and at once for an unknown node.
         """
         timeout_s = self._request_timeout_s if timeout_ms is None else timeout_ms / 1000
-        deadline = time.monotonic() + timeout_s
+        deadline = Deadline(timeout_s * 1000)
         while True:
             connection = self.ready(node_id, lane)
             if connection is not None:
@@ -158,7 +159,7 @@ class Brokers:
                 raise KafkaConnectionError(f"node {node_id} is not part of the cluster that this client knows")
             link = node.links[lane]
             try:
-                await link.wait(deadline - time.monotonic())
+                await link.wait(deadline.left_s())
             except TimeoutError:
                 raise self._not_in_time(link, timeout_s) from None
 

@@ -22,6 +22,7 @@ from ...errors import (
     RequestTimedOutError,
 )
 from ...errors.base import own_copy, without_frames
+from ..deadline import Deadline
 from ..loop import Signal, Waiter
 from .settings import ConnectionSettings, Lane
 from .transport import Transport
@@ -179,7 +180,7 @@ class Connection:
         """
         settings_ms = self._settings.request_timeout_s * 1000
         patience_ms = settings_ms if timeout_ms is None else timeout_ms
-        deadline = time.monotonic() + patience_ms / 1000
+        deadline = Deadline(patience_ms)
         name = type(request).NAME
         try:
             if self._turns or not self.can_send():
@@ -191,12 +192,12 @@ class Connection:
             finally:
                 self._turns.admit()
             # The connection keeps its own deadline, so that only a shorter one needs a timer here.
-            return await answer.wait(None if timeout_ms is None else deadline - time.monotonic())
+            return await answer.wait(None if timeout_ms is None else deadline.left_s())
         except TimeoutError:
             text = f"no answer to {name} within {patience_ms:.0f} ms ({self.in_flight} requests are in flight)"
             raise RequestTimedOutError(text, broker=self.label) from None
 
-    async def _stand_in_line(self, deadline: float) -> None:
+    async def _stand_in_line(self, deadline: Deadline) -> None:
         if not self.ready:
             raise self._not_ready()
         await self._turns.wait(deadline)

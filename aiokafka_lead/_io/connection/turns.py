@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable
 
 from ...errors import KafkaError
 from ...errors.base import own_copy
+from ..deadline import Deadline
 from ..loop import Waiter
 
 __all__ = ["TurnQueue"]
@@ -33,7 +33,7 @@ class TurnQueue:
         """Whether no task waits, and each that was let in has had its turn."""
         return not self._waiting and not self._called
 
-    async def wait(self, deadline: float) -> None:
+    async def wait(self, deadline: Deadline) -> None:
         """Returns when there is room and it is this task's turn.
 
         Raises TimeoutError at the deadline (monotonic seconds), or what `reject` was given.
@@ -43,7 +43,7 @@ class TurnQueue:
         while True:
             try:
                 try:
-                    await turn.wait(deadline - time.monotonic())
+                    await turn.wait(deadline.left_s())
                 finally:
                     self._called -= turn.done
             except BaseException:

@@ -23,6 +23,7 @@ from ...config import ConsumerConfig
 from ...errors import ClientClosedError, IllegalStateError, RequestTimedOutError
 from ..cancellation import cancelled_by_scope, to_the_end
 from ..client import Client
+from ..deadline import Deadline
 from ..group.parallel_work import CurrentRun
 from ..loop import News, Signal, Waiter
 from .absence_watch import AbsenceWatch
@@ -162,7 +163,7 @@ class ConsumerEngine(Generic[K, V]):
 
         Raises what `Client.start` and `Readiness.wait` raise. Then, or when it is cancelled, nothing is left behind.
         """
-        deadline = time.monotonic() + self.config.request_timeout_ms / 1000
+        deadline = Deadline(self.config.request_timeout_ms)
         self.client.on_fatal(lambda error: self._notify())
         await self.client.start()
         self.started = True
@@ -177,7 +178,7 @@ class ConsumerEngine(Generic[K, V]):
                 await self.stop(2 * DEPART_CANCELLED_WITHIN_S * 1000)
                 raise
 
-    async def _wait_at_start(self, deadline: float) -> None:
+    async def _wait_at_start(self, deadline: Deadline) -> None:
         self.progress.waits()  # the application cannot come for records before
         try:
             missing = await self._missing(deadline)
@@ -191,11 +192,11 @@ class ConsumerEngine(Generic[K, V]):
         self.client.check()
         if self.membership is not None:
             self.membership.task.check_wait()
-        missing = await self._missing(time.monotonic() + timeout_ms / 1000)
+        missing = await self._missing(Deadline(timeout_ms))
         if missing is not None:
             raise RequestTimedOutError(f"not ready in {timeout_ms:g} ms: still waiting for {missing}")
 
-    async def _missing(self, deadline: float) -> str | None:
+    async def _missing(self, deadline: Deadline) -> str | None:
         missing = await self.readiness.wait(deadline)
         if self._stopped is not None:
             raise ClientClosedError  # a member that leaves waits for nothing

@@ -22,6 +22,7 @@ from ..._wire.messages.list_offsets import ListOffsetsRequest
 from ...errors import KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError
 from ...types import TopicPartition
 from ..client import Client
+from ..deadline import Deadline
 
 __all__ = ["OffsetQueries", "list_offsets"]
 
@@ -56,10 +57,10 @@ class OffsetQueries:
         tried last.
         """
         query = _Query(timestamps)
-        deadline = time.monotonic() + timeout_ms / 1000
+        deadline = Deadline(timeout_ms)
         for name in {tp.topic for tp in timestamps}:
-            await self._client.metadata.topic(name, max(0.0, deadline - time.monotonic()) * 1000)
-        with anyio.move_on_after(deadline - time.monotonic()):
+            await self._client.metadata.topic(name, deadline.left_ms())
+        with anyio.move_on_after(deadline.left_s()):
             while query.left:
                 query.failures += 1
                 await self._round(query)

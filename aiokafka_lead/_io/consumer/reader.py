@@ -19,6 +19,7 @@ from ..._core.group.poll_interval import PollInterval
 from ..._records import ConsumerRecord
 from ...errors import ClientClosedError, IllegalStateError, KafkaError, RecordDeserializationError
 from ...types import TopicPartition
+from ..deadline import Deadline
 from ..loop import Signal
 from .deserializing import fill_batch, make_ready
 from .loading import Loading
@@ -173,7 +174,7 @@ class Reader(Generic[K, V]):
         self, wanted: Wanted, timeout_ms: float, max_records: int | None
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """What is buffered of these partitions, or, if that is nothing, what comes first within the time."""
-        deadline = time.monotonic() + timeout_ms / 1000
+        deadline = Deadline(timeout_ms)
         while True:
             await self._begin_fairly()
             try:
@@ -304,16 +305,17 @@ class Reader(Generic[K, V]):
                 self._deserializing = None
         raise ClientClosedError
 
-    async def _wait(self, wanted: Wanted, deadline: float | None) -> bool:
+    async def _wait(self, wanted: Wanted, deadline: Deadline | None) -> bool:
         """Until there may be something to hand out; False when the deadline has passed."""
         if self._waiting:
             raise IllegalStateError("another task is waiting for this consumer's records: read from one task at a time")
         now = time.monotonic()
         watch_at = self._watch(now)
-        if deadline is not None and now >= deadline:
+        end_at = None if deadline is None else deadline.at
+        if end_at is not None and now >= end_at:
             return False
         commit_at = None if self._listener is None else self._listener.watch(now)
-        until = min((at for at in (deadline, watch_at, commit_at) if at is not None), default=None)
+        until = min((at for at in (end_at, watch_at, commit_at) if at is not None), default=None)
         self._waiting = True
         self._poll.waits()
         self._demand(wanted)

@@ -16,6 +16,7 @@ from ..._core.metadata.types import NO_LEADER, ClusterSnapshot
 from ...errors import KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError
 from ...errors.base import own_copy
 from ..client import Client
+from ..deadline import Deadline
 from ..loop import News
 from .absence_watch import AbsenceWatch
 
@@ -56,7 +57,7 @@ class Readiness:
         Raises a partition's error, `UnknownTopicOrPartitionError` for one that does not exist, and
         `RequestTimedOutError`.
         """
-        deadline = time.monotonic() + timeout_ms / 1000
+        deadline = Deadline(timeout_ms)
         if not self._without_position(states):
             return
         with self._patience() as patience:
@@ -83,7 +84,7 @@ class Readiness:
                     names = _names(waiting, snapshot)
                     raise RequestTimedOutError(f"no position for {names} in {timeout_ms:g} ms") from None
 
-    async def wait(self, deadline: float) -> str | None:
+    async def wait(self, deadline: Deadline) -> str | None:
         """Wait until it is known where reading begins; returns what is missing at the deadline, or None.
 
         A partition that its reads raise an error for, and one that does not exist, are not waited for. Raises what the
@@ -117,9 +118,9 @@ class Readiness:
     def _on_metadata(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
         self._news.tell()
 
-    async def _next(self, deadline: float) -> None:
+    async def _next(self, deadline: Deadline) -> None:
         """The next event; raises TimeoutError."""
-        await self._news.wait(deadline - time.monotonic())
+        await self._news.wait(deadline.left_s())
 
     def _without_position(self, states: Iterable[PartitionState]) -> list[PartitionState]:
         return [state for state in states if state.position is None and self._positions.owns(state)]

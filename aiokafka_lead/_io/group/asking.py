@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from ..._core.group.classic_requests import fitted
@@ -10,6 +9,7 @@ from ..._core.group.offsets import COORDINATOR_MOVED
 from ..._wire import Request
 from ...errors import KafkaConnectionError, KafkaError, error_for_code
 from ..connection.connection import Lane
+from ..deadline import Deadline
 from .coordinators import CoordinatorKind, Coordinators
 
 __all__ = ["GroupCoordinator"]
@@ -31,7 +31,7 @@ class GroupCoordinator:
         self, request: Request[Any], timeout_s: float, lane: Lane = Lane.COORDINATOR
     ) -> tuple[Any, KafkaError | None]:
         """The answer, or why there is none. The coordinator is looked up again after what shows that it has moved."""
-        deadline = time.monotonic() + timeout_s
+        deadline = Deadline(timeout_s * 1000)
         node_id: int | None = None
         error: KafkaError | None = None
         response: Any = None
@@ -40,7 +40,7 @@ class GroupCoordinator:
             connection = await self._coordinators.connection(CoordinatorKind.GROUP, self.group_id, deadline, lane)
             node_id = connection.node_id
             version = connection.versions.version_for(type(request))
-            left_ms = max(0.0, deadline - time.monotonic()) * 1000
+            left_ms = deadline.left_ms()
             response = await connection.request(fitted(request, version), timeout_ms=left_ms, version=version)
             if response.error_code:
                 kind = error_for_code(response.error_code)

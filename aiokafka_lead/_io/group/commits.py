@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 
 from ..._core.consumer.partition_state import PartitionState
@@ -20,6 +19,7 @@ from ...errors import (
     UnknownMemberIdError,
 )
 from ...types import OffsetAndMetadata, TopicPartition
+from ..deadline import Deadline
 from .offsets import GroupOffsets
 from .parallel_work import CurrentRun
 from .standing import Standing
@@ -159,7 +159,7 @@ class Commits:
         `CommitFailedError` if not. Raises what `GroupOffsets.commit` does.
         """
         left = dict(offsets)
-        deadline = time.monotonic() + timeout_ms / 1000
+        deadline = Deadline(timeout_ms)
         standing = self.standing
         if not standing.wanted:
             await self._group_offsets.commit(left, NOT_A_MEMBER, timeout_ms)
@@ -167,7 +167,7 @@ class Commits:
             identity = standing.commits_as()
             self.check_owned(left)
             try:
-                await self._group_offsets.commit(left, identity, max(0.0, deadline - time.monotonic()) * 1000)
+                await self._group_offsets.commit(left, identity, deadline.left_ms())
             except REFUSED as error:
                 if not await standing.refused(identity, error, deadline):
                     raise CommitFailedError(

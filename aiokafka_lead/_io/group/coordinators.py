@@ -15,6 +15,7 @@ from ...errors.shown import shown
 from ..client import Client
 from ..connection.brokers import NodeState
 from ..connection.connection import Connection, Lane
+from ..deadline import Deadline
 from ..loop import Waiter, sleep_until
 
 __all__ = ["CoordinatorKind", "Coordinators"]
@@ -57,7 +58,7 @@ class Coordinators:
             del self._found[kind, key]
 
     async def connection(
-        self, kind: CoordinatorKind, key: str, deadline: float, lane: Lane = Lane.COORDINATOR
+        self, kind: CoordinatorKind, key: str, deadline: Deadline, lane: Lane = Lane.COORDINATOR
     ) -> Connection:
         """A ready connection to the coordinator.
 
@@ -73,7 +74,7 @@ class Coordinators:
                 if lost is not None and self._client.brokers.state(node_id) is NodeState.BACKOFF:
                     # The brokers may soon name another one: to ask them again takes less than its reconnect backoff.
                     raise own_copy(lost)
-                return await self._client.brokers.get(node_id, lane, _ms_left(deadline))
+                return await self._client.brokers.get(node_id, lane, deadline.left_ms())
             except KafkaError as error:
                 if not error.retriable:
                     raise
@@ -82,13 +83,13 @@ class Coordinators:
                 failures += 1
                 now = time.monotonic()
                 retry_at = now + self.backoff.delay_s(failures)
-                if retry_at >= deadline:
+                if retry_at >= deadline.at:
                     raise RequestTimedOutError(
                         f"the coordinator of {kind.name.lower()} {key!r} could not be reached; the last try: {error}"
                     ) from error
                 await sleep_until(retry_at)
 
-    async def find_together(self, kind: CoordinatorKind, keys: Iterable[str], deadline: float) -> None:
+    async def find_together(self, kind: CoordinatorKind, keys: Iterable[str], deadline: Deadline) -> None:
         """Learn the coordinators of many keys by one request; those that it does not name are asked for one by one.
 
         A broker below Kafka 2.8 takes one key at a time, and is not asked here.
@@ -97,11 +98,11 @@ class Coordinators:
         if len(unknown) < 2:
             return
         try:
-            connection = await self._client.any_connection(timeout_ms=_ms_left(deadline))
+            connection = await self._client.any_connection(timeout_ms=deadline.left_ms())
             if connection.versions.version_for(FindCoordinatorRequest) < FIRST_VERSION_WITH_SEVERAL_KEYS:
                 return
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=unknown)
-            response = await connection.request(request, timeout_ms=_ms_left(deadline))
+            response = await connection.request(request, timeout_ms=deadline.left_ms())
         except KafkaError as error:
             if not error.retriable:
                 raise
@@ -111,7 +112,7 @@ class Coordinators:
                 self._client.brokers.add_node(Broker(entry.node_id, entry.host, entry.port))
                 self._found[kind, entry.key] = entry.node_id
 
-    async def _node(self, kind: CoordinatorKind, key: str, deadline: float) -> int:
+    async def _node(self, kind: CoordinatorKind, key: str, deadline: Deadline) -> int:
         known = self._found.get((kind, key))
         if known is not None:
             return known
@@ -121,7 +122,7 @@ class Coordinators:
             # A task of its own: the call that asked first may be cancelled while others still wait.
             self._client.spawn(self._ask, kind, key, asking, name=f"find coordinator of {key}")
         try:
-            return await asking.wait(deadline - time.monotonic())
+            return await asking.wait(deadline.left_s())
         except TimeoutError:
             raise RequestTimedOutError(
                 f"the coordinator of {kind.name.lower()} {key!r} was not found in time"
@@ -164,7 +165,3 @@ def _coordinator(response: FindCoordinatorResponse, key: str) -> Broker:
         kind = error_for_code(code)
         raise kind(f"no coordinator of {key!r}: {shown(message or '') or kind.__doc__}")
     return found
-
-
-def _ms_left(deadline: float) -> float:
-    return max(0.0, (deadline - time.monotonic()) * 1000)

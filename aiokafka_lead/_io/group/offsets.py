@@ -27,6 +27,7 @@ from ...errors import (
 from ...types import OffsetAndMetadata, TopicPartition
 from ..client import Client
 from ..connection.connection import Connection
+from ..deadline import Deadline
 from ..loop import sleep_until
 from .coordinators import CoordinatorKind, Coordinators
 
@@ -87,7 +88,7 @@ class GroupOffsets:
     async def _with_coordinator(
         self, attempt: Callable[[Connection], Awaitable[None]], timeout_ms: float, what: str
     ) -> None:
-        deadline = time.monotonic() + timeout_ms / 1000
+        deadline = Deadline(timeout_ms)
         failures = 0
         while True:
             connection = await self._coordinators.connection(CoordinatorKind.GROUP, self._group_id, deadline)
@@ -95,7 +96,7 @@ class GroupOffsets:
             backoff = self._backoff
             try:
                 # Not the request's own timeout: that closes the connection, and others may use it.
-                with anyio.move_on_after(deadline - time.monotonic()):
+                with anyio.move_on_after(deadline.left_s()):
                     await attempt(connection)
                     return
             except KafkaError as error:
@@ -106,7 +107,7 @@ class GroupOffsets:
                     backoff = self._coordinators.backoff
             failures += 1
             retry_at = time.monotonic() + backoff.delay_s(failures)
-            if retry_at >= deadline:
+            if retry_at >= deadline.at:
                 raise RequestTimedOutError(
                     f"could not {what} of group {self._group_id!r} in {timeout_ms:g} ms"
                     + ("" if last is None else f"; the last try: {last}"),

@@ -14,6 +14,7 @@ from ...errors import CommitFailedError, KafkaError, RebalanceInProgressError, S
 from ...errors.base import own_copy
 from ...types import ConsumerGroupMetadata
 from ..connection.connection import Lane
+from ..deadline import Deadline
 from ..loop import News, Signal
 from .asking import GroupCoordinator
 
@@ -141,7 +142,7 @@ class Standing:
             raise CommitFailedError(f"the consumer is not a member of its group now: {why}")
         return identity
 
-    async def refused(self, identity: GroupIdentity, error: KafkaError, deadline: float) -> bool:
+    async def refused(self, identity: GroupIdentity, error: KafkaError, deadline: Deadline) -> bool:
         """The coordinator does not take commits of this identity; whether another one is worth a try.
 
         Waits for a rebalance's requests, but not for the application: it may be the one that commits.
@@ -150,7 +151,7 @@ class Standing:
         self.notify()
         while self.member.identity == identity and self._may_change(error):
             try:
-                await self._changed.wait(max(0.0, deadline - time.monotonic()))
+                await self._changed.wait(deadline.left_s())
             except TimeoutError:
                 return False
         return self.member.identity is not None and (

@@ -38,6 +38,7 @@ from ...errors import (
 from ...errors.base import own_copy
 from ..connection.brokers import Brokers
 from ..connection.connection import Lane
+from ..deadline import Deadline
 from ..loop import Signal, Waiter, in_slices
 from .ask import Answer, ask, candidates, describe
 from .topic_lookups import TopicLookups, not_known
@@ -167,11 +168,11 @@ class MetadataActor:
 
     async def wait_newer(self, generation: int, timeout_ms: float) -> ClusterSnapshot:
         """A snapshot of a later generation than this one; raises `RequestTimedOutError`."""
-        deadline = time.monotonic() + timeout_ms / 1000
+        deadline = Deadline(timeout_ms)
         while self.snapshot.generation <= generation:
             self._check()
             try:
-                await self._newer.wait(deadline - time.monotonic())
+                await self._newer.wait(deadline.left_s())
             except TimeoutError:
                 raise RequestTimedOutError(f"no newer metadata within {timeout_ms:g} ms{self._reasons()}") from None
         return self.snapshot
@@ -210,7 +211,7 @@ class MetadataActor:
         ``request_timeout_ms``; it names every server with its own reason. If all failed for one reason that is not
         about connections (the password is wrong, say), it is that error instead.
         """
-        deadline = time.monotonic() + self._request_timeout_s
+        deadline = Deadline(self._request_timeout_s * 1000)
         self._brokers.set_nodes(self.snapshot.brokers)
         while True:
             now = time.monotonic()
@@ -218,15 +219,15 @@ class MetadataActor:
             self._schedule.started(now)
             servers = list(self.snapshot.brokers)
             nodes = candidates(self._brokers, servers, None) or servers
-            outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), deadline - now)
+            outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), deadline.left_s())
             if outcome.answer is None:
                 raise self._bootstrap_failed(outcome.errors)
             error = await self._apply(plan, outcome.answer)
             if error is None:
                 return
-            if time.monotonic() >= deadline:
+            if deadline.passed:
                 raise self._bootstrap_failed({outcome.answer.node_id: error})
-            await self._wake.wait(max(0.0, min(deadline, self._schedule.due_at()) - time.monotonic()))
+            await self._wake.wait(max(0.0, min(deadline.at, self._schedule.due_at()) - time.monotonic()))
 
     async def run(self) -> None:
         """Refresh until cancelled. Raises `ClusterIdMismatchError`; every other error is tried again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from random import random
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from ..._wire.messages.metadata import MetadataRequest
 from ...errors import KafkaConnectionError, KafkaError, MalformedMessageError, RequestTimedOutError
 from ..connection.brokers import Brokers
 from ..connection.connection import Lane
+from ..deadline import Deadline
 from ..loop import Signal, in_slices
 
 HEDGE_AFTER_S = 0.5
@@ -57,17 +57,17 @@ async def ask(
     brokers: Brokers, reader: MetadataReader, nodes: Sequence[int], request: MetadataRequest, timeout_s: float
 ) -> Outcome:
     """The first answer of any of these nodes, asked in this order: the next as soon as one has failed or is slow."""
-    deadline = time.monotonic() + timeout_s
+    deadline = Deadline(timeout_s * 1000)
     answers: list[Answer] = []
     errors: dict[int, KafkaError] = {}
     progress = Signal()
 
     async def attempt(node_id: int) -> None:
         try:
-            left_ms = (deadline - time.monotonic()) * 1000
+            left_ms = deadline.left_ms()
             connection = await brokers.get(node_id, Lane.CONTROL, timeout_ms=left_ms)
             version = connection.versions.version_for(MetadataRequest)
-            left_ms = (deadline - time.monotonic()) * 1000
+            left_ms = deadline.left_ms()
             frame = await connection.answer(request, timeout_ms=left_ms, version=version, raw=True)
             try:
                 cluster = await in_slices(reader.read(frame, version))
@@ -84,7 +84,7 @@ async def ask(
     async with anyio.create_task_group() as attempts:
         asked = 0
         while not answers and len(errors) < len(nodes):
-            left_s = deadline - time.monotonic()
+            left_s = deadline.left_s()
             if left_s <= 0:
                 break
             if asked < len(nodes):

@@ -17,7 +17,7 @@ cdef class Intake:
     cdef Sender _sender
     cdef object _metadata
     cdef bint _lingers
-    cdef double _max_block_s
+    cdef double _max_block_ms
     cdef object _topic
     cdef TopicBuffer _buffer
     cdef unsigned long _thread
@@ -60,6 +60,3 @@ cdef class Intake:
     cdef TopicBuffer _buffer_with(self, str topic, int32_t partition)
 
     cdef bint _here(self) except -1
-
-
-cdef double _left_s(double deadline) except -1

@@ -19,6 +19,7 @@ from ..._cpython import clock
 from ...config import ProducerConfig
 from ...errors import ConfigError, ConfigTypeError, KafkaError, MessageTooLargeError, RequestTimedOutError
 from ...types import Header
+from ..deadline import Deadline
 from ..metadata.actor import MetadataActor
 from .sender import Sender
 
@@ -67,7 +68,7 @@ class Intake:
         "_key",
         "_known",
         "_lingers",
-        "_max_block_s",
+        "_max_block_ms",
         "_metadata",
         "_probe",
         "_sender",
@@ -88,7 +89,7 @@ class Intake:
         self._sender = sender
         self._metadata = metadata
         self._lingers = config.linger_ms > 0
-        self._max_block_s = config.max_block_ms / 1000
+        self._max_block_ms = config.max_block_ms
         # what `append` compares with
         self._topic: object = _NONE_YET
         """The topic of the latest record."""
@@ -313,11 +314,11 @@ class Intake:
 
     async def _wait_and_put(self, record: Record, admission: Admission) -> Delivery:
         accumulator = self._accumulator
-        deadline = clock.monotonic_s() + self._max_block_s
+        deadline = Deadline(self._max_block_ms)
         delivery = self._put(await self._find(record, admission, deadline), record)
         if delivery is not None:
             return delivery
-        claim = await self._sender.reserve(accumulator.record_size(record), _left_s(deadline))
+        claim = await self._sender.reserve(accumulator.record_size(record), deadline.left_s())
         try:
             admission.check()
             buffer = await self._find(record, admission, deadline)
@@ -325,13 +326,13 @@ class Intake:
         finally:
             accumulator.memory.release(claim)
 
-    async def _find(self, record: Record, admission: Admission, deadline: float) -> TopicBuffer:
+    async def _find(self, record: Record, admission: Admission, deadline: Deadline) -> TopicBuffer:
         """The buffer of the record's topic, as soon as that is known to have its partition."""
         looked = False
         while True:
             buffer = self._accumulator.topic(record.topic)
             if buffer is None:
-                await self._metadata.topic(record.topic, _left_s(deadline) * 1000)
+                await self._metadata.topic(record.topic, deadline.left_ms())
             elif record.partition < buffer.count:
                 return buffer
             elif not looked:
@@ -343,14 +344,10 @@ class Intake:
                 )
             admission.check()
 
-    async def _look_for_more_partitions(self, deadline: float) -> None:
+    async def _look_for_more_partitions(self, deadline: Deadline) -> None:
         """The topic may have got more of them since metadata was fetched."""
         self._metadata.request_update()
         try:
-            await self._metadata.wait_newer(self._metadata.snapshot.generation, _left_s(deadline) * 1000)
+            await self._metadata.wait_newer(self._metadata.snapshot.generation, deadline.left_ms())
         except RequestTimedOutError:
             pass
-
-
-def _left_s(deadline: float) -> float:
-    return max(0.0, deadline - clock.monotonic_s())

@@ -50,6 +50,7 @@ from ...errors import (
 )
 from ..connection.brokers import Brokers, NodeState
 from ..connection.connection import Connection, Lane
+from ..deadline import Deadline
 from ..loop import Signal, Spawn, Waiter, loop_token
 from ..metadata.actor import MetadataActor
 from .builds import THREADS, Builds
@@ -198,11 +199,11 @@ class Sender:
 
     async def answered(self, timeout_s: float) -> bool:
         """Until every batch that was sent is answered, or its connection is lost; False when the timeout passed."""
-        deadline = time.monotonic() + timeout_s
+        deadline = Deadline(timeout_s * 1000)
         self._answered = Signal()
         try:
             while self.accumulator.unanswered:
-                left_s = deadline - time.monotonic()
+                left_s = deadline.left_s()
                 if left_s <= 0:
                     return False
                 await self._answered.wait(left_s)

@@ -15,6 +15,7 @@ from ..._wire import ApiVersions, Request
 from ...errors import ConcurrentTransactionsError, KafkaError
 from ..client import Client
 from ..connection.connection import Connection
+from ..deadline import Deadline
 from ..group.coordinators import CoordinatorKind, Coordinators
 
 __all__ = ["Asking"]
@@ -103,7 +104,7 @@ class Asking:
         return None
 
     async def _coordinator(self, kind: CoordinatorKind, key: str) -> Connection:
-        deadline = time.monotonic() + self._client.config.request_timeout_ms / 1000
+        deadline = Deadline(self._client.config.request_timeout_ms)
         return await self._coordinators.connection(kind, key, deadline)
 
     async def _sent(self, connection: Connection, request: Request[Any], version: int, lost: Callable[[], None]) -> Any:

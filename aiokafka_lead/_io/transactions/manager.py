@@ -32,6 +32,7 @@ from ...errors.base import own_copy
 from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..cancellation import outlast_cancellation
 from ..client import Client
+from ..deadline import Deadline
 from ..group.coordinators import Coordinators
 from ..loop import Signal, Waiter
 from ..producer.intake import Admission, Intake
@@ -108,7 +109,7 @@ class Transactions:
         self._client.spawn(self._discard_failed, name="kafka failed transactions")
         self._client.spawn(self._additions.run, name="kafka transaction partitions")
         self._client.spawn(warn_of_age, self.state, self._log, name="kafka transaction age")
-        await self._get_ready(time.monotonic() + self._max_block_s)
+        await self._get_ready(Deadline(self._max_block_s * 1000))
 
     async def stop(self, timeout_s: float | None) -> None:
         """Abort the open transaction; gives up after this time."""
@@ -159,12 +160,12 @@ class Transactions:
         try:
             if self._unlearnt is not None:
                 await self._learn(self._unlearnt)
-            await self._get_ready(time.monotonic() + self._max_block_s)
+            await self._get_ready(Deadline(self._max_block_s * 1000))
             v2 = self._version.v2(self._client.brokers.offers())
             if v2 and not self.state.v2 and self.state.number:
                 # Partitions of a transaction before could count as part of this one.
                 self._run(self.state.renewal())
-                await self._get_ready(time.monotonic() + self._max_block_s)
+                await self._get_ready(Deadline(self._max_block_s * 1000))
             state = self.state
             state.begin(v2, time.monotonic())
             held = v2 and state.began_at < self._ended_at + ENDED_FOR_SURE_S
@@ -339,7 +340,7 @@ class Transactions:
             self._parts.ended(self.state.fate)
         ending.settled.set_result(None)
 
-    async def _get_ready(self, deadline: float) -> None:
+    async def _get_ready(self, deadline: Deadline) -> None:
         """Until the next transaction may begin."""
         while self.state.phase is not Phase.READY:
             self.state.check_fenced()
@@ -348,7 +349,7 @@ class Transactions:
                 self._run(self.state.start())
             ending = self._ending
             assert ending is not None
-            if not await _until(ending.over, max(0.0, deadline - time.monotonic())):
+            if not await _until(ending.over, deadline.left_s()):
                 raise RequestTimedOutError(
                     f"transactional id {self.state.transactional_id!r}: the coordinator has not answered within "
                     f"max_block_ms ({self._max_block_s * 1000:g}); the producer is {self.state.phase.value}"

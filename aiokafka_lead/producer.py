@@ -7,34 +7,21 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from ._accel import ACCELERATED, warn_if_plain
-from ._core.producer.batches import Record
 from ._core.producer.delivery import Delivery, DeliveryBatch
 from ._core.producer.metrics import ProducerMetrics
-from ._core.producer.record import (
-    ANY_PARTITION,
-    check_headers,
-    check_partition,
-    check_timestamp,
-    check_topic,
-    headers_for_each,
-    one_for_each,
-)
-from ._core.producer.serializers import Serializers
-from ._cpython.clock import wall_ms
 from ._io.client import Client
 from ._io.loop import Waiter, loop_probe, loop_thread
-from ._io.producer.intake import Admission, Intake, all_bytes
+from ._io.producer.checked_sends import CheckedSends
+from ._io.producer.intake import Admission, Intake
 from ._io.producer.send_methods import QuickSend, QuickSendNowait
 from ._io.producer.sender import HOT_REQUESTS, Sender
 from ._io.transactions.calls import TransactionalCalls
 from ._io.transactions.gate import TransactionGate
 from ._io.transactions.manager import Transactions
-from ._options.arguments import TIMEOUT, entries
+from ._options.arguments import TIMEOUT, topic_name
 from .config import ProducerConfig
 from .errors import (
-    BufferFull,
     ClientClosedError,
-    IllegalStateError,
     KafkaError,
     RequestTimedOutError,
     WrongEventLoopError,
@@ -117,8 +104,6 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         client = self._client
         self._sender = Sender(self._config, client.brokers, client.metadata, client.request_any, client.spawn)
         self._accumulator = self._sender.accumulator
-        self._topics = self._accumulator.topics
-        """Those that records were taken for: their names are right."""
         self._check: Callable[[], None] = self._client.check
         """Raises unless the producer can be used here and now."""
         self._stopped: Waiter[None] | None = None
@@ -128,11 +113,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         self._transactions = Transactions(config, client, self._sender, self._check_now) if transactional else None
         admission = Admission(self._check_now) if self._transactions is None else self._transactions.admission(0)
         self._intake = Intake(config, self._sender, client.metadata, admission)
-        self._serializers = Serializers(config.key_serializer, config.value_serializer)
-        self._awaited = self._serializers.awaited
-        """The serializers that are to be awaited, by the names of their options."""
-        self._direct = config.partitioner is None and self._serializers.plain
-        """Whether records can be appended as they come."""
+        self._sends = CheckedSends(config, self._intake, self._accumulator.topics)
         self._append = self._intake.append
 
     # --- its life ----------------------------------------------------------------------------------------------------
@@ -148,7 +129,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         self._client.on_fatal(self._on_fatal)
         self._client.on_fork(self._on_fork)
         self._sender.start()
-        if self._direct:
+        if self._sends.as_they_come:
             self._intake.start(*loop_probe(), loop_thread())
             if ACCELERATED and (type(self).send, type(self).send_nowait) == _SEND_METHODS:
                 own = vars(self)  # found before those of the class
@@ -157,7 +138,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         if self._transactions is not None:
             self._intake.usable = False
             try:
-                another = self._started_intake if self._direct else None
+                another = self._started_intake if self._sends.as_they_come else None
                 await self._transactions.start(TransactionGate(self._intake, another))
             except BaseException:
                 await self.stop(0)
@@ -252,17 +233,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
-            admission = self._intake.admission
-            admission.check()
-            try:
-                if self._awaited:
-                    record = await self._prepare_waiting(admission, topic, value, key, partition, timestamp_ms, headers)
-                else:
-                    record = self._prepare(topic, value, key, partition, timestamp_ms, headers)
-                delivery = await self._intake.put(record, admission)
-            except KafkaError as error:
-                admission.failed(error)
-                raise
+            delivery = await self._sends.send(topic, value, key, partition, timestamp_ms, headers)
         return delivery
 
     async def send_and_wait(
@@ -295,19 +266,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
-            admission = self._intake.admission
-            admission.check()
-            if self._awaited:
-                raise IllegalStateError(
-                    f"send_nowait cannot wait for {self._awaited}, a coroutine function: await send"
-                )
-            try:
-                delivery = self._intake.put_nowait(self._prepare(topic, value, key, partition, timestamp_ms, headers))
-            except KafkaError as error:
-                admission.failed(error)
-                raise
-        if delivery is None:
-            raise BufferFull
+            delivery = self._sends.send_nowait(topic, value, key, partition, timestamp_ms, headers)
         return delivery
 
     async def send_many(
@@ -326,30 +285,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         the outcome of the rest is `BufferFull`. Wrong arguments raise before any record is taken. A call that is
         cancelled may have taken some of the first ones.
         """
-        contents = entries("values", values, "values")
-        topic = check_topic(topic)
-        target = check_partition(partition)
-        now_ms = wall_ms()
-        count = len(contents)
-        every_key = None if keys is None else one_for_each("keys", keys, count)
-        admission = self._intake.admission
-        admission.check()
-        if self._direct and headers is None and timestamps_ms is None:
-            plain_keys = None if every_key is None else all_bytes("key", every_key)
-            plain_values = all_bytes("value", contents)
-            return await self._intake.put_plain(topic, plain_values, plain_keys, target, now_ms, admission)
-        every_key = every_key or [None] * count
-        every_headers = headers_for_each(headers, count)
-        times = [now_ms] * count if timestamps_ms is None else one_for_each("timestamps_ms", timestamps_ms, count)
-        every = zip(contents, every_key, times, every_headers, strict=True)
-        if self._awaited:
-            records = [
-                await self._prepare_waiting(admission, topic, v, k, partition, time_ms, some)
-                for v, k, time_ms, some in every
-            ]
-        else:
-            records = [self._prepare(topic, v, k, partition, time_ms, some) for v, k, time_ms, some in every]
-        return await self._intake.put_all(records, admission)
+        return await self._sends.send_many(topic, values, keys, partition, headers, timestamps_ms)
 
     async def flush(self, timeout_ms: float | None = None) -> None:
         """Send everything that was taken so far without lingering, and wait until it is acknowledged or failed.
@@ -376,11 +312,11 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
     @property
     def takes_bytes(self) -> bool:
         """Whether keys and values are sent as they are: it has no serializers."""
-        return self._serializers.plain
+        return self._sends.takes_bytes
 
     async def partitions_for(self, topic: str) -> set[int]:
         """The topic's partitions; waits for metadata at most ``max_block_ms``."""
-        topic = check_topic(topic)
+        topic = topic_name("topic", topic)
         self._check()
         known = await self._client.metadata.topic(topic, self._config.max_block_ms)
         return set(range(len(known.partitions)))
@@ -404,42 +340,6 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         self._intake.usable = False
         if self._transactions is not None:
             self._transactions.close_gate()
-
-    def _prepare(
-        self,
-        topic: str,
-        value: V | None,
-        key: K | None,
-        partition: int | None,
-        timestamp_ms: int | None,
-        headers: Sequence[Header] | None,
-    ) -> Record:
-        """Check and serialize a record."""
-        name = topic if type(topic) is str and topic in self._topics else check_topic(topic)
-        pairs = () if headers is None else check_headers(headers)
-        number = ANY_PARTITION if partition is None else check_partition(partition)
-        time_ms = wall_ms() if timestamp_ms is None else check_timestamp(timestamp_ms)
-        serializers = self._serializers
-        key_bytes = serializers.key_bytes(key, name, pairs)
-        return Record(name, serializers.value_bytes(value, name, pairs), key_bytes, number, time_ms, pairs)
-
-    async def _prepare_waiting(
-        self,
-        admission: Admission,
-        topic: str,
-        value: V | None,
-        key: K | None,
-        partition: int | None,
-        timestamp_ms: int | None,
-        headers: Sequence[Header] | None,
-    ) -> Record:
-        """The same with serializers that are awaited; raises if the producer cannot be used any more then."""
-        name, number, pairs = check_topic(topic), check_partition(partition), check_headers(headers)
-        time_ms = wall_ms() if timestamp_ms is None else check_timestamp(timestamp_ms)
-        key_bytes = await self._serializers.await_key(key, name, pairs)
-        value_bytes = await self._serializers.await_value(value, name, pairs)
-        admission.check()
-        return Record(name, value_bytes, key_bytes, number, time_ms, pairs)
 
 
 _SEND_METHODS = (Producer.send, Producer.send_nowait)

@@ -59,4 +59,9 @@ cdef class Intake:
     @cython.locals(buffer=TopicBuffer)
     cdef TopicBuffer _buffer_with(self, str topic, int32_t partition)
 
+    cpdef Delivery put_at_once(self, Record record)
+
+    @cython.locals(buffer=TopicBuffer)
+    cdef Delivery _put_known(self, Record record)
+
     cdef bint _here(self) except -1

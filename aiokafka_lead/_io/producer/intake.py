@@ -1,20 +1,20 @@
 """Where records come in: at once into a batch where that is possible, else after what they have to wait for.
 
-Most records need no care and no waiting, and `Intake.append` takes those as they were given. All others are checked,
-serialized, and come as a `Record`, to wait for metadata, for memory, or for the sender's turn. Parameters are in the
-order of ``send`` everywhere. Hot: this module is compiled through ``intake.pxd`` where a compiler is.
+Most records need no care and no waiting, and `Intake.append` takes those as they were given. All others are checked and
+serialized by `CheckedSends`, and come as a `Record`, to wait for metadata, for memory, or for the sender's turn.
+Parameters are in the order of ``send`` everywhere. Hot: this module is compiled through ``intake.pxd`` where a compiler
+is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import anyio.lowlevel
 
 from ..._core.producer.batches import Record, TopicBuffer
 from ..._core.producer.delivery import Delivery, DeliveryBatch
-from ..._core.producer.record import check_headers, to_bytes
+from ..._core.producer.record import check_headers
 from ..._cpython import clock
 from ...config import ProducerConfig
 from ...errors import ConfigError, ConfigTypeError, KafkaError, MessageTooLargeError, RequestTimedOutError
@@ -23,18 +23,11 @@ from ..deadline import Deadline
 from ..metadata.actor import MetadataActor
 from .sender import Sender
 
-__all__ = ["Admission", "Intake", "all_bytes"]
+__all__ = ["Admission", "Intake"]
 
 INT64_MAX = 2**63 - 1
 
 _NONE_YET = object()
-
-
-def all_bytes(what: str, contents: list[Any]) -> list[bytes | None]:
-    """The values or keys, if they are fit to be sent as they are, else what can be made of them."""
-    if all(content is None or type(content) is bytes for content in contents):
-        return contents
-    return [to_bytes(what, content) for content in contents]
 
 
 class Admission:
@@ -246,12 +239,19 @@ class Intake:
             await anyio.lowlevel.checkpoint()
             accumulator.opened = 0
             admission.check()
-        buffer = accumulator.topic(record.topic)
-        if buffer is not None and record.partition < buffer.count:
-            delivery = self._put(buffer, record)
-            if delivery is not None:
-                return delivery
-        return await self._wait_and_put(record, admission)
+        delivery = self._put_known(record)
+        return await self._wait_and_put(record, admission) if delivery is None else delivery
+
+    def put_at_once(self, record: Record) -> Delivery | None:
+        """What `put` does where it need not wait; None where it must."""
+        return None if self._accumulator.crowded() else self._put_known(record)
+
+    def _put_known(self, record: Record) -> Delivery | None:
+        """Take a record of a known topic and partition; None where it is another, or memory is short."""
+        buffer = self._accumulator.topic(record.topic)
+        if buffer is None or record.partition >= buffer.count:
+            return None
+        return self._put(buffer, record)
 
     def put_nowait(self, record: Record) -> Delivery | None:
         """Take a record now, also if its topic is not known yet, which is then looked up; None when memory is short."""

@@ -1,0 +1,170 @@
+"""The sends of records that `Intake.append` leaves: each is checked, serialized, and put into a batch when possible."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from typing import Any
+
+from ..._core.producer.batches import Record
+from ..._core.producer.delivery import Delivery, DeliveryBatch
+from ..._core.producer.record import (
+    ANY_PARTITION,
+    check_headers,
+    check_partition,
+    check_timestamp,
+    check_topic,
+    headers_for_each,
+    one_for_each,
+    to_bytes,
+)
+from ..._core.producer.serializers import Serializers
+from ..._cpython.clock import wall_ms
+from ..._options.arguments import entries
+from ...config import ProducerConfig
+from ...errors import BufferFull, IllegalStateError, KafkaError
+from ...types import Header
+from .intake import Admission, Intake
+
+__all__ = ["CheckedSends"]
+
+
+class CheckedSends:
+    """Takes the arguments of `Producer.send` and its like as the application gives them."""
+
+    __slots__ = ("_awaited", "_intake", "_serializers", "_topics", "as_they_come", "takes_bytes")
+
+    def __init__(self, config: ProducerConfig, intake: Intake, topics: Container[str]) -> None:
+        """``topics`` are those that records were taken for: their names are right."""
+        self._intake = intake
+        self._topics = topics
+        self._serializers = Serializers(config.key_serializer, config.value_serializer)
+        self._awaited = self._serializers.awaited
+        """The serializers that are to be awaited, by the names of their options."""
+        self.takes_bytes = self._serializers.plain
+        """Whether keys and values are sent as they are."""
+        self.as_they_come = self.takes_bytes and config.partitioner is None
+        """Whether records can be appended as they come."""
+
+    async def send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Sequence[Header] | None,
+    ) -> Delivery:
+        """What `Producer.send` does."""
+        admission = self._intake.admission
+        admission.check()
+        try:
+            if self._awaited:
+                record = await self._serialized(admission, topic, value, key, partition, timestamp_ms, headers)
+            else:
+                record = self._record(topic, value, key, partition, timestamp_ms, headers)
+            delivery = self._intake.put_at_once(record)
+            return await self._intake.put(record, admission) if delivery is None else delivery
+        except KafkaError as error:
+            admission.failed(error)
+            raise
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Sequence[Header] | None,
+    ) -> Delivery:
+        """What `Producer.send_nowait` does."""
+        admission = self._intake.admission
+        admission.check()
+        if self._awaited:
+            raise IllegalStateError(f"send_nowait cannot wait for {self._awaited}, a coroutine function: await send")
+        try:
+            delivery = self._intake.put_nowait(self._record(topic, value, key, partition, timestamp_ms, headers))
+        except KafkaError as error:
+            admission.failed(error)
+            raise
+        if delivery is None:
+            raise BufferFull
+        return delivery
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        keys: Iterable[Any] | None,
+        partition: int | None,
+        headers: Sequence[Header] | Sequence[Sequence[Header] | None] | None,
+        timestamps_ms: Iterable[int] | None,
+    ) -> DeliveryBatch:
+        """What `Producer.send_many` does."""
+        contents = entries("values", values, "values")
+        topic = check_topic(topic)
+        target = check_partition(partition)
+        now_ms = wall_ms()
+        count = len(contents)
+        every_key = None if keys is None else one_for_each("keys", keys, count)
+        admission = self._intake.admission
+        admission.check()
+        if self.as_they_come and headers is None and timestamps_ms is None:
+            plain_keys = None if every_key is None else _all_bytes("key", every_key)
+            plain_values = _all_bytes("value", contents)
+            return await self._intake.put_plain(topic, plain_values, plain_keys, target, now_ms, admission)
+        every_key = every_key or [None] * count
+        every_headers = headers_for_each(headers, count)
+        times = [now_ms] * count if timestamps_ms is None else one_for_each("timestamps_ms", timestamps_ms, count)
+        every = zip(contents, every_key, times, every_headers, strict=True)
+        if self._awaited:
+            records = [
+                await self._serialized(admission, topic, value, key, partition, time_ms, some)
+                for value, key, time_ms, some in every
+            ]
+        else:
+            records = [self._record(topic, value, key, partition, time_ms, some) for value, key, time_ms, some in every]
+        return await self._intake.put_all(records, admission)
+
+    def _record(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Sequence[Header] | None,
+    ) -> Record:
+        """Check and serialize a record."""
+        name = topic if type(topic) is str and topic in self._topics else check_topic(topic)
+        pairs = () if headers is None else check_headers(headers)
+        number = ANY_PARTITION if partition is None else check_partition(partition)
+        time_ms = wall_ms() if timestamp_ms is None else check_timestamp(timestamp_ms)
+        serializers = self._serializers
+        key_bytes = serializers.key_bytes(key, name, pairs)
+        return Record(name, serializers.value_bytes(value, name, pairs), key_bytes, number, time_ms, pairs)
+
+    async def _serialized(
+        self,
+        admission: Admission,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Sequence[Header] | None,
+    ) -> Record:
+        """The same with serializers that are awaited; raises if the producer cannot be used any more then."""
+        name, number, pairs = check_topic(topic), check_partition(partition), check_headers(headers)
+        time_ms = wall_ms() if timestamp_ms is None else check_timestamp(timestamp_ms)
+        key_bytes = await self._serializers.await_key(key, name, pairs)
+        value_bytes = await self._serializers.await_value(value, name, pairs)
+        admission.check()
+        return Record(name, value_bytes, key_bytes, number, time_ms, pairs)
+
+
+def _all_bytes(what: str, contents: list[Any]) -> list[bytes | None]:
+    """The values or keys, if they are fit to be sent as they are, else what can be made of them."""
+    if all(content is None or type(content) is bytes for content in contents):
+        return contents
+    return [to_bytes(what, content) for content in contents]

@@ -193,7 +193,7 @@ class ProducerSim:
         end = self.now + seconds
         for _ in range(1_000_000):
             self._pump()
-            due = self.accumulator.next_at()
+            due = self.accumulator.schedule.next_at()
             upcoming = self._events[0][0] if self._events else None
             following = min((at for at in (due, upcoming) if at is not None), default=end)
             if self._notified:

@@ -289,7 +289,7 @@ def test_oldest_batches_expire_in_order_and_in_time() -> None:
     sim.run(0.05)
     assert [*done, (first.done, second.done)] == [(False, False), (True, False), (True, True)]
     assert sim.accumulator.memory.used == 0
-    assert sim.accumulator.next_at() is None
+    assert sim.accumulator.schedule.next_at() is None
 
 
 def test_expired_open_batch_takes_no_more_records() -> None:

@@ -82,7 +82,7 @@ class Writer:
 
     def next_at(self) -> float:
         """When something is due."""
-        due = self._accumulator.next_at()
+        due = self._accumulator.schedule.next_at()
         return min(self.client.next_at(), math.inf if due is None else due)
 
     def pump(self) -> None:

@@ -4,7 +4,6 @@ from libc.stdint cimport int32_t, int64_t
 from aiokafka_lead._core.producer.batches cimport PartitionQueue, ProducerBatch, Record, TopicBuffer
 from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
 from aiokafka_lead._core.producer.counters cimport ProducerCounters
-from aiokafka_lead._core.producer.expiry cimport Expiry
 from aiokafka_lead._core.producer.idempotence cimport Sequencing
 from aiokafka_lead._core.producer.partitioner cimport NodeAvailability, StickyChooser
 from aiokafka_lead._core.producer.delivery cimport Delivery, new_delivery
@@ -36,7 +35,6 @@ cdef class Accumulator:
     cdef readonly Schedule schedule
     cdef readonly NodeAvailability nodes
     cdef readonly object retry
-    cdef readonly Expiry expiry
     cdef readonly object park
     cdef public Py_ssize_t unseen_bytes
     cdef public Py_ssize_t opened

@@ -20,7 +20,6 @@ from .batches import PartitionQueue, ProducerBatch, Record, TopicBuffer
 from .buffer_memory import BufferMemory, MemoryClaim
 from .counters import ProducerCounters
 from .delivery import Delivery, DeliveryBatch, new_delivery
-from .expiry import Expiry
 from .idempotence import IdempotentSequencing, PlainSequencing, Sequencing
 from .outcome import BatchOutcome, Park
 from .partitioner import NodeAvailability, StickyChooser, call_partitioner
@@ -86,10 +85,11 @@ class Accumulator:
         self.sequencing: Sequencing = self.identity or PlainSequencing(config.max_in_flight_requests_per_connection)
         self.batch_size = max(1, min(config.batch_size, config.max_request_size))
         self.memory = BufferMemory(config.buffer_memory, self.batch_size)
-        self.schedule = Schedule(config.linger_ms / 1000, self.memory, self.sequencing, notify)
+        self.schedule = Schedule(
+            config.linger_ms / 1000, config.delivery_timeout_ms / 1000, self.memory, self.sequencing, notify
+        )
         self.nodes = NodeAvailability(config.partitioner_availability_timeout_ms / 1000)
         self.retry = RetryPolicy(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
-        self.expiry = Expiry(config.delivery_timeout_ms / 1000)
         self.park = park
         self.unseen_bytes = 0
         """Bytes of the batches that became full since the sender looked."""
@@ -290,7 +290,6 @@ class Accumulator:
         queue.open = batch
         queue.depth += 1
         topic.pending[queue] = None
-        self.expiry.watch(queue, now)
         self.schedule.opened(batch, now)
         if self.transactional is not None:
             self.transactional.opened(queue)
@@ -458,11 +457,6 @@ class Accumulator:
         """Records were given up: a transaction that they are part of cannot be committed any more."""
         if self.transactional is not None:
             self.transactional.on_failure(error)
-
-    def next_at(self) -> float | None:
-        """When something is due, if nothing happens before."""
-        due = [at for at in (self.schedule.next_at(), self.expiry.next_at()) if at is not None]
-        return min(due, default=None)
 
 
 def _seal(batch: ProducerBatch) -> None:

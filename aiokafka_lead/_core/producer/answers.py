@@ -219,7 +219,7 @@ class BatchAnswers:
     def expire(self, now: float) -> None:
         """Give up every batch that is older than delivery_timeout_ms."""
         expired: dict[PartitionQueue, None] = {}
-        for batch in self._accumulator.expiry.due(now):
+        for batch in self._accumulator.schedule.expired(now):
             error = DeliveryTimeoutError(self._expiry_message(batch))
             error.__cause__ = batch.last_error
             self._counters.records_expired += batch.builder.record_count
@@ -298,7 +298,7 @@ class BatchAnswers:
 
     def _expiry_message(self, batch: ProducerBatch) -> str:
         queue = batch.queue
-        timeout_ms = self._accumulator.expiry.timeout_s * 1000
+        timeout_ms = self._schedule.delivery_timeout_s * 1000
         text = (
             f"{batch.builder.record_count} record(s) for {queue.topic.name}-{queue.partition} were not acknowledged "
             f"within delivery_timeout_ms ({timeout_ms:g}): {_fate(batch)}"

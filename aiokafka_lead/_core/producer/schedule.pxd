@@ -13,12 +13,14 @@ cdef class Schedule:
     cdef readonly dict ready
     cdef readonly dict leaderless
     cdef public Py_ssize_t flushes
+    cdef readonly double delivery_timeout_s
     cdef double _linger_s
     cdef BufferMemory _memory
     cdef Sequencing _sequencing
     cdef object _notify
     cdef object _lingering
     cdef list _timers
+    cdef list _expiries
     cdef Py_ssize_t _timer_count
 
     cdef bint _hurried(self) except -1
@@ -48,3 +50,4 @@ cdef class Schedule:
     cdef _put_in(self, PartitionQueue queue, int node_id)
     cdef _take_out(self, PartitionQueue queue)
     cdef _wake_at(self, PartitionQueue queue, double at)
+    cdef _expire_at(self, PartitionQueue queue, double at)

@@ -1,4 +1,4 @@
-"""Which partition may be sent to which broker, and when: the accumulator's view of time.
+"""Which partition may be sent to which broker, when, and until when: the accumulator's view of time.
 
 Nothing here walks over the partitions that exist. A partition is looked at when something happened to it (a record, an
 answer, its leader, a timer), and is then in the ready set of its leader, or waits for one of these.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ..metadata.types import NO_LEADER
 from .batches import PartitionQueue, ProducerBatch
@@ -24,10 +24,15 @@ _NO_LEADER = NO_LEADER
 
 
 class Schedule:
-    """Ready sets by broker, and the timers of lingering and backed-off batches."""
+    """Ready sets by broker, and the timers of batches that linger, back off, and run out of ``delivery_timeout_ms``."""
 
     def __init__(
-        self, linger_s: float, memory: BufferMemory, sequencing: Sequencing, notify: Callable[[], None]
+        self,
+        linger_s: float,
+        delivery_timeout_s: float,
+        memory: BufferMemory,
+        sequencing: Sequencing,
+        notify: Callable[[], None],
     ) -> None:
         self.ready: dict[int, OrderedDict[PartitionQueue, None]] = {}
         """By leader, the partitions that have something to send now; who waits longest comes first."""
@@ -35,6 +40,7 @@ class Schedule:
         """Partitions with records and without a known leader."""
         self.flushes = 0
         """How many flushes are waiting: nothing lingers then."""
+        self.delivery_timeout_s = delivery_timeout_s
         self._linger_s = linger_s
         self._memory = memory
         self._sequencing = sequencing
@@ -44,7 +50,10 @@ class Schedule:
         """When open batches go out, in that order; an entry whose batch was closed before is void."""
         self._timers: list[tuple[float, int, PartitionQueue]] = []
         """A heap of partitions to look at again; an entry whose time is not the queue's ``wake_at`` is void."""
+        self._expiries: list[tuple[float, int, PartitionQueue]] = []
+        """A heap of partitions that have batches, by when the oldest batch runs out of time, at the earliest."""
         self._timer_count = 0
+        """Tells timers of one instant apart."""
 
     def _hurried(self) -> bool:
         """Whether open batches go out without waiting for more records: on a flush, and when memory is short."""
@@ -52,6 +61,8 @@ class Schedule:
 
     def opened(self, batch: ProducerBatch, now: float) -> None:
         """A new batch takes records."""
+        if not batch.queue.expiry_scheduled:
+            self._expire_at(batch.queue, batch.created_at + self.delivery_timeout_s)
         if self._linger_s <= 0 or self._hurried():
             batch.send_at = now
             self.evaluate(batch.queue, now)
@@ -85,11 +96,27 @@ class Schedule:
                 self.evaluate(queue, now)
 
     def next_at(self) -> float | None:
-        """When `poll` has something to do next, if nothing happens before."""
+        """When `poll` or `expired` has something to do next, at the earliest, if nothing happens before."""
         due = self._timers[0][0] if self._timers else None
         if self._lingering and (due is None or self._lingering[0][0] < due):
-            return self._lingering[0][0]
+            due = self._lingering[0][0]
+        if self._expiries and (due is None or self._expiries[0][0] < due):
+            due = self._expiries[0][0]
         return due
+
+    def expired(self, now: float) -> Iterator[ProducerBatch]:
+        """Batches whose time is over, one by one. The caller settles the outcome of each before it goes on."""
+        while self._expiries and self._expiries[0][0] <= now:
+            _, _, queue = heapq.heappop(self._expiries)
+            queue.expiry_scheduled = False
+            for batch in list(queue.batches):
+                if batch.outcome.done:
+                    continue
+                expires_at = batch.created_at + self.delivery_timeout_s
+                if expires_at > now:
+                    self._expire_at(queue, expires_at)
+                    break
+                yield batch
 
     def evaluate(self, queue: PartitionQueue, now: float) -> None:
         """Put the partition where it belongs, after anything happened to it."""
@@ -186,3 +213,8 @@ class Schedule:
         heapq.heappush(self._timers, (at, self._timer_count, queue))
         if self._timers[0][2] is queue:
             self._notify()
+
+    def _expire_at(self, queue: PartitionQueue, at: float) -> None:
+        queue.expiry_scheduled = True
+        self._timer_count += 1
+        heapq.heappush(self._expiries, (at, self._timer_count, queue))

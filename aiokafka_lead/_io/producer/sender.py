@@ -124,7 +124,7 @@ class Sender:
             if more:
                 await anyio.lowlevel.checkpoint()
                 continue
-            due = self.accumulator.next_at()
+            due = self.accumulator.schedule.next_at()
             self._sleeps_until = math.inf if due is None else due
             await self._wake.wait(None if due is None else max(0.0, due - time.monotonic()))
 
@@ -249,7 +249,7 @@ class Sender:
         finally:
             self._working = False
         more = self._work()
-        due = self.accumulator.next_at()
+        due = self.accumulator.schedule.next_at()
         if more or (due is not None and due < self._sleeps_until):
             self._wake.set()
         return delivery

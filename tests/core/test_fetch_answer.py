@@ -160,7 +160,7 @@ def test_stale_metadata_is_refreshed_and_the_partition_waits(code: int) -> None:
     assert world.plan() == []
     world.now += BACKOFF_S
     assert len(world.plan()) == 1
-    assert world.counters.errors == {code: 1}
+    assert world.counters.fetch_errors == {code: 1}
 
 
 @pytest.mark.parametrize(("code", "refresh"), [(75, False), (78, True)])
@@ -197,7 +197,7 @@ def test_out_of_range_resets_by_policy() -> None:
     world.fetch(data(0, error=1))
     state = world.state()
     assert (state.state, state.reset_policy) == (FetchState.RESETTING, LATEST)
-    assert world.counters.resets == 1
+    assert world.counters.offset_resets == 1
 
 
 def test_out_of_range_without_a_policy_is_raised_until_a_seek() -> None:

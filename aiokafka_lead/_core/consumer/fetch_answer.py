@@ -321,7 +321,7 @@ class AnswerReader:
         policy = self._options.reset_policy
         if policy is not None:
             self._log.info("%s: resetting to %s", why, policy.name)
-            self._counters.resets += 1
+            self._counters.offset_resets += 1
             self._prefetch.drop(state)
             state.reset(policy)
             return

@@ -13,52 +13,35 @@ __all__ = ["ConsumerCounters", "ConsumerMetrics", "PartitionMetrics"]
 
 
 class ConsumerCounters(LeaderMoveCounters):
-    """Running counts since the consumer started. Plain numbers, added to where things happen."""
+    """Running counts since the consumer started, added to where things happen.
 
-    __slots__ = (
-        "answered_at",
-        "answers",
-        "bytes_fetched",
-        "errors",
-        "failed_fetches",
-        "fetch_latency_s",
-        "fetches",
-        "fetches_beside",
-        "follower_redirects",
-        "free_retries",
-        "resets",
-        "session_resets",
-        "stale_answers",
-        "truncations",
-        "unexpected_partitions",
-    )
+    `ConsumerMetrics` has those without a docstring under the same names, and says what they count.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.fetches = 0
-        self.fetches_beside = 0
         self.answers = 0
         self.answered_at: float | None = None
         """When the last answer came (monotonic seconds)."""
-        self.failed_fetches = 0
         self.fetch_latency_s = 0.0
         """The sum over all answers, time that the broker waited for records included."""
-        self.bytes_fetched = 0
-        self.errors: dict[int, int] = {}
-        """Partitions' errors in Fetch answers, by code."""
-        self.free_retries = 0
-        self.session_resets = 0
-        self.follower_redirects = 0
-        self.stale_answers = 0
-        """Partitions' answers that came too late, after a seek for instance."""
         self.unexpected_partitions = 0
         """Answers about partitions that were not asked for."""
-        self.resets = 0
+        self.bytes_fetched = 0
+        self.failed_fetches = 0
+        self.fetch_errors: dict[int, int] = {}
+        self.fetches = 0
+        self.fetches_beside_session = 0
+        self.follower_redirects = 0
+        self.free_retries = 0
+        self.offset_resets = 0
+        self.session_resets = 0
+        self.stale_answers = 0
         self.truncations = 0
 
     def count_error(self, code: int) -> None:
         """One partition's error in an answer."""
-        self.errors[code] = self.errors.get(code, 0) + 1
+        self.fetch_errors[code] = self.fetch_errors.get(code, 0) + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ...types import TopicPartition
+from ..counting import counts_of
 from ..metadata.metrics import MetadataMetrics
 from .deserializers import Deserializers
 from .in_hand import InHand
@@ -83,25 +84,13 @@ class Reading:
     def metrics(self, metadata: MetadataMetrics) -> ConsumerMetrics:
         """Counts since the start, and the partitions as they are now."""
         counters = self.counters
+        counts = counts_of(ConsumerMetrics, counters)
+        counts["fetch_errors"] = dict(counters.fetch_errors)
         return ConsumerMetrics(
+            **counts,
             records_consumed=self.prefetch.records_taken,
-            bytes_fetched=counters.bytes_fetched,
             buffered_bytes=self.prefetch.total_bytes,
-            fetches=counters.fetches,
-            fetches_beside_session=counters.fetches_beside,
             fetch_latency_avg_ms=1000 * counters.fetch_latency_s / counters.answers if counters.answers else 0.0,
-            failed_fetches=counters.failed_fetches,
-            fetch_errors=dict(counters.errors),
-            free_retries=counters.free_retries,
-            leader_moves=counters.leader_moves,
-            leader_move_ms_total=counters.leader_move_ms_total,
-            leader_move_ms_max=counters.leader_move_ms_max,
-            leader_move_ms_last=counters.leader_move_ms_last,
-            session_resets=counters.session_resets,
-            follower_redirects=counters.follower_redirects,
-            stale_answers=counters.stale_answers,
-            offset_resets=counters.resets,
-            truncations=counters.truncations,
             partitions={state.tp: self._partition_metrics(state) for state in self.positions},
             metadata=metadata,
         )

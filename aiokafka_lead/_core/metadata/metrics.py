@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
+
+from ..counting import counts_of
 
 
 class HintOutcome(Enum):
@@ -66,9 +68,7 @@ class MetadataMetrics:
 
 
 class MetadataCounters:
-    """The same counts while they grow; `snapshot` freezes them."""
-
-    __slots__ = tuple(field.name for field in fields(MetadataMetrics))
+    """Running counts; `MetadataMetrics` has all under the same names, and says what they count."""
 
     def __init__(self) -> None:
         self.hints_received = 0
@@ -95,4 +95,4 @@ class MetadataCounters:
 
     def snapshot(self) -> MetadataMetrics:
         """The counts of this moment."""
-        return MetadataMetrics(*[getattr(self, name) for name in self.__slots__])
+        return MetadataMetrics(**counts_of(MetadataMetrics, self))

@@ -7,31 +7,11 @@ from __future__ import annotations
 
 from ..leadership.moves import LeaderMoveCounters
 
-__all__ = ["COUNTED", "ProducerCounters"]
-
-COUNTED = (
-    "batches_acked",
-    "batches_failed",
-    "batches_sent",
-    "batches_split",
-    "buffer_waits",
-    "bytes_sent",
-    "catch_up_waits",
-    "free_retries",
-    "records_acked",
-    "records_expired",
-    "records_failed",
-    "records_sent",
-    "requests",
-    "retries",
-)
-"""The counts that `ProducerMetrics` has under the same names."""
+__all__ = ["ProducerCounters"]
 
 
 class ProducerCounters:
-    """Counts since the producer was made; `ProducerMetrics` tells what they mean."""
-
-    __slots__ = (*COUNTED, "moves")
+    """Counts since the producer was made; `ProducerMetrics` has all under the same names, and says what they count."""
 
     def __init__(self) -> None:
         self.batches_acked = 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..counting import counts_of
 from ..metadata.metrics import MetadataMetrics
-from .counters import COUNTED, ProducerCounters
+from .counters import ProducerCounters
 
 __all__ = ["ProducerMetrics", "snapshot"]
 
@@ -64,10 +65,8 @@ def snapshot(
     metadata: MetadataMetrics,
 ) -> ProducerMetrics:
     """The counts of this moment."""
-    moves = counters.moves
     return ProducerMetrics(
-        **{name: getattr(counters, name) for name in COUNTED},
-        **{name: getattr(moves, name) for name in moves.__slots__},
+        **counts_of(ProducerMetrics, counters, counters.moves),
         sequence_restarts=sequence_restarts,
         buffer_used_bytes=buffer_used_bytes,
         batches_pending=batches_pending,

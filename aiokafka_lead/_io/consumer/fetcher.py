@@ -152,7 +152,7 @@ class Fetcher:
             self._refused(node_id, error)
         else:
             self._counters.fetches += 1
-            self._counters.fetches_beside += beside
+            self._counters.fetches_beside_session += beside
 
     # --- answers -----------------------------------------------------------------------------------------------------
 

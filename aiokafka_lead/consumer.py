@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from ._accel import warn_if_plain
 from ._core.consumer import arguments
-from ._core.consumer.consumed import TransactionPart
 from ._core.consumer.health import ConsumerHealth, ConsumerLag
 from ._core.consumer.metrics import ConsumerMetrics, PartitionMetrics
-from ._core.consumer.partition_state import PartitionState
-from ._core.consumer.position import Position
 from ._core.consumer.record_batch import RecordBatch
-from ._core.consumer.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, ResetPolicy
 from ._core.consumer.subscription import SubscriptionKind
 from ._core.run.dead_letter import DEAD_LETTER_HEADERS
 from ._core.run.exactly_once import checked_producer
@@ -23,18 +19,17 @@ from ._core.run.options import RunConfig, RunOptions
 from ._io.client import Client
 from ._io.consumer.batches import Batches
 from ._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
-from ._options.arguments import TIMEOUT, topic_name, topic_partition
-from ._options.arguments import offset as checked_offset
+from ._io.consumer.group_calls import GroupCalls
+from ._options.arguments import TIMEOUT
 from ._options.checks import INT32_MAX, boolean
 from ._records import ConsumerRecord
 from .config import ConsumerConfig
-from .errors import ConfigError, IllegalStateError
-from .types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from .errors import ConfigError
+from .types import TopicPartition
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
-    from ._io.group.membership import Membership
     from ._io.transactions.calls import Transaction
     from ._options.serialization import AsyncDeserializer, Deserializer
     from .config import ConsumerBaseOptions, ConsumerOptions
@@ -63,10 +58,8 @@ __all__ = [
     "RunOptions",
 ]
 
-Offset = int | tuple[int, str] | OffsetAndMetadata
 
-
-class Consumer(Generic[K, V]):
+class Consumer(GroupCalls, Generic[K, V]):
     """Reads topics or partitions.
 
         async with Consumer("events", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
@@ -288,129 +281,6 @@ class Consumer(Generic[K, V]):
         """The partitions that are read now; of a group's member, those that it owns."""
         return self._engine.reading.positions.assigned
 
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out and fetch no records of these partitions; what was fetched already is kept for `resume`."""
-        for state in self._states(partitions):
-            self._engine.reading.prefetch.pause(state)
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Take back `pause`."""
-        for state in self._states(partitions):
-            self._engine.reading.prefetch.resume(state)
-
-    def paused(self) -> frozenset[TopicPartition]:
-        """The partitions that are paused."""
-        return self._engine.reading.positions.paused()
-
-    # --- positions ---------------------------------------------------------------------------------------------------
-
-    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Go on from this offset, which need not exist yet; what was fetched is dropped.
-
-        With a leader epoch in `OffsetAndMetadata` it is checked that the log still is the one that the offset was
-        taken from (KIP-320).
-        """
-        tp = topic_partition("partition", partition)
-        to = checked_offset("offset", offset)
-        state = self._engine.reading.positions.require(tp)
-        self._engine.reading.seek(state, Position(to.offset, -1 if to.leader_epoch is None else to.leader_epoch))
-
-    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Go on from the first offset of these partitions (of all that are assigned); returns when it is known."""
-        await self._seek_by(EARLIEST, partitions)
-
-    async def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Go on from the end of these partitions (of all that are assigned); returns when it is known."""
-        await self._seek_by(LATEST, partitions)
-
-    async def _seek_by(self, policy: ResetPolicy, partitions: tuple[TopicPartition, ...]) -> None:
-        partitions = tuple(arguments.PARTITIONS("partitions", partitions))
-        self._client.check()
-        states = self._states(partitions) if partitions else list(self._engine.reading.positions)
-        for state in states:
-            self._engine.reading.reset(state, policy)
-        await self._engine.readiness.wait_for_positions(states, self._config.default_api_timeout_ms)
-
-    async def seek_to_committed(self, *partitions: TopicPartition) -> None:
-        """Go on from what ``group_id`` has committed of these partitions (of all that are assigned).
-
-        For after a transaction that was aborted and committed offsets by `Producer.send_offsets_to_transaction`; with
-        `Transaction.send_offsets` or `Transaction.commit_batch` this happens by itself. Where nothing is committed,
-        from where reading began. What was fetched, and not handed out, is discarded. Returns when the offsets are
-        known.
-        """
-        partitions = tuple(arguments.PARTITIONS("partitions", partitions))
-        self._client.check()
-        self._membership("committed offsets belong")
-        states = self._states(partitions) if partitions else list(self._engine.reading.positions)
-        self._engine.reading.go_back(states)
-        await self._engine.readiness.wait_for_positions(states, self._config.default_api_timeout_ms)
-
-    async def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record that this partition hands out; waits while that is being found out.
-
-        Raises `NoOffsetForPartitionError` if there is none, `UnknownTopicOrPartitionError` when several answers of the
-        cluster agree that the topic does not have the partition, and after ``default_api_timeout_ms`` if there is no
-        such topic, and `RequestTimedOutError` then for other reasons.
-        """
-        tp = topic_partition("partition", partition)
-        self._client.check()
-        state = self._engine.reading.positions.require(tp)
-        await self._engine.readiness.wait_for_positions([state], self._config.default_api_timeout_ms)
-        position = state.position
-        if position is None:
-            raise IllegalStateError(f"partition {state.tp} is no longer assigned to this consumer")
-        return position.offset
-
-    def highwater(self, partition: TopicPartition) -> int | None:
-        """The offset behind what every in-sync replica has, as of the last fetch; None before the first."""
-        return self._engine.reading.positions.require(topic_partition("partition", partition)).high_watermark
-
-    def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """The offset behind what no open transaction holds back, as of the last fetch; None before the first."""
-        return self._engine.reading.positions.require(topic_partition("partition", partition)).last_stable_offset
-
-    # --- what the cluster has ----------------------------------------------------------------------------------------
-
-    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each partition; they need not be assigned."""
-        return await self._offsets(partitions, EARLIEST_TIMESTAMP)
-
-    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset after the last record that this consumer could read: with "read_committed" the stable end."""
-        return await self._offsets(partitions, LATEST_TIMESTAMP)
-
-    async def _offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        timestamps = dict.fromkeys(arguments.PARTITIONS("partitions", partitions), timestamp)
-        self._client.check()
-        found = await self._engine.queries.offsets(timestamps, self._config.default_api_timeout_ms)
-        return {tp: found[tp].offset for tp in timestamps}
-
-    async def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """For each partition its first record at or after the time (milliseconds since the epoch), or None."""
-        wanted = arguments.TIMES("timestamps", timestamps)
-        self._client.check()
-        found = await self._engine.queries.offsets(wanted, self._config.default_api_timeout_ms)
-        result: dict[TopicPartition, OffsetAndTimestamp | None] = {}
-        for tp in wanted:
-            offset, timestamp_ms, epoch = found[tp]
-            result[tp] = None if offset < 0 else OffsetAndTimestamp(offset, timestamp_ms, None if epoch < 0 else epoch)
-        return result
-
-    async def topics(self) -> frozenset[str]:
-        """The cluster's topics that this client may see."""
-        self._client.check()
-        return await self._engine.all_topics()
-
-    async def partitions_for_topic(self, topic: str) -> frozenset[int]:
-        """The topic's partitions; raises `UnknownTopicOrPartitionError` after ``default_api_timeout_ms``."""
-        topic = topic_name("topic", topic)
-        self._client.check()
-        found = await self._client.metadata.topic(topic, self._config.default_api_timeout_ms)
-        return frozenset(range(len(found.partitions)))
-
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
@@ -532,54 +402,6 @@ class Consumer(Generic[K, V]):
             async with Producer(servers, **shared, max_request_size=INT32_MAX) as producer:
                 await run(self._engine, config, handler, producer)
 
-    # --- committed offsets -------------------------------------------------------------------------------------------
-
-    async def commit(
-        self, offsets: Mapping[TopicPartition, Offset] | None = None, *, timeout_ms: float | None = None
-    ) -> None:
-        """Store these offsets (the positions of all assigned partitions; within `run` what is done) for ``group_id``.
-
-        An offset is that of the next record to read. What they cover counts as done: no rebalance waits for it. Returns
-        when they are stored, if need be after a rebalance; raises `CommitFailedError` if the consumer is not the member
-        that owns the partitions any more, or, without offsets, when those that it still owns are stored, if others were
-        taken away since records of them were handed out; raises the error of a partition that was refused, or
-        `RequestTimedOutError` after ``timeout_ms`` (``default_api_timeout_ms``).
-        """
-        given = None if offsets is None else arguments.OFFSETS("offsets", offsets)
-        timeout_ms = self._timeout_ms(timeout_ms)
-        self._client.check()
-        await self._membership("committed offsets belong").commits.commit(given, timeout_ms)
-
-    async def committed(
-        self, partition: TopicPartition, *, timeout_ms: float | None = None
-    ) -> OffsetAndMetadata | None:
-        """What ``group_id`` has stored for the partition, or None; raises as `commit` does."""
-        tp = topic_partition("partition", partition)
-        timeout_ms = self._timeout_ms(timeout_ms)
-        self._client.check()
-        found = await self._membership("committed offsets belong").offsets.committed([tp], timeout_ms)
-        return found[tp]
-
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """The membership as it is now, for a transaction's offsets (KIP-447).
-
-        Raises `IllegalStateError` without a ``group_id``.
-        """
-        return self._membership("a membership belongs").standing.metadata
-
-    def _transaction_part(self) -> TransactionPart:
-        """For `Transaction.send_offsets`. Internal."""
-        self._client.check()
-        commits = self._membership("committed offsets belong").commits
-        from ._io.group.transaction_part import GroupPart
-
-        return GroupPart(commits)
-
-    def _membership(self, what: str) -> Membership:
-        if self._engine.membership is None:
-            raise IllegalStateError(f"{what} to a group: set group_id")
-        return self._engine.membership
-
     # --- the rest ----------------------------------------------------------------------------------------------------
 
     def metrics(self) -> ConsumerMetrics:
@@ -605,13 +427,6 @@ class Consumer(Generic[K, V]):
         ``session_timeout_ms`` if that is longer.
         """
         return self._engine.health.health()
-
-    def _states(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
-        return [self._engine.reading.positions.require(tp) for tp in arguments.PARTITIONS("partitions", partitions)]
-
-    def _timeout_ms(self, timeout_ms: float | None) -> float:
-        checked: float | None = TIMEOUT("timeout_ms", timeout_ms)
-        return self._config.default_api_timeout_ms if checked is None else checked
 
     def __repr__(self) -> str:
         return f"<Consumer client_id={self._config.client_id!r} partitions={len(self._engine.reading.positions)}>"

@@ -23,7 +23,7 @@ from typing import Any
 NUMBER = struct.Struct(">q")
 
 Send = Callable[[int, bytes, Callable[[bool], None]], Awaitable[None]]
-"""Sends a value to a partition, and has the callback told whether it was acknowledged."""
+"""Sends a value to a partition, and calls back with whether it was acknowledged."""
 
 
 @asynccontextmanager

@@ -35,7 +35,7 @@ ROUNDS = 9
 
 
 def answer(topics: int, partitions: int, epoch: int) -> MetadataResponse:
-    """Metadata of as many topics of as many partitions, whose leaders depend on the epoch."""
+    """Metadata of this number of topics and partitions of each, whose leaders depend on the epoch."""
     replicas = [[(index + step) % BROKERS for step in range(3)] for index in range(BROKERS)]
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=n, host=f"broker-{n}.example.com", port=9092) for n in range(BROKERS)],

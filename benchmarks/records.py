@@ -1,6 +1,6 @@
 """The record codec, compiled and pure, beside aiokafka's: ``python -m benchmarks records [--seconds 10]``.
 
-Nanoseconds a record, batches of 1,000, the best of as many turns as the time allows. All take turns in one process, so
+Nanoseconds a record, batches of 1,000, the best of all turns that the time allows. All take turns in one process, so
 that a busy machine slows every one of them.
 """
 

@@ -27,7 +27,7 @@ from .traces import SCHEMA
 LATENCIES = {"acked": "send to acknowledgement", "consumed": "send to the consumer's hands"}
 _SHARES = (0.5, 0.99, 0.999)
 _ACCURACY = 100_000
-"""Ranks are right to one in as many."""
+"""Ranks are right to one in this number."""
 _SLICES = 400
 """Parts of a run's time in a picture; each has three dots for every client."""
 

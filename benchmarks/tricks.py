@@ -88,7 +88,7 @@ def kept_pairs(module: Any, count: int) -> Callable[[], None]:
 
 
 def frames(held: int) -> Callable[[], None]:
-    """Large frames, read while as many earlier ones are still held: two are the most whose memory is used again."""
+    """Large frames, read while ``held`` earlier ones are kept: two are the most whose memory is used again."""
     reader, frame = FrameReader(2 * FRAME_BYTES), FRAME_BYTES.to_bytes(4, "big") + bytes(FRAME_BYTES)
 
     def work() -> None:

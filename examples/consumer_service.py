@@ -1,4 +1,4 @@
-"""A consumer microservice: handles the orders of ``fastapi_orders``, many at once, until it is told to stop.
+"""A consumer microservice: handles the orders of ``fastapi_orders``, many at once, until it gets a signal to stop.
 
     python examples/consumer_service.py [HOST:PORT]        # default localhost:9092; Ctrl-C or SIGTERM ends it
 

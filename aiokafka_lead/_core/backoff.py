@@ -28,7 +28,7 @@ class Backoff:
         self.rng = rng
 
     def delay_s(self, failures: int) -> float:
-        """Seconds to wait after as many failures in a row; 0 after none."""
+        """Seconds to wait after this number of failures in a row; 0 after none."""
         if failures <= 0:
             return 0.0
         wait_ms = min(self.longest_ms, self.first_ms * 2.0 ** min(failures - 1, _MAX_DOUBLINGS))

@@ -289,7 +289,7 @@ class BatchBuilder:
         return index
 
     def extend(self, size: int, at_most: int) -> None:
-        """Let the batch take as many bytes more than it has; it will never be given more than ``at_most`` in all."""
+        """Let the batch take ``size`` bytes more than it has; it will never be given more than ``at_most`` in all."""
         self.batch_size = min(self.size_bytes + size, _MAX_BATCH_BYTES)
         self._capacity_limit = max(self.batch_size, at_most)
 

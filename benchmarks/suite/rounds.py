@@ -1,4 +1,4 @@
-"""Turn by turn: every contender at every case, as many rounds as asked for, so that a busy machine slows them all."""
+"""Turn by turn: every contender at every case, again in each round, so that a busy machine slows them all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Contender(NamedTuple):
     loop: str = "asyncio"
     pure: bool = False
     speed: float = 1.0
-    """It gets as many records as this times those of this client, so that its turn does not last for ever."""
+    """It gets this times the records of this client, so that its turn does not last for ever."""
 
     @property
     def label(self) -> str:
@@ -105,7 +105,7 @@ def places(options: argparse.Namespace) -> list[AbstractContextManager[brokers.B
 def play(cases: Iterable[Case], place: brokers.Brokers, options: argparse.Namespace) -> list[Sample]:
     """All rounds of all cases, behind one that does not count where the brokers are cold.
 
-    A contender that fails is told of on standard error, and has no figures there.
+    A contender that fails is named on standard error, and has no figures there.
     """
     samples = []
     warm = not place.is_cold

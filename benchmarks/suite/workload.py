@@ -8,8 +8,8 @@ from typing import Self
 
 LINGER_MS = 5
 WINDOW = 100_000
-"""Records that are on their way at most, where deliveries are awaited: as many as confluent-kafka takes, whose
-callbacks nobody waits for. The older half is awaited when there are as many."""
+"""Records that are on their way at most, where deliveries are awaited: the number that confluent-kafka takes,
+whose callbacks nobody waits for. The older half is awaited when there are that many."""
 
 
 @dataclass(frozen=True, slots=True)

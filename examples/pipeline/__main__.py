@@ -87,7 +87,7 @@ class StreamingJob:
             await asyncio.sleep(0.01)
 
     async def kill(self) -> None:
-        """SIGKILL to the driver and its JVM: nothing is told, closed or cleaned up."""
+        """SIGKILL to the driver and its JVM: nothing is announced, closed or cleaned up."""
         if self._process is not None and self._process.returncode is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             await self._process.wait()
@@ -213,7 +213,7 @@ def main() -> int:
     )
     parser.add_argument("--bootstrap", help="a cluster to use (default: an embedded one)")
     parser.add_argument("--kill", type=int, nargs="?", const=2, default=0, metavar="TIMES", help="2 if not said")
-    parser.add_argument("--orders", type=int, default=20_000, help="at least as many")
+    parser.add_argument("--orders", type=int, default=20_000, help="the smallest number of orders")
     parser.add_argument("--rate", type=float, default=1000, help="orders a second")
     parser.add_argument("--out", type=Path, default=Path("build/pipeline"), help="is emptied first")
     options = parser.parse_args()

@@ -34,7 +34,7 @@ async def fill(
 
 
 def consumer_of(cluster: EmbeddedCluster, *topics: str, **options: Any) -> Consumer[Any, Any]:
-    """A consumer that reads from the beginning, unless told otherwise."""
+    """A consumer that reads from the beginning, unless an option says otherwise."""
     options.setdefault("auto_offset_reset", "earliest")
     return Consumer(*topics, bootstrap_servers=cluster.bootstrap_servers, **options)
 

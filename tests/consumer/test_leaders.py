@@ -115,7 +115,7 @@ async def test_a_refusal_is_raised_and_reading_goes_on_when_it_is_over(cluster: 
                 assert await next_value(consumer) == 0
                 break
             except TopicAuthorizationFailedError:
-                pass  # what was told before the rule went
+                pass  # what was answered before the rule went
         assert await next_value(consumer) == 1
 
 

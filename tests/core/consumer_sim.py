@@ -147,8 +147,8 @@ class Simulation:
             self.refresh_at = None
             view = {}
             for tp, log in self.logs.items():
-                told, cached = log.seen_by(asked), self.world.snapshot.leader(*tp)
-                view[tp] = told if told[1] >= cached[1] else cached
+                answered, cached = log.seen_by(asked), self.world.snapshot.leader(*tp)
+                view[tp] = answered if answered[1] >= cached[1] else cached
             self.world.learn(self.truth(view))
 
         self.later(self.rng.uniform(0.02, 0.1), arrive)

@@ -267,7 +267,7 @@ def test_idle_partitions_are_left_alone() -> None:
     for number in range(3000):
         sim.move(number, to=2)
     sim.refresh()
-    # Only the one with a record was told who leads it now; the others will learn it with their next record.
+    # Only the queue with a record has learnt which broker leads it now; the others learn it with their next record.
     informed = [number for number in range(3000) if topic.queue(number).leader_id == 2 and number % 3 != 2]
     assert informed == [7]
     sim.run_until_done([waiting, sim.send(b"x", partition=0)])

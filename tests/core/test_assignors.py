@@ -39,7 +39,7 @@ Members = list[MemberSubscription]
 
 
 def settled(assignor: str, members: Sequence[MemberSubscription], topics: TopicPartitions) -> tuple[Assignment, int]:
-    """The assignment after as many rebalances as it takes until nothing changes, and their number."""
+    """The assignment after rebalances until nothing changes, and their number."""
     current, before = list(members), builtin(assignor).assign(members, topics)
     for rounds in range(1, 10):
         current = again(assignor, current, before, 10 + rounds)

@@ -420,8 +420,8 @@ def test_a_static_member_waits_for_its_predecessor_to_be_forgotten(caplog: pytes
     group.refuse(group.beat(), UnreleasedInstanceIdError)
     assert isinstance(group.member.error, UnreleasedInstanceIdError)
     assert group.member.kept_out is None
-    [told] = caplog.records
-    assert "another member of the group 'g' still has the group_instance_id 'i'" in told.getMessage()
+    [warning] = caplog.records
+    assert "another member of the group 'g' still has the group_instance_id 'i'" in warning.getMessage()
 
 
 def test_who_subscribes_again_waits_for_its_predecessor_again() -> None:

@@ -24,7 +24,7 @@ def framed(*bodies: bytes) -> bytes:
 
 
 def read_in_pieces(reader: FrameReader, stream: bytes, sizes: list[int]) -> list[bytes]:
-    """Fills the reader's own buffers, at most as many bytes at a time as the sizes say, over and over."""
+    """Fills the reader's own buffers, at most this number of bytes at a time, the sizes over and over."""
     frames: list[bytes] = []
     position = turn = 0
     while position < len(stream):

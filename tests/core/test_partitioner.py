@@ -35,7 +35,7 @@ def topic_with(leaders: list[int]) -> tuple[TopicBuffer, ClusterSnapshot]:
 
 
 def pile_up(topic: TopicBuffer, depths: list[int]) -> None:
-    """Give the partitions' queues as many batches' worth of records."""
+    """Give the partitions' queues this number of batches' worth of records."""
     for number, depth in enumerate(depths):
         queue = topic.queue(number)
         queue.depth = depth

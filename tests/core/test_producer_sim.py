@@ -54,7 +54,7 @@ def _acked(delivery: Delivery) -> bool:
 
 
 class Chaos:
-    """Breaks things at random, until it is told to stop."""
+    """Breaks things at random, until it is stopped."""
 
     def __init__(self, sim: ProducerSim, rng: Random, *, lossy: bool) -> None:
         self.sim = sim

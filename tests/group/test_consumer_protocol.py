@@ -67,19 +67,19 @@ async def shared(*members: Consumer[Any, Any], partitions: Collection[TopicParti
 
 
 class Listener:
-    """Keeps what it is told."""
+    """Keeps what it is called with."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, int]] = []
+        self.calls: list[tuple[str, int]] = []
 
     async def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        self.told.append(("assigned", len(partitions)))
+        self.calls.append(("assigned", len(partitions)))
 
     async def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        self.told.append(("revoked", len(partitions)))
+        self.calls.append(("revoked", len(partitions)))
 
     async def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
-        self.told.append(("lost", len(partitions)))
+        self.calls.append(("lost", len(partitions)))
 
 
 async def test_members_share_the_partitions(cluster: EmbeddedCluster) -> None:
@@ -113,9 +113,9 @@ async def test_partitions_that_stay_are_not_given_up(cluster: EmbeddedCluster) -
         await shared(first)
         async with member(cluster, "events") as second:
             await shared(first, second)
-            assert listener.told == [("assigned", 4), ("revoked", 2)]
+            assert listener.calls == [("assigned", 4), ("revoked", 2)]
         await shared(first)
-    assert listener.told == [("assigned", 4), ("revoked", 2), ("assigned", 2), ("revoked", 4)]
+    assert listener.calls == [("assigned", 4), ("revoked", 2), ("assigned", 2), ("revoked", 4)]
 
 
 async def test_a_fenced_member_loses_its_partitions_and_comes_back(cluster: EmbeddedCluster) -> None:
@@ -124,8 +124,8 @@ async def test_a_fenced_member_loses_its_partitions_and_comes_back(cluster: Embe
         consumer.subscribe(["events"], listener=listener)
         await shared(consumer)
         cluster.faults.add("ConsumerGroupHeartbeat", count=1, error_code=FencedMemberEpochError.code)
-        await until(lambda: len(listener.told) == 3, consumer)
-        assert listener.told == [("assigned", 4), ("lost", 4), ("assigned", 4)]
+        await until(lambda: len(listener.calls) == 3, consumer)
+        assert listener.calls == [("assigned", 4), ("lost", 4), ("assigned", 4)]
         assert consumer.assignment() == set(EVENTS)
 
 
@@ -254,12 +254,12 @@ async def test_an_application_that_does_not_come_back_leaves_the_group(cluster: 
         consumer.subscribe(["events"], listener=listener)
         with anyio.fail_after(WITHIN_S):
             record = await consumer.getone()
-            while ("lost", 4) not in listener.told:
+            while ("lost", 4) not in listener.calls:
                 await anyio.lowlevel.checkpoint()
             assert consumer.assignment() == frozenset()
             again = await consumer.getone(TopicPartition("events", record.partition))
         assert again.offset == record.offset
-        assert listener.told == [("assigned", 4), ("lost", 4), ("assigned", 4)]
+        assert listener.calls == [("assigned", 4), ("lost", 4), ("assigned", 4)]
 
 
 async def test_a_live_group_moves_to_the_new_protocol(cluster: EmbeddedCluster) -> None:

@@ -171,7 +171,7 @@ async def test_without_a_common_assignor_it_says_so(cluster: EmbeddedCluster) ->
 
 @pytest.mark.parametrize("code", [14, 15, 16, 25, 27])
 async def test_errors_that_pass(cluster: EmbeddedCluster, code: int) -> None:
-    # Who is told that it is not known joins anew, and the group waits for what it was before: not for long.
+    # A member that learns that it is not known joins anew, and the group waits for what it was before: not for long.
     session_timeout_ms = 1_000 if code == 25 else 20_000
     for api in ("Heartbeat",) if code == 25 else ("JoinGroup", "SyncGroup", "Heartbeat"):
         cluster.faults.add(api, error_code=code, count=2)

@@ -446,9 +446,9 @@ async def test_a_listener_that_raises_harms_no_connection_and_is_not_lost() -> N
 
 async def test_listeners_can_leave() -> None:
     async with client(free_port()) as brokers:
-        told: list[int] = []
-        brokers.add_listener(told.append)
-        brokers.remove_listener(told.append)
+        heard: list[int] = []
+        brokers.add_listener(heard.append)
+        brokers.remove_listener(heard.append)
         with pytest.raises(KafkaConnectionError):
             await brokers.get(1)
-        assert told == []
+        assert heard == []

@@ -304,8 +304,8 @@ async def failing() -> None:
 
 async def test_an_error_of_a_background_task_reaches_every_caller() -> None:
     async with EmbeddedCluster(1) as cluster, running(cluster, allow_auto_create_topics=False) as client:
-        told: list[BaseException] = []
-        client.on_fatal(told.append)
+        heard: list[BaseException] = []
+        client.on_fatal(heard.append)
         errors: list[KafkaError] = []
 
         async def wait_for_topic() -> None:
@@ -320,7 +320,7 @@ async def test_an_error_of_a_background_task_reaches_every_caller() -> None:
         with pytest.raises(BackgroundTaskError, match="sender ended with ZeroDivisionError: a bug") as caught:
             client.check()
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
-        assert [type(error) for error in [*told, *errors]] == [BackgroundTaskError, BackgroundTaskError]
+        assert [type(error) for error in [*heard, *errors]] == [BackgroundTaskError, BackgroundTaskError]
 
 
 async def test_a_task_that_just_ends_is_no_failure() -> None:

@@ -136,21 +136,23 @@ async def test_a_broker_whose_refusal_is_not_in_version_0_is_asked_again(body: b
     assert versions == [ApiVersionsRequest.MAX_VERSION, then]
 
 
-@pytest.mark.parametrize("told", [None, 2, 99])
-async def test_a_broker_that_refuses_every_version(told: int | None) -> None:
+@pytest.mark.parametrize("offered", [None, 2, 99])
+async def test_a_broker_that_refuses_every_version(offered: int | None) -> None:
     versions: list[int] = []
 
     async def handler(peer: Peer) -> None:
         while True:
             request = await peer.read()
             versions.append(request.version)
-            answer = ApiVersionsResponse(error_code=UnsupportedVersionError.code) if told is None else refusal(told)
+            answer = (
+                ApiVersionsResponse(error_code=UnsupportedVersionError.code) if offered is None else refusal(offered)
+            )
             await peer.answer(request._replace(version=0), answer)
 
     error = await failure(handler)
     assert isinstance(error, UnsupportedVersionError)
     assert "refuses every version of ApiVersions" in str(error)
-    assert versions == [ApiVersionsRequest.MAX_VERSION, *([2] if told == 2 else []), 0]
+    assert versions == [ApiVersionsRequest.MAX_VERSION, *([2] if offered == 2 else []), 0]
 
 
 async def test_a_broker_that_refuses_with_another_error() -> None:

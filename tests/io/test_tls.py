@@ -189,8 +189,8 @@ async def test_a_callable_gives_the_context_of_each_connection(waits: bool, capl
                 await connect(brokers, lane)
     assert listener.seen == ["first", "second", "second", "second"]
     assert threads == [waits] * 4
-    told = [record.getMessage().partition("cannot be used now: ")[2] for record in caplog.records]
-    assert told == ["the vault is closed", "it must be an ssl.SSLContext, not int"]
+    reasons = [record.getMessage().partition("cannot be used now: ")[2] for record in caplog.records]
+    assert reasons == ["the vault is closed", "it must be an ssl.SSLContext, not int"]
 
 
 async def test_a_callable_that_fails_at_first_is_asked_again() -> None:

@@ -30,7 +30,7 @@ Told = tuple[int, int, "list[int] | None"]
 
 
 class Modern:
-    """What members of the new protocol say to one group, and are told."""
+    """What members of the new protocol say to one group, and what it answers."""
 
     def __init__(self, world: World, group: str, broker: int) -> None:
         self.world = world

@@ -40,7 +40,7 @@ async def heartbeat(world: World, broker: int, group: str, generation: int, memb
 
 
 class Members:
-    """What members say to one group, and are told."""
+    """What members say to one group, and what it answers."""
 
     def __init__(self, world: World, group: str, topic: str, broker: int) -> None:
         self.world = world

@@ -20,7 +20,7 @@ FLOW_PARTITIONS = 6
 
 
 class Progress:
-    """Wakes whoever waits for a count to grow."""
+    """Wakes the tasks that wait for a count to grow."""
 
     def __init__(self) -> None:
         self._moved = anyio.Event()
@@ -39,7 +39,7 @@ class Progress:
 
 @dataclass
 class Flow:
-    """Sends 0, 1, 2, ... to each partition of a topic, evenly, until told to stop; keeps what became of them."""
+    """Sends 0, 1, 2, ... to each partition of a topic, evenly, until it is stopped; keeps what became of them."""
 
     producer: Producer
     topic: str
@@ -85,7 +85,7 @@ class Flow:
         self._progress.moved()
 
     async def progress(self, records: int, timeout_s: float = 60) -> None:
-        """Wait until this many more records per partition have been sent and as many acknowledged."""
+        """Wait until this many more records per partition have been sent, and acknowledged."""
         target = self.sent + records
         acknowledged = self.acknowledged + records * self.partitions
         await self._progress.until(lambda: self.sent >= target and self.acknowledged >= acknowledged, timeout_s)

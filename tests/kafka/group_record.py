@@ -1,4 +1,4 @@
-"""Whether what a group's members told adds up: nothing lost, nothing read again that was committed, nobody for long."""
+"""Whether what a group's members report adds up: nothing lost, nothing committed read again, nobody for long."""
 
 from __future__ import annotations
 

@@ -37,11 +37,11 @@ class Member:
         self.options = options
         self.process = process
         self.owned: set[int] = set()
-        """What it has, as far as it has told: one that comes back within its session has it still."""
+        """What it has, as far as it has reported: one that comes back within its session has it still."""
         self.is_awake = True
         """Neither frozen nor gone."""
         self.has_left = False
-        """It has told that it is done."""
+        """It has reported that it is done."""
         self.committed_at = 0.0
         """When its last commit was acknowledged, by the machine's monotonic clock."""
 
@@ -52,7 +52,7 @@ class GroupWatch:
     def __init__(self, bootstrap: str, group: str, topic: str, partitions: int, **defaults: Any) -> None:
         self.partitions = partitions
         self.events: list[Event] = []
-        """Everything that was told, in the order in which it came here."""
+        """Everything that was reported, in the order in which it came here."""
         self.committed: dict[int, int] = {}
         """The greatest committed offset of each partition."""
         self.members: dict[str, Member] = {}
@@ -190,13 +190,13 @@ class GroupWatch:
         with self._changed:
             if not self._changed.wait_for(condition, timeout_s):
                 owned = {member.name: sorted(member.owned) for member in self.awake()}
-                told = "\n".join(
+                reports = "\n".join(
                     f"{event.at - began:+.3f} {event.member} {event.kind} {event.fields}"
                     for event in self.events
                     if event.kind not in ("read", "committed")
                 )
                 logs = "\n".join(f"{each.name}: {self.log_of(each)[-2000:]}" for each in self.members.values())
-                raise AssertionError(f"not within {timeout_s} s: {what}; owned: {owned}\n{told}\n{logs}")
+                raise AssertionError(f"not within {timeout_s} s: {what}; owned: {owned}\n{reports}\n{logs}")
         return time.monotonic() - began
 
     def awake(self) -> Sequence[Member]:

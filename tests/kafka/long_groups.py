@@ -139,7 +139,7 @@ class Trouble:
 
 
 def run(arguments: argparse.Namespace) -> Findings:
-    """Make trouble until the time is up, let everything be read, and look at what was told."""
+    """Make trouble until the time is up, let everything be read, and look at what was reported."""
     rng = random.Random(arguments.seed)
     topic = f"groups-{os.urandom(3).hex()}"
     with cluster(arguments, topic) as bootstrap, contextlib.ExitStack() as stack:

@@ -12,8 +12,8 @@ _LIMIT_S = 5.0
 
 def judge(*events: tuple[float, str, str] | tuple[float, str, str, dict[str, Any]], end: int = 10) -> Findings:
     """One partition with ten records; events in any order."""
-    told = [Event(each[0], each[1], each[2], each[3] if len(each) > 3 else {}) for each in events]
-    return examine(told, {0: end}, _LIMIT_S)
+    reported = [Event(each[0], each[1], each[2], each[3] if len(each) > 3 else {}) for each in events]
+    return examine(reported, {0: end}, _LIMIT_S)
 
 
 def assigned(at: float, member: str) -> tuple[float, str, str, dict[str, Any]]:

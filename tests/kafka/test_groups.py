@@ -29,7 +29,7 @@ class Scene:
         self.feeder = Feeder(kafka.bootstrap(), topic, _PARTITIONS, _RECORDS_PER_SECOND)
 
     def finish(self) -> None:
-        """Read everything to the end, leave, and check what the members have told."""
+        """Read everything to the end, leave, and check what the members have reported."""
         ends = self.feeder.stop()
         self.watch.wait_read(ends)
         self.watch.finish()

@@ -1,4 +1,4 @@
-"""A handler that blocks the event loop at Apache Kafka: the group lives on, and the application is told."""
+"""A handler that blocks the event loop at Apache Kafka: the group lives on, and the application learns of it."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ async def test_a_group_survives_a_blocked_event_loop(
     assert handled == [0, 1]
     assert moves.seen == ["assigned", "revoked"]
     [warning] = [text for record in caplog.records if "event loop" in (text := record.getMessage())]
-    told = re.search(
+    said = re.search(
         r"blocked for (.+) s; no fetch .* for (.+) s and no heartbeat .* for (.+) s of the .* s\.", warning
     )
-    assert told is not None, warning
-    assert min(float(each) for each in told.groups()) > _BLOCKED_S - 1
+    assert said is not None, warning
+    assert min(float(each) for each in said.groups()) > _BLOCKED_S - 1

@@ -302,12 +302,12 @@ async def features(world: World) -> Answers:
 
     answers: Answers = {}
     for version in (3, 4):
-        told = await world.ask(ApiVersionsRequest(**_SOFTWARE), version)
+        versions = await world.ask(ApiVersionsRequest(**_SOFTWARE), version)
         answers[f"supported, {version}"] = [
-            (each.min_version, each.max_version) for each in told.supported_features if each.name == FEATURE
+            (each.min_version, each.max_version) for each in versions.supported_features if each.name == FEATURE
         ]
         answers[f"finalized, {version}"] = [
-            each.max_version_level for each in told.finalized_features if each.name == FEATURE
+            each.max_version_level for each in versions.finalized_features if each.name == FEATURE
         ]
     answers["lower"] = await update(1)
     answers["lower safely"] = await update(1, 2)
@@ -320,7 +320,7 @@ async def features(world: World) -> Answers:
 
 
 async def described(world: World) -> Answers:
-    """What operators are told of transactions and producers, and how they end one that hangs (KIP-664)."""
+    """What operators learn of transactions and producers, and how they end one that hangs (KIP-664)."""
     topic = world.name("-described")
     leader, follower, _ = await world.topic(topic)
     txn = await _transactions(world)
@@ -368,7 +368,7 @@ async def described(world: World) -> Answers:
         )
 
     async def ends() -> Any:
-        """The log's ends, and what a consumer of committed records is told of aborted ones."""
+        """The log's ends, and what a consumer of committed records learns of aborted ones."""
         stable = []
         for isolation in (0, 1):
             part = lo.ListOffsetsPartition(partition_index=0, timestamp=-1)

@@ -27,7 +27,7 @@ _NOT_ENOUGH_REPLICAS = NotEnoughReplicasError.code
 
 
 class Transactions:
-    """What a transactional producer says, and is told. Answers that only mean "not yet" are waited out."""
+    """What a transactional producer says, and what it is answered. Answers that only mean "not yet" are waited out."""
 
     def __init__(self, world: World, transactional_id: str, broker: int) -> None:
         self.world = world

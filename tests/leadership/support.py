@@ -18,7 +18,7 @@ from aiokafka_lead.testing.request_log import RequestRecord, partitions_of
 NOT_LEADER = NotLeaderOrFollowerError.code
 
 NEVER: dict[str, Any] = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}
-"""A backoff that outlasts every test: whoever waits for it fails."""
+"""A backoff that outlasts every test: a test that waits for it fails."""
 
 ALWAYS = 1_000_000
 """So many Metadata answers that none tells anything new."""

@@ -277,7 +277,7 @@ async def test_rule_9_an_endpoint_that_answers_with_garbage(cluster: EmbeddedClu
 
 
 async def test_rule_9_a_wrong_address_does_not_cut_the_client_off_from_its_only_broker() -> None:
-    """Nobody is left who could tell better, without a rebootstrap: the address that metadata told is taken again."""
+    """No broker is left that knows better, without a rebootstrap: the address from metadata is taken again."""
     async with (
         EmbeddedCluster(brokers=1) as cluster,
         producer_of(cluster, metadata_recovery_strategy="none", **BRIEF) as producer,

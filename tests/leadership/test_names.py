@@ -18,7 +18,7 @@ from .support import consumer_of, next_number, producer_of, values
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(sys.platform != "linux", reason="needs 127.0.0.2, which only Linux has without being told"),
+    pytest.mark.skipif(sys.platform != "linux", reason="needs 127.0.0.2, which only Linux has without any set-up"),
 ]
 
 QUICK: dict[str, Any] = {"retry_backoff_ms": 20, "reconnect_backoff_ms": 20, "reconnect_backoff_max_ms": 100}

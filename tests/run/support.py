@@ -69,7 +69,7 @@ async def until_committed(cluster: EmbeddedCluster, partition: TopicPartition, o
 
 
 class Gate:
-    """Holds up whoever comes, until it is opened."""
+    """Holds up every task that comes, until it is opened."""
 
     def __init__(self) -> None:
         self._open = anyio.Event()

@@ -152,7 +152,7 @@ async def test_a_cancelled_run_commits_what_is_done_and_cancels_handlers(cluster
             await consumer.run(handle, order="none")
         assert cancelled == 14
         assert await committed(cluster, E0) == 5
-        # Whoever reads on has everything that is not done, whatever was handed out before.
+        # A task that reads on gets everything that is not done, whatever was handed out before.
         assert (await consumer.getone()).offset == 5
     assert await committed(cluster, E0) in (5, 6)
 

@@ -234,12 +234,12 @@ class Cluster:
             if not open_poll or not broker.running:
                 return
             rows, endpoints = self._read(broker, wanted, planned.max_bytes)
-            told = [row for row in rows if row.error_code or row.records]
-            if told or self.timeline.now >= until:
+            news = [row for row in rows if row.error_code or row.records]
+            if news or self.timeline.now >= until:
                 open_poll.clear()
                 if poll in self._polls:
                     self._polls.remove(poll)
-                answer = response(*(rows if full else told), session_id=session_id, topic_id=TOPIC_ID)
+                answer = response(*(rows if full else news), session_id=session_id, topic_id=TOPIC_ID)
                 answer.node_endpoints = [NodeEndpoint(node_id=n, host=h, port=p) for n, (h, p) in endpoints.items()]
                 reply(answer)
 

@@ -171,7 +171,7 @@ async def test_configs() -> None:
     async with a_cluster(1) as (cluster, client):
         cluster.create_topic("t", configs={"retention.ms": "1000"})
 
-        async def told(*names: str) -> dict[str, tuple[str | None, int]]:
+        async def described(*names: str) -> dict[str, tuple[str | None, int]]:
             resource = DescribeConfigsResource(
                 resource_type=2, resource_name="t", configuration_keys=list(names) or None
             )
@@ -184,21 +184,21 @@ async def test_configs() -> None:
             response = await client.call(IncrementalAlterConfigsRequest(resources=[resource]))
             return response.responses[0].error_code
 
-        assert await told("retention.ms", "cleanup.policy") == {
+        assert await described("retention.ms", "cleanup.policy") == {
             "retention.ms": ("1000", 1),
             "cleanup.policy": ("delete", 5),
         }
-        assert len(await told()) > 15
+        assert len(await described()) > 15
         assert await alter(("max.message.bytes", 0, "200"), ("retention.ms", 1, None)) == 0
-        assert await told("retention.ms", "max.message.bytes") == {
+        assert await described("retention.ms", "max.message.bytes") == {
             "retention.ms": ("604800000", 5),
             "max.message.bytes": ("200", 1),
         }
         assert (await produce(client, batch(b"x" * 500))).error_code == errors.MessageTooLargeError.code
         assert await alter(("cleanup.policy", 2, "compact")) == 0
-        assert (await told("cleanup.policy"))["cleanup.policy"][0] == "delete,compact"
+        assert (await described("cleanup.policy"))["cleanup.policy"][0] == "delete,compact"
         assert await alter(("cleanup.policy", 3, "delete")) == 0
-        assert (await told("cleanup.policy"))["cleanup.policy"][0] == "compact"
+        assert (await described("cleanup.policy"))["cleanup.policy"][0] == "compact"
         for wrong in (("nothing", 0, "1"), ("retention.ms", 2, "1"), ("max.message.bytes", 0, "many")):
             assert await alter(wrong) == errors.InvalidConfigError.code
         assert await alter(("retention.ms", 0, "1"), name="no") == errors.UnknownTopicOrPartitionError.code
@@ -206,7 +206,7 @@ async def test_configs() -> None:
             resource_type=2, resource_name="t", configs=[ReplacedConfig(name="retention.ms", value="5")]
         )
         assert (await client.call(AlterConfigsRequest(resources=[replaced]))).responses[0].error_code == 0
-        assert await told("retention.ms", "max.message.bytes") == {
+        assert await described("retention.ms", "max.message.bytes") == {
             "retention.ms": ("5", 1),
             "max.message.bytes": ("1048588", 5),
         }

@@ -41,7 +41,7 @@ def groups(clock: FakeClock, cluster: ClusterState) -> GroupCoordinator:
 
 
 class Member:
-    """A member that does as it is told: it gives up at once, and says so in its next heartbeat."""
+    """A member that does what the coordinator says: it gives up at once, and says so in its next heartbeat."""
 
     def __init__(self, groups: GroupCoordinator, name: str, *topics: str, instance_id: str | None = None) -> None:
         self._groups = groups

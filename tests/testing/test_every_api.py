@@ -95,12 +95,12 @@ async def test_each_version_is_answered(api_key: int) -> None:
 async def test_the_versions_told_are_those_served() -> None:
     async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
         response = await client.call(ApiVersionsRequest(client_software_name="raw", client_software_version="1"))
-    told = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+    versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
     expected = {key: (request_class(key).MIN_VERSION, request_class(key).MAX_VERSION) for key in SERVED}
     del expected[ApiKey.SASL_AUTHENTICATE]
     # librdkafka wants to see Produce from version 0 on, as Kafka 4 tells it (KAFKA-18659).
     expected[ApiKey.PRODUCE] = 0, expected[ApiKey.PRODUCE][1]
-    assert told == expected
+    assert versions == expected
     assert {feature.name for feature in response.finalized_features} == set(DEFAULT_LEVELS)
 
 

@@ -20,7 +20,7 @@ from aiokafka_lead.errors import (
 from aiokafka_lead.testing import HTTP_ANSWER, EmbeddedCluster
 
 from .raw import RawClient, batch, connected
-from .test_fetch import fetch_request, told, wanted
+from .test_fetch import fetch_request, partitions_of, wanted
 from .test_produce import produce
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +61,7 @@ async def test_an_error_for_the_whole_request() -> None:
         cluster.create_topic("t")
         cluster.faults.add("Fetch", error_code=errors.FetchSessionIdNotFoundError, whole=True, count=1)
         assert (await client.call(fetch_request(wanted(0)), 12)).error_code == FetchSessionIdNotFoundError.code
-        assert told(await client.call(fetch_request(wanted(0)), 12))[0].error_code == 0
+        assert partitions_of(await client.call(fetch_request(wanted(0)), 12))[0].error_code == 0
         cluster.faults.add(HeartbeatRequest, error_code=errors.CoordinatorLoadInProgressError, count=1)
         assert (await client.call(HeartbeatRequest(group_id="g"))).error_code == CoordinatorLoadInProgressError.code
         cluster.faults.add("Metadata", error_code=errors.RebootstrapRequiredError, whole=True, count=1)

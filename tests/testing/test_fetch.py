@@ -59,7 +59,7 @@ def values(data: PartitionData) -> list[bytes | None]:
     return [record.value for view in read_batches(data.records) for record in view.records("t", 0)]
 
 
-def told(response: FetchResponse) -> dict[int, PartitionData]:
+def partitions_of(response: FetchResponse) -> dict[int, PartitionData]:
     return {part.partition_index: part for topic in response.responses for part in topic.partitions}
 
 
@@ -74,10 +74,10 @@ async def test_whole_batches_from_the_one_that_holds_the_offset() -> None:
     async with one_broker() as (_, client):
         await produce(client, batch(b"a", b"b"))
         await produce(client, batch(b"c"))
-        data = told(await client.call(fetch_request(wanted(1)), BY_NAME))[0]
+        data = partitions_of(await client.call(fetch_request(wanted(1)), BY_NAME))[0]
         assert values(data) == [b"a", b"b", b"c"]
         assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (3, 3, 0)
-        data = told(await client.call(fetch_request(wanted(3)), BY_NAME))[0]
+        data = partitions_of(await client.call(fetch_request(wanted(3)), BY_NAME))[0]
         assert data.error_code == 0
         assert not data.records
 
@@ -87,12 +87,12 @@ async def test_limits_let_at_least_one_batch_through() -> None:
         for partition in (0, 1):
             for _ in range(3):
                 await produce(client, batch(b"x" * 1000), partition=partition)
-        both = told(await client.call(fetch_request(wanted(0, 0, max_bytes=10)), BY_NAME))
+        both = partitions_of(await client.call(fetch_request(wanted(0, 0, max_bytes=10)), BY_NAME))
         assert len(values(both[0])) == 1
         assert not both[1].records
-        some = told(await client.call(fetch_request(wanted(0, 0), max_bytes=2500), BY_NAME))
+        some = partitions_of(await client.call(fetch_request(wanted(0, 0), max_bytes=2500), BY_NAME))
         assert (len(values(some[0])), len(some[1].records or b"")) == (2, 0)
-        all_of_it = told(await client.call(fetch_request(wanted(0, 0, max_bytes=2500)), BY_NAME))
+        all_of_it = partitions_of(await client.call(fetch_request(wanted(0, 0, max_bytes=2500)), BY_NAME))
         assert [len(values(all_of_it[p])) for p in (0, 1)] == [2, 2]
 
 
@@ -102,10 +102,10 @@ async def test_offsets_outside_the_log() -> None:
         await produce(client, batch(b"d"))
         cluster.delete_records("t", 0, 3)
         for offset in (2, 5):
-            # An error is told at once, however long the client would wait.
-            data = told(await client.call(fetch_request(wanted(offset), max_wait_ms=60_000), BY_NAME))[0]
+            # An error is answered at once, however long the client would wait.
+            data = partitions_of(await client.call(fetch_request(wanted(offset), max_wait_ms=60_000), BY_NAME))[0]
             assert data.error_code == errors.OffsetOutOfRangeError.code
-        assert values(told(await client.call(fetch_request(wanted(3)), BY_NAME))[0]) == [b"d"]
+        assert values(partitions_of(await client.call(fetch_request(wanted(3)), BY_NAME))[0]) == [b"d"]
 
 
 async def test_a_long_poll_ends_with_records() -> None:
@@ -114,13 +114,13 @@ async def test_a_long_poll_ends_with_records() -> None:
         await cluster.wait_for_requests("Fetch")
         await produce(producer, batch(b"a"))
         _, response = await client.receive(FetchResponse, BY_NAME)
-        assert values(told(response)[0]) == [b"a"]
+        assert values(partitions_of(response)[0]) == [b"a"]
 
 
 async def test_a_long_poll_ends_with_its_time() -> None:
     async with one_broker() as (_, client):
         began = time.monotonic()
-        data = told(await client.call(fetch_request(wanted(0), max_wait_ms=100), BY_NAME))[0]
+        data = partitions_of(await client.call(fetch_request(wanted(0), max_wait_ms=100), BY_NAME))[0]
         assert 0.09 < time.monotonic() - began < 5
         assert not data.records
 
@@ -132,7 +132,7 @@ async def test_min_bytes_are_waited_for() -> None:
         for _ in range(3):
             await produce(producer, batch(b"x" * 300))
         _, response = await client.receive(FetchResponse, BY_NAME)
-        assert len(values(told(response)[0])) == 3
+        assert len(values(partitions_of(response)[0])) == 3
 
 
 async def test_a_long_poll_holds_back_what_is_behind_it() -> None:
@@ -156,7 +156,7 @@ async def test_a_long_poll_ends_when_the_leader_moves() -> None:
         await cluster.wait_for_requests("Fetch")
         cluster.move_leader("t", 0, to=2)
         _, response = await client.receive(FetchResponse, 17)
-        data = told(response)[0]
+        data = partitions_of(response)[0]
         assert data.error_code == errors.FencedLeaderEpochError.code
         assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (2, 1)
         [endpoint] = response.node_endpoints
@@ -171,7 +171,7 @@ async def test_a_topic_that_is_deleted_ends_a_long_poll() -> None:
         await cluster.wait_for_requests("Fetch")
         cluster.delete_topic("t")
         _, response = await client.receive(FetchResponse, 13)
-        assert told(response)[0].error_code == errors.UnknownTopicIdError.code
+        assert partitions_of(response)[0].error_code == errors.UnknownTopicIdError.code
 
 
 async def test_a_client_that_goes_leaves_nothing_behind() -> None:
@@ -192,13 +192,13 @@ async def test_leader_epochs_are_compared() -> None:
 
         async def code(broker: int, epoch: int, version: int = 10) -> int:
             async with connected(cluster.address(broker)) as client:
-                return told(await client.call(fetch_request(wanted(0, epoch=epoch)), version))[0].error_code
+                return partitions_of(await client.call(fetch_request(wanted(0, epoch=epoch)), version))[0].error_code
 
         assert await code(2, 1) == 0
         assert await code(2, -1) == 0
         assert await code(2, 0) == errors.FencedLeaderEpochError.code
         assert await code(2, 2) == errors.UnknownLeaderEpochError.code
-        # A follower knows the epoch too; who has no replica knows nothing.
+        # A follower knows the epoch too; a broker without a replica knows nothing.
         assert await code(1, 0) == errors.FencedLeaderEpochError.code
         assert await code(1, 1) == errors.NotLeaderOrFollowerError.code
         assert await code(3, 0) == errors.NotLeaderOrFollowerError.code
@@ -213,11 +213,11 @@ async def test_a_truncated_log_diverges() -> None:
         cluster.truncate("t", 0, 1)
         await produce(client, batch(b"c"))
         request = fetch_request(wanted(2, epoch=1, last_epoch=0), max_wait_ms=30_000)
-        data = told(await client.call(request, BY_NAME))[0]
+        data = partitions_of(await client.call(request, BY_NAME))[0]
         assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (0, 1)
         assert not data.records
         request = fetch_request(wanted(1, epoch=1, last_epoch=0))
-        assert values(told(await client.call(request, BY_NAME))[0]) == [b"c"]
+        assert values(partitions_of(await client.call(request, BY_NAME))[0]) == [b"c"]
 
 
 async def test_the_nearest_replica_is_named() -> None:
@@ -227,7 +227,7 @@ async def test_the_nearest_replica_is_named() -> None:
         async def nearest(broker: int, rack: str) -> int:
             async with connected(cluster.address(broker)) as client:
                 request = fetch_request(wanted(0), rack_id=rack, max_wait_ms=10)
-                return told(await client.call(request, BY_NAME))[0].preferred_read_replica
+                return partitions_of(await client.call(request, BY_NAME))[0].preferred_read_replica
 
         assert await nearest(1, "b") == 2
         assert await nearest(1, "a") == -1
@@ -243,17 +243,17 @@ async def test_a_session_tells_only_what_is_new() -> None:
         response = await client.call(fetch_request(wanted(0, 0, 0), session_epoch=0), BY_NAME)
         session = response.session_id
         assert session > 0
-        assert sorted(told(response)) == [0, 1, 2]
-        # Nothing new: nothing is told.
+        assert sorted(partitions_of(response)) == [0, 1, 2]
+        # Nothing new: the answer is empty.
         response = await client.call(fetch_request(session_id=session, session_epoch=1), BY_NAME)
         assert response.session_id == session
         assert not response.responses
         await produce(client, batch(b"a"), partition=1)
         response = await client.call(fetch_request(session_id=session, session_epoch=2), BY_NAME)
-        assert sorted(told(response)) == [1]
+        assert sorted(partitions_of(response)) == [1]
         # Records that are not asked past come again; so does nothing once they are.
         response = await client.call(fetch_request(session_id=session, session_epoch=3), BY_NAME)
-        assert sorted(told(response)) == [1]
+        assert sorted(partitions_of(response)) == [1]
         response = await client.call(fetch_request(wanted(1, first=1), session_id=session, session_epoch=4), BY_NAME)
         assert not response.responses
 
@@ -265,7 +265,7 @@ async def test_a_session_forgets_partitions_and_ends_with_the_last() -> None:
         session = (await client.call(fetch_request(wanted(0, 0), session_epoch=0), BY_NAME)).session_id
         forget = [ForgottenTopic(topic="t", partitions=[0])]
         request = fetch_request(session_id=session, session_epoch=1, forgotten_topics_data=forget)
-        assert sorted(told(await client.call(request, BY_NAME))) == [1]
+        assert sorted(partitions_of(await client.call(request, BY_NAME))) == [1]
         forget = [ForgottenTopic(topic="t", partitions=[1])]
         request = fetch_request(session_id=session, session_epoch=2, forgotten_topics_data=forget)
         response = await client.call(request, BY_NAME)
@@ -321,8 +321,8 @@ async def test_a_session_rotates_its_partitions() -> None:
                 await produce(client, batch(b"x" * 1000), partition=partition)
         response = await client.call(fetch_request(wanted(0, 0), session_epoch=0, max_bytes=10), BY_NAME)
         session = response.session_id
-        assert [p for p, data in told(response).items() if data.records] == [0]
+        assert [p for p, data in partitions_of(response).items() if data.records] == [0]
         response = await client.call(fetch_request(session_id=session, session_epoch=1, max_bytes=10), BY_NAME)
-        assert [p for p, data in told(response).items() if data.records] == [0]
+        assert [p for p, data in partitions_of(response).items() if data.records] == [0]
         response = await client.call(fetch_request(session_id=session, session_epoch=2, max_bytes=10), BY_NAME)
-        assert [p for p, data in told(response).items() if data.records] == [1]
+        assert [p for p, data in partitions_of(response).items() if data.records] == [1]

@@ -292,7 +292,7 @@ def test_a_static_member_takes_its_place_again(group: Group) -> None:
         before.heartbeat()
     with pytest.raises(errors.FencedInstanceIdError):
         group.leave(before.member_id, "i2")
-    # The leader came back: it is told to skip the assignment (KIP-814), or who it was when it cannot be told.
+    # The leader came back: the answer says to skip the assignment (KIP-814), or, in older versions, has its former id.
     again = Member(group, "one", instance_id="i1").join()
     assert again.joined is not None
     assert again.joined.skip_assignment
@@ -346,7 +346,7 @@ def test_a_new_group_may_wait_for_more_members(clock: FakeClock) -> None:
 
 def test_commits_are_for_members(clock: FakeClock) -> None:
     groups = GroupCoordinator(clock, GroupOptions(), ClusterState([], None, {}))
-    # Nobody is in the group: whoever comes may commit.
+    # Nobody is in the group: any client may commit.
     groups.check_commit("g", "", None, -1)
     with pytest.raises(errors.GroupIdNotFoundError):
         groups.check_commit("g", "m", None, 1)

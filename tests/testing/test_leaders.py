@@ -1,4 +1,4 @@
-"""Leaders move, brokers stop, die, come back and change their address; and what clients are told meanwhile."""
+"""Leaders move, brokers stop, die, come back and change their address; and what clients are answered meanwhile."""
 
 from __future__ import annotations
 

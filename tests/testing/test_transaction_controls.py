@@ -107,23 +107,23 @@ async def test_a_feature_is_raised_and_lowered() -> None:
         connected(cluster.address(1)) as client,
     ):
 
-        async def told() -> tuple[int, dict[str, int]]:
+        async def finalized() -> tuple[int, dict[str, int]]:
             answer = await client.call(software)
             return answer.finalized_features_epoch, {
                 each.name: each.max_version_level for each in answer.finalized_features
             }
 
-        epoch, levels = await told()
+        epoch, levels = await finalized()
         assert "transaction.version" not in levels
         assert "group.version" in levels
         cluster.set_feature("transaction.version", 2)
-        assert await told() == (epoch + 1, {**levels, "transaction.version": 2})
+        assert await finalized() == (epoch + 1, {**levels, "transaction.version": 2})
         assert cluster.features == {**levels, "transaction.version": 2}
         cluster.set_feature("transaction.version", 2)
-        assert (await told())[0] == epoch + 1
+        assert (await finalized())[0] == epoch + 1
         lower = FeatureUpdateKey(feature="transaction.version", max_version_level=1, upgrade_type=2)
         assert (await client.call(UpdateFeaturesRequest(feature_updates=[lower]))).error_code == 0
-        assert (await told())[1]["transaction.version"] == 1
+        assert (await finalized())[1]["transaction.version"] == 1
         # The coordinator's own abort is of the lower version from then on: its producer cannot come back.
         cluster.create_topic("t")
         producer = await begin(client)

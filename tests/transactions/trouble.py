@@ -152,7 +152,7 @@ class Troublemaker:
             self._held.append(fault)
 
     def _let_go(self) -> None:
-        """What a slow network has held comes now, whoever has given it up."""
+        """What a slow network has held comes now, even if its client has given it up."""
         held, self._held = self._held, []
         for fault in held:
             fault.remove()

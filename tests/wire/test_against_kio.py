@@ -23,7 +23,7 @@ DATA = {
     "end_txn_marker": "EndTxnMarker",
 }
 
-# 270 pairs of API and version, each with a few values here; HYPOTHESIS_PROFILE=deep draws fifty times as many.
+# 270 pairs of API and version, each with a few values here; HYPOTHESIS_PROFILE=deep draws fifty times that.
 few = settings(max_examples=settings().max_examples // 12)
 
 

@@ -79,8 +79,8 @@ def test_from_a_response() -> None:
 
 def test_the_downgrade() -> None:
     """After error 35 the answer's own range tells the version to ask in; without one, version 0 is left (KIP-511)."""
-    told = ApiVersions.from_response(
+    versions = ApiVersions.from_response(
         ApiVersionsResponse(error_code=35, api_keys=[ApiVersion(api_key=18, min_version=0, max_version=2)])
     )
-    assert told.version_for(ApiVersionsRequest) == 2
+    assert versions.version_for(ApiVersionsRequest) == 2
     assert not ApiVersions.from_response(ApiVersionsResponse(error_code=35)).supports(ApiVersionsRequest)

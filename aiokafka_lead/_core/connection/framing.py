@@ -1,4 +1,4 @@
-"""Frames out of a byte stream: a big-endian 4-byte length, then as many bytes.
+"""Frames out of a byte stream: a big-endian 4-byte length, then the bytes that it counts.
 
 Sans-I/O: the transport asks where to put bytes, puts them there, says how many, and gets complete frames. A small
 frame is copied out of a reused buffer; the rest of a large one is read straight into memory of its own, so that a slice

@@ -76,7 +76,7 @@ class Chunk:
         return Position(self.records[-left].offset, self.leader_epoch)
 
     def take(self, limit: int | None) -> list[Record]:
-        """The next records, as many as asked for or all."""
+        """The next records: all of them, or ``limit`` at most."""
         first = self.handed_out()
         taken = self.records[first:] if limit is None else self.records[first : first + limit]
         # To move a list's iterator so, and to copy a part of the list, takes a tenth of iterating over it.

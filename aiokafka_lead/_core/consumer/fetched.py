@@ -142,7 +142,7 @@ class FetchedData:
         return None
 
     def _columns(self, views: list[BatchView]) -> tuple[list[Columns], BatchView]:
-        """The columns from the position on of as many of these batches as fit together, and the last of those."""
+        """The columns from the position on of those first batches that fit together, and the last of these batches."""
         from_offset = self._position().offset
         found: list[Columns] = []
         size = 0
@@ -196,7 +196,7 @@ class FetchedData:
             self._pass_over(last)
 
     def _decode(self, views: list[BatchView]) -> tuple[list[Record], BatchView, int]:
-        """The records from the position on of as many of these batches as fit, the last of those, and their size."""
+        """The records from the position on of those first batches that fit, the last of these, and their size."""
         topic, partition = self._partition.tp
         from_offset = self._position().offset
         records: list[Record] = []

@@ -70,7 +70,7 @@ class RecordBatch(Generic[K, V]):
         """Commit this batch, that is the offset behind it: everything before it in its partition counts as done, too.
 
         True when it is stored, and the batch no longer in hand. False if it is lost: the consumer was not, or is no
-        longer, the member that owns the partition, and the records come again to whoever does. Raises what
+        longer, the member that owns the partition, and its owner gets the records again. Raises what
         `Consumer.commit` raises otherwise, and `IllegalStateError` without a ``group_id``.
         """
         if self.lease is None:

@@ -78,7 +78,7 @@ class HeartbeatFields:
         self._assignor = config.group_remote_assignor
         self._rebalance_timeout_ms = int(rebalance_timeout_ms(config))
         self._subscribed: Subscribed | None = None
-        """What was told last, or None if everything is to be told."""
+        """What was sent last, or None if everything is to be sent."""
         self._told_owned = False
 
     def forget(self) -> None:

@@ -35,7 +35,7 @@ GROWS_FOR_S = 1.0
 """A batch that is older than this does not grow: its records share one delivery timeout, which began with the first."""
 
 TURN_BYTES = 2 << 20
-"""As many bytes are sent before others have their turn: a few milliseconds' work."""
+"""Bytes that are sent before others have their turn: a few milliseconds' work."""
 
 COMPRESSED_TURN_BYTES = 1 << 20
 """The same where they have to be compressed."""
@@ -44,14 +44,14 @@ SLOW_TURN_BYTES = 256 << 10
 """The same where that takes long, and other threads do it: each has as much to do at a time, so that more have some."""
 
 CROWD_BYTES = 256 * 1024
-"""As much is taken in one go, without giving the sender its turn: a millisecond's worth or two. The larger this is, the
-more partitions a request carries."""
+"""Bytes that are taken in one go, without giving the sender its turn: a millisecond's worth or two. The larger this is,
+the more partitions a request carries."""
 
 CROWD_BATCHES = 64
-"""As many batches are opened in one go: that takes time however little gets into them."""
+"""Batches that are opened in one go: that takes time however little gets into them."""
 
 REQUEST_BATCHES = 1000
-"""As many batches at most go into a request: the event loop waits while it is written, and while its answer is read."""
+"""Batches that a request has at most: the event loop waits while it is written, and while its answer is read."""
 
 
 class FlushTicket:
@@ -131,7 +131,7 @@ class Accumulator:
         self.schedule.poll(now)
 
     def crowded(self) -> bool:
-        """Whether whoever brings more records should give the sender, and others, their turn first.
+        """Whether the sender, and other tasks, should have their turn before more records are taken.
 
         One that never waits for anything would else fill the memory before anything is sent.
         """
@@ -265,7 +265,7 @@ class Accumulator:
         return topic.queue(partition)
 
     def _had_share(self, topic: TopicBuffer, size: int, now: float) -> bool:
-        """Whether as many bytes are enough for the sticky partition.
+        """Whether ``size`` bytes are enough for the sticky partition.
 
         It gets a batch's worth (KIP-794), and more within the linger time: to spread that over the partitions would
         leave each with a small batch. How fast its broker is has no say, so that all partitions get the same.
@@ -431,7 +431,7 @@ class Accumulator:
             self._flushes.remove(ticket)
 
     def started(self, ordinal: int, batches: int = 1) -> None:
-        """As many more batches are pending under an ordinal: parts of a split one, or a new one."""
+        """This number of batches more is pending under an ordinal: parts of a split one, or a new one."""
         self.pending += batches
         self._incomplete[ordinal] = self._incomplete.get(ordinal, 0) + batches
 

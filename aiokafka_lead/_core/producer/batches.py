@@ -284,7 +284,7 @@ class TopicBuffer:
         return (murmur2(key) & 0x7FFFFFFF) % self.count
 
     def select(self, partition: int, key: bytes | None) -> PartitionQueue | None:
-        """The queue of a record, if that can be told without any ado."""
+        """The queue of a record, if that is known without choosing a sticky partition or making a queue."""
         if partition < 0:
             if key is None or self._ignore_keys:
                 return self.sticky if self.count else None
@@ -323,7 +323,7 @@ class TopicBuffer:
         return new_delivery(batch.outcome, index, timestamp_ms)
 
     def append_values(self, values: Sequence[bytes | None], start: int, partition: int, timestamp_ms: int) -> int:
-        """Put as many of ``values[start:]`` as fit into the open batch; how many. They have neither key nor headers.
+        """Put those of ``values[start:]`` that fit into the open batch; how many. They have neither key nor headers.
 
         0 when there is more to it.
         """

@@ -41,21 +41,21 @@ class BufferMemory:
         """
 
     def take(self, size: int) -> bool:
-        """Hold as many bytes, if they are there and nobody waits."""
+        """Hold ``size`` bytes, if they are there and nobody waits."""
         if self.waiting or self.used + size > self.limit:
             return False
         self.used += size
         return True
 
     def give(self, size: int) -> None:
-        """Release as many bytes, and grant what waits."""
+        """Release ``size`` bytes, and grant what waits."""
         self.used -= size
         assert self.used >= 0
         if self.waiting:
             self._grant()
 
     def claim(self, size: int, on_grant: Callable[[], None]) -> MemoryClaim:
-        """Queue for as many bytes, which must not be more than the limit."""
+        """Queue for ``size`` bytes, which must not be more than the limit."""
         assert size <= self.limit
         claim = MemoryClaim(size, on_grant)
         self.waiting.append(claim)

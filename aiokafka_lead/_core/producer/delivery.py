@@ -4,9 +4,9 @@ There is no future per record: all records of a batch share one `BatchOutcome`, 
 outcome and an index. Something to wait on is made only when a delivery is awaited before its batch is done.
 
 Hot: this module is compiled through ``delivery.pxd`` where a compiler is, and runs as it is elsewhere. Compiled, the
-garbage collector never looks at a `Delivery` or a `RecordRun` (setup.py says so to Cython): there may be as many as
-records are on their way. So none may be part of a cycle for good. Until its outcome is settled it is the producer that
-keeps that alive; after that the outcome refers to nothing but plain values, and to errors that are never raised
+garbage collector never looks at a `Delivery` or a `RecordRun` (setup.py says so to Cython): there may be one
+for each record on its way. So none may be part of a cycle for good. Until its outcome is settled it is the producer
+that keeps that alive; after that the outcome refers to nothing but plain values, and to errors that are never raised
 themselves.
 """
 

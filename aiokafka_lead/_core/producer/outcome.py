@@ -61,7 +61,7 @@ class BatchOutcome:
         """The broker's time on a topic with log-append time, else -1."""
         self.error: KafkaError | None = None
         self.record_errors: Mapping[int, KafkaError] | None = None
-        """By index in the batch, where the broker told which records it found wrong (KIP-467)."""
+        """By index in the batch, where the broker says which records it found wrong (KIP-467)."""
         self.parts: list[Part] | None = None
         """Where the records are once they are divided, in order."""
         self.waiter: Wakeable | None = None

@@ -19,7 +19,7 @@ from .batches import TopicBuffer
 __all__ = ["NodeAvailability", "StickyChooser", "call_partitioner"]
 
 _DRAWS = 16
-"""After as many refused draws all partitions are looked at."""
+"""Draws that may come to nothing before all partitions are looked at."""
 _MIN_CHOICES_BETWEEN_SURVEYS = 8
 
 

@@ -33,7 +33,7 @@ class Lanes:
         self.heavy: dict[int, int] = {}
         """What those weigh that weigh more than 1, by offset."""
         self.ready: deque[Record] = deque()
-        """Pending records that may be worked on now; whoever takes one out tells `finished` of it, or puts it back."""
+        """Pending records that may be worked on now. One that is taken out is put back, or `finished`."""
         self.pending: dict[int, int] = {}
         """The weights of the records that have left `line` and are not done, by offset. Offsets rise, as a dict keeps
         the order of insertion."""

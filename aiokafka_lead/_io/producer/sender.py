@@ -66,7 +66,7 @@ _REQUESTS_AT_A_TIME = 16
 _WARN_EVERY_S = 60.0
 """How often the log says of a topic that records for it were given up."""
 _BATCHES_AT_A_TIME = 500
-"""After as many batches others have their turn."""
+"""Batches that are sent before others have their turn."""
 
 AskAny = Callable[[InitProducerIdRequest], Awaitable[InitProducerIdResponse]]
 

@@ -222,7 +222,7 @@ class ExactlyOnceRun:
         """Let go of these partitions: wait for the commit of a transaction that has records of them, or abort it."""
         if self._batch is not None and self._batch.concerns(partitions):
             await self._end_batch(self._batch, deadline)
-        self._reader.wake.set()  # to notice what it has to be told of the group, or to join it again
+        self._reader.wake.set()  # to notice what has happened to the group, or to join it again
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """They have been given up, or lost: nothing of them is kept here."""

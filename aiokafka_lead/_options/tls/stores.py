@@ -1,4 +1,4 @@
-"""Stores of certificates as files hold them, told apart by their first bytes; PKCS #12 is read by ``cryptography``."""
+"""Stores of certificates in files, recognised by their first bytes; PKCS #12 is read by ``cryptography``."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from .record_columns import RecordColumns
 __all__ = ["WriteError", "write_rows"]
 
 UNCONFIRMED_ROWS = 100_000
-"""A task waits for the oldest acknowledgements when it has sent as many rows more."""
+"""Rows that a task has sent and that are not acknowledged, at most: then it waits for the oldest."""
 
 BATCH_SIZE = 128 * 1024
 """``kafka.batch.size`` where it is not given: a task has its rows at hand, and larger batches cost less."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["CHUNK_RECORDS", "admin_client", "check_settings", "group_consumer", "read_committed", "task_consumer"]
 
 CHUNK_RECORDS = 16_384
-"""Handed to Spark at once, if as many have come: an Arrow batch of these costs the JVM little per row."""
+"""Records that are handed to Spark at once, if they have come: an Arrow batch of these costs the JVM little per row."""
 
 
 def check_settings(options: Mapping[str, str]) -> None:

@@ -45,11 +45,11 @@ class SourceOptions:
     starting: Bound
     ending: Bound
     min_partitions: int | None
-    """At least as many Spark partitions, where there are enough records."""
+    """The smallest number of Spark partitions, where there are enough records."""
     max_records_per_partition: int | None
     """No Spark partition is planned with more offsets than this."""
     max_tasks: int | None
-    """At most as many Spark partitions."""
+    """The largest number of Spark partitions."""
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: float = 0

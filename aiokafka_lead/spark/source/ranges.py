@@ -31,7 +31,7 @@ class OffsetRange:
 
     @property
     def size(self) -> int:
-        """Offsets in it: at least as many as there are records."""
+        """The number of offsets in it, and so the largest number of records."""
         return self.until - self.start
 
 

@@ -137,7 +137,7 @@ class _Fetch:
         self.pending.complete(self._response(_Read(self)))
 
     def _response(self, read: _Read) -> FetchResponse:
-        """Leave out what the session has told before, or begin a session."""
+        """Leave out what an answer of the session has said before, or begin a session."""
         session = self.session
         answers = read.answers
         if session is not None:
@@ -195,7 +195,7 @@ class _Read:
         self.partitions: list[Partition] = []
         self.endpoints = Endpoints()
         self.answers_now = False
-        # Only a session remembers what was told; the nearest replica is looked for each time.
+        # Only a session remembers what was answered; the nearest replica is looked for each time.
         may_be_quiet = fetch.session is not None and fetch.context.is_faultless and not self._rack
         node_id = fetch.context.node.node_id
         for part in fetch.wanted:

@@ -110,7 +110,7 @@ def _view_by_name(context: RequestContext, stale: MetadataView | None, name: str
     options = engine.options
     if create and options.auto_create_topics and (registered := len(engine.state.registered())):
         engine.state.create_topic(name, options.num_partitions, min(options.replication_factor, registered), {})
-    # As from a broker: the topic that was just created is told of from the next request on.
+    # As from a broker: metadata has the topic that was just created from the next request on.
     raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
 
 

@@ -139,13 +139,13 @@ class _RefusedRecordsError(Exception):
 
 
 def _failure(index: int, error: BrokerError, partition: Partition | None) -> PartitionProduceResponse:
-    """An error's answer. The log start is told where the log itself has refused the batch."""
-    told = partition is not None and not isinstance(error, _LOG_START_UNTOLD)
+    """An error's answer. It has the log start where the log itself has refused the batch."""
+    has_log_start = partition is not None and not isinstance(error, _LOG_START_UNTOLD)
     return PartitionProduceResponse(
         index=index,
         error_code=error.code,
         base_offset=-1,
-        log_start_offset=partition.log.start_offset if told and partition is not None else -1,
+        log_start_offset=partition.log.start_offset if has_log_start and partition is not None else -1,
         error_message=error.message,
     )
 

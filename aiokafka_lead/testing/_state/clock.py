@@ -1,4 +1,4 @@
-"""How the state machine is told of time."""
+"""How the state machine learns the time."""
 
 from __future__ import annotations
 

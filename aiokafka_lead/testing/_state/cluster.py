@@ -58,7 +58,7 @@ class BrokerNode:
 
     def __init__(self, node_id: int, host: str, rack: str | None, fetch_session_slots: int) -> None:
         self.node_id = node_id
-        # Where clients are told to connect.
+        # Where metadata says that clients connect.
         self.host = host
         self.port = 0
         self.rack = rack
@@ -142,7 +142,7 @@ class ClusterState:
         return tuple(node.view() for node in self.registered())
 
     def freeze(self) -> MetadataView:
-        """What metadata tells now, to be told again later."""
+        """What metadata says now, to be said again later."""
         topics = {topic.name: self.topic_view(topic) for topic in self.topics.values()}
         return MetadataView(self.broker_views(), self.controller_id, topics)
 

@@ -38,7 +38,7 @@ TOPIC_CONFIGS: dict[str, ConfigDefinition] = {
     "min.insync.replicas": ConfigDefinition(ConfigType.INT, "1", minimum=1),
     "retention.bytes": ConfigDefinition(ConfigType.LONG, "-1", minimum=-1),
     "segment.bytes": ConfigDefinition(ConfigType.INT, "1073741824", minimum=14),
-    # Kept and told, without effect:
+    # Kept and described, without effect:
     "compression.type": ConfigDefinition(
         ConfigType.STRING, "producer", ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
     ),

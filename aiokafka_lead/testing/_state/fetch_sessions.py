@@ -22,7 +22,7 @@ PartitionKey = tuple[str | UUID, int]
 
 
 class SessionPartition:
-    """A partition in a fetch request, or in a session: what is asked for, and what was last told."""
+    """A partition in a fetch request, or in a session: what is asked for, and what was answered last."""
 
     __slots__ = (
         "fetch_offset",
@@ -81,9 +81,9 @@ class SessionPartition:
         )
 
     def is_news(self, error_code: int, high_watermark: int, start_offset: int) -> bool:
-        """Whether an answer without records has to be told; remembers that it was.
+        """Whether an answer without records says anything new; remembers that it was given.
 
-        After an error the partition is told again, to say that the error is over.
+        After an error the partition is answered again, to say that the error is over.
         """
         changed = (
             error_code != 0 or high_watermark != self.told_high_watermark or start_offset != self.told_start_offset

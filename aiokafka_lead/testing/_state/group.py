@@ -132,8 +132,8 @@ class Group:
             self.leader = member_id
         self._heard_of(member)
         if self.state is GroupState.STABLE and self._select_protocol() == self.protocol:
-            # Nothing changed for the others. A leader that cannot be told to skip the assignment is told of another
-            # leader: the id that it had before.
+            # Nothing changed for the others. A leader whose version has no way to skip the assignment gets the name of
+            # another leader: the id that it had before.
             result = self._joined(member, tell_members=was_leader and request.may_skip)
             if was_leader:
                 result = result._replace(
@@ -378,13 +378,13 @@ class Group:
             self._prepare_rebalance()
 
     def coordinator_moved(self, error: BrokerError) -> None:
-        """Whoever waits for an answer has to ask the new coordinator; sessions begin anew there."""
+        """Members that wait for an answer have to ask the new coordinator; sessions begin anew there."""
         self.answer_all(error)
         for member in self.members.values():
             self._heard_of(member)
 
     def answer_all(self, error: BrokerError) -> None:
-        """Whoever waits for an answer gets this one."""
+        """Members that wait for an answer get this one."""
         for member in list(self.members.values()):
             member.answer_join(JoinResult(member.member_id, error))
             member.answer_sync(SyncResult(error))

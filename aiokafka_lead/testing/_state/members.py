@@ -1,4 +1,4 @@
-"""What a group's members say, are told, and are."""
+"""A group's members: what they say, what they are answered, and what is known of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class GroupState(Enum):
 
 
 class MemberInfo(NamedTuple):
-    """A member as the leader is told of it."""
+    """A member as the leader sees it."""
 
     member_id: str
     instance_id: str | None
@@ -72,7 +72,7 @@ class GroupOptions(NamedTuple):
     """Broker options for consumer groups.
 
     ``min_session_timeout_ms`` is 6000 at real brokers; here tests may be quicker. ``max_size`` None is no limit.
-    Members of the new protocol (KIP-848) are told by the broker how often to send heartbeats, and their session is the
+    Members of the new protocol (KIP-848) learn from the broker how often to send heartbeats, and their session is the
     broker's: ``consumer_heartbeat_interval_ms`` and ``consumer_session_timeout_ms``.
     """
 

@@ -23,7 +23,7 @@ def _in_order(members: Sequence[Candidate]) -> list[Candidate]:
 
 
 def uniform(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Target:
-    """Even, with few moves: who has too much gives its last partitions to whoever wants them and has least."""
+    """Even, with few moves: members with too many give their last ones to those that want them and have fewest."""
     given: dict[str, set[Slot]] = {}
     free: set[Slot] = set()
     seekers: dict[UUID, list[str]] = {}

@@ -57,7 +57,7 @@ END_V1: _EndTable = {
     (TxnState.COMPLETE_ABORT, True): EndAnswer.INVALID,
     (TxnState.COMPLETE_ABORT, False): EndAnswer.DONE,
 }
-"""Version 1 (KIP-98): the epoch stays, so that a repeated end cannot be told from the next one."""
+"""Version 1 (KIP-98): the epoch stays, so that a repeated end looks like the next one."""
 
 END_V2_CURRENT: _EndTable = {
     (TxnState.EMPTY, True): EndAnswer.INVALID,

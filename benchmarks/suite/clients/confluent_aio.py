@@ -32,7 +32,7 @@ async def _send(producer: Any, work: Workload, count: int) -> None:
 async def latency(work: Workload) -> list[float]:
     """Milliseconds of each of so many records, awaited one after the other.
 
-    It collects batches of its own, for a second unless told otherwise, and then looks ten times a second.
+    It collects batches of its own, for a second by default, and then looks ten times a second.
     """
     from ..latency import timed
 

@@ -137,7 +137,7 @@ class KafkaCluster:
     # --- one broker -------------------------------------------------------------------------------------------------
 
     def kill(self, broker_id: int) -> None:
-        """SIGKILL a broker: nothing is flushed, nobody is told."""
+        """SIGKILL a broker: nothing is flushed, nobody gets word of it."""
         self._processes.end(self._running.pop(broker_id), sig=signal.SIGKILL)
 
     def terminate(self, broker_id: int, timeout_s: float = 60) -> None:

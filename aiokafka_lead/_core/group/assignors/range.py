@@ -1,6 +1,7 @@
 """Range assignment: each topic's partitions in runs, the first members get one more (Java: ``RangeAssignor``).
 
-Topics with as many partitions and the same members are co-partitioned: partition n of each goes to the same member.
+Topics that have the same number of partitions and the same members are co-partitioned: partition n of each goes to the
+same member.
 Where members and replicas tell their racks and not every rack has every partition, a member first gets partitions with
 a replica in its rack, as far as the sizes of the runs and the co-partitioning allow (KIP-881).
 """

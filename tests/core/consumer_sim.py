@@ -6,8 +6,6 @@ a delay of its own, as real ones do. Nothing here waits: events lie in a heap, a
 
 from __future__ import annotations
 
-import heapq
-import random
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -20,67 +18,33 @@ from aiokafka_lead._core.consumer.partition_state import PartitionState
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, LeaderHint, PartitionMetadata, TopicMetadata
 from aiokafka_lead._wire.messages.fetch import FetchResponse, PartitionData
 from aiokafka_lead.types import TopicPartition
+from tests.simulated.broker import SimBroker
+from tests.simulated.codes import (
+    FENCED_LEADER_EPOCH,
+    NOT_LEADER_OR_FOLLOWER,
+    OFFSET_OUT_OF_RANGE,
+    UNKNOWN_LEADER_EPOCH,
+)
+from tests.simulated.partition import Partition
+from tests.simulated.timeline import Event, Timeline
 
 from .fetch_world import World, batch, data, response
-from .sim_sessions import SimSessions
 
 TOPIC_ID = UUID(int=42)
-NOT_LEADER, FENCED, UNKNOWN_EPOCH, OUT_OF_RANGE = 6, 74, 75, 1
 LONG_POLL_MS = 500
 LIMITS = FetchLimits(3000, 1000)
 LARGEST_BATCH = 400
-
-
-class Log:
-    """One partition: its batches, and its leader."""
-
-    def __init__(self, leader: int) -> None:
-        self.batches: list[tuple[int, int, bytes]] = []
-        """First offset, offset behind the last, bytes."""
-        self.end = 0
-        self.leader = leader
-        self.epoch = 0
-        self.known: dict[int, tuple[int, int]] = {}
-        """(leader, epoch) as each broker knows it, where that is not the truth yet."""
-
-    def learn(self, broker: int) -> None:
-        """A broker hears of the election."""
-        self.known.pop(broker, None)
-
-    def append(self, records: int) -> None:
-        self.batches.append((self.end, self.end + records, batch(self.end, [b"v" * 20] * records, epoch=self.epoch)))
-        self.end += records
-
-    def read(self, offset: int, max_bytes: int) -> bytes:
-        found = b""
-        for _, end, content in self.batches:
-            if end > offset:
-                if found and len(found) + len(content) > max_bytes:
-                    break
-                found += content
-        return found
-
-    def seen_by(self, broker: int) -> tuple[int, int]:
-        return self.known.get(broker, (self.leader, self.epoch))
-
-
-class Node:
-    """A broker: whether it runs, and the sessions that it remembers."""
-
-    def __init__(self) -> None:
-        self.running = True
-        self.sessions = SimSessions()
 
 
 class Simulation:
     """One run; equal seeds give equal runs."""
 
     def __init__(self, seed: int, partitions: int = 4, brokers: int = 3) -> None:
-        self.rng = random.Random(seed)
+        self.timeline = Timeline(seed)
+        self.rng = self.timeline.rng
         self.tps = [TopicPartition("t", index) for index in range(partitions)]
-        self.nodes = {node_id: Node() for node_id in range(1, brokers + 1)}
-        self.logs = {tp: Log(1 + index % brokers) for index, tp in enumerate(self.tps)}
-        self.events: list[tuple[float, int, Callable[[], None]]] = []
+        self.brokers = {broker_id: SimBroker(broker_id) for broker_id in range(1, brokers + 1)}
+        self.partitions = {tp: Partition(index, 1 + index % brokers) for index, tp in enumerate(self.tps)}
         self.ids = count(1)
         self.world = World(*self.tps, limits=LIMITS, reset_policy=None)
         self.world.snapshot = self.truth()
@@ -96,8 +60,8 @@ class Simulation:
 
     # --- the machine -------------------------------------------------------------------------------------------------
 
-    def later(self, delay: float, event: Callable[[], None]) -> None:
-        heapq.heappush(self.events, (self.world.now + delay, next(self.ids), event))
+    def later(self, delay_s: float, event: Event) -> None:
+        self.timeline.later(delay_s, event)
 
     def run(self, seconds: float, done: Callable[[], bool] | None = None) -> bool:
         """Let time pass; True when ``done`` became true meanwhile."""
@@ -107,13 +71,11 @@ class Simulation:
             if done is not None and done():
                 return True
             wake_at = self.world.planner.next_time(self.world.now)
-            next_event = self.events[0][0] if self.events else end
-            now = min(next_event, end if wake_at is None else wake_at, end)
-            self.world.now = max(self.world.now, now)
-            if self.world.now >= end:
+            due = self.timeline.next_at(end if wake_at is None else min(wake_at, end))
+            self.world.now = self.timeline.now = max(self.timeline.now, due)
+            if self.timeline.now >= end:
                 return False
-            while self.events and self.events[0][0] <= self.world.now:
-                heapq.heappop(self.events)[2]()
+            self.timeline.advance(due)
 
     def step(self) -> None:
         """What the fetcher does when it is woken."""
@@ -130,9 +92,9 @@ class Simulation:
     # --- metadata ----------------------------------------------------------------------------------------------------
 
     def truth(self, leaders: dict[TopicPartition, tuple[int, int]] | None = None) -> ClusterSnapshot:
-        view = leaders or {tp: (log.leader, log.epoch) for tp, log in self.logs.items()}
+        view = leaders or {tp: (partition.leader, partition.epoch) for tp, partition in self.partitions.items()}
         rows = tuple(PartitionMetadata("t", tp.partition, *view[tp], (1, 2, 3), (1, 2, 3)) for tp in self.tps)
-        brokers = {node_id: Broker(node_id, f"host{node_id}", 9092) for node_id in self.nodes}
+        brokers = {node_id: Broker(node_id, f"host{node_id}", 9092) for node_id in self.brokers}
         topics = {"t": TopicMetadata("t", TOPIC_ID, partitions=rows)}
         return ClusterSnapshot(next(self.ids), brokers=brokers, topics=topics, topic_names={TOPIC_ID: "t"})
 
@@ -140,14 +102,14 @@ class Simulation:
         """Ask for metadata, unless that is under way; it may come from a broker that lags."""
         if self.refresh_at is not None:
             return
-        asked = self.rng.choice(list(self.nodes))
+        asked = self.rng.choice(list(self.brokers))
         self.refresh_at = self.world.now
 
         def arrive() -> None:
             self.refresh_at = None
             view = {}
-            for tp, log in self.logs.items():
-                answered, cached = log.seen_by(asked), self.world.snapshot.leader(*tp)
+            for tp, partition in self.partitions.items():
+                answered, cached = partition.seen_by(asked), self.world.snapshot.leader(*tp)
                 view[tp] = answered if answered[1] >= cached[1] else cached
             self.world.learn(self.truth(view))
 
@@ -164,7 +126,7 @@ class Simulation:
     # --- brokers -----------------------------------------------------------------------------------------------------
 
     def send(self, planned: PlannedFetch) -> None:
-        if not self.nodes[planned.node_id].running or (not self.calm and self.rng.random() < 0.03):
+        if not self.brokers[planned.node_id].running or (not self.calm and self.rng.random() < 0.03):
             self.later(self.rng.uniform(0.001, 0.05), lambda: self.lost(planned))
         else:
             wait_s = wait_beside_ms(LONG_POLL_MS) / 1000 if planned.beside else LONG_POLL_MS / 1000
@@ -182,11 +144,11 @@ class Simulation:
 
     def session_of(self, planned: PlannedFetch) -> tuple[int, int, dict[TopicPartition, PartitionFetch]]:
         granted = next(self.ids) if planned.request.epoch == 0 and self.rng.random() < 0.9 else None
-        return self.nodes[planned.node_id].sessions.take(planned.request, granted)
+        return self.brokers[planned.node_id].sessions.take(planned.request, granted)
 
     def arrive(self, planned: PlannedFetch, until: float) -> None:
         """The request is at the broker."""
-        if not self.nodes[planned.node_id].running:
+        if not self.brokers[planned.node_id].running:
             self.lost(planned)
             return
         error, session_id, wanted = self.session_of(planned)
@@ -199,7 +161,7 @@ class Simulation:
         self, planned: PlannedFetch, session_id: int, wanted: dict[TopicPartition, PartitionFetch], until: float
     ) -> None:
         """Answer with records or errors, or when the long poll is over."""
-        if not self.nodes[planned.node_id].running:
+        if not self.brokers[planned.node_id].running:
             self.lost(planned)
             return
         left = planned.max_bytes
@@ -210,24 +172,24 @@ class Simulation:
             if row.error_code or row.records or planned.request.epoch in (0, -1):
                 rows.append(row)
         if any(row.error_code or row.records for row in rows) or self.world.now >= until:
-            found = response(*rows, session_id=session_id, endpoints=self.nodes, topic_id=TOPIC_ID)
+            found = response(*rows, session_id=session_id, endpoints=self.brokers, topic_id=TOPIC_ID)
             self.later(self.rng.uniform(0.0005, 0.005), lambda: self.reply(planned, found))
         else:
             self.later(0.01, lambda: self.poll(planned, session_id, wanted, until))
 
     def read(self, node_id: int, tp: TopicPartition, asked: PartitionFetch, left: int) -> PartitionData:
-        log = self.logs[tp]
-        leader, epoch = log.seen_by(node_id)
+        partition = self.partitions[tp]
+        leader, epoch = partition.seen_by(node_id)
         if asked.leader_epoch > epoch:
-            return data(tp.partition, error=UNKNOWN_EPOCH)
+            return data(tp.partition, error=UNKNOWN_LEADER_EPOCH)
         if asked.leader_epoch < epoch or leader != node_id:
-            code = FENCED if leader == node_id else NOT_LEADER
+            code = FENCED_LEADER_EPOCH if leader == node_id else NOT_LEADER_OR_FOLLOWER
             named = (leader, epoch) if self.rng.random() < self.hints else (-1, -1)
             return data(tp.partition, error=code, leader=named)
-        if asked.fetch_offset > log.end:
-            return data(tp.partition, error=OUT_OF_RANGE)
-        found = log.read(asked.fetch_offset, min(left, LIMITS.max_partition_fetch_bytes)) if left > 0 else b""
-        return data(tp.partition, found, high_watermark=log.end)
+        if asked.fetch_offset > partition.end:
+            return data(tp.partition, error=OFFSET_OUT_OF_RANGE)
+        found = partition.read(asked.fetch_offset, min(left, LIMITS.max_partition_fetch_bytes)) if left > 0 else b""
+        return data(tp.partition, found, high_watermark=partition.end)
 
     def reply(self, planned: PlannedFetch, found: FetchResponse) -> None:
         """The answer is at the client."""
@@ -250,31 +212,36 @@ class Simulation:
         if what < 0.6:
             self.elect(self.rng.choice(self.tps))
         elif what < 0.8:
-            node_id = self.rng.choice(list(self.nodes))
-            self.nodes[node_id].running = False
-            for tp, log in self.logs.items():
-                if log.leader == node_id:
+            node_id = self.rng.choice(list(self.brokers))
+            self.brokers[node_id].running = False
+            for tp, partition in self.partitions.items():
+                if partition.leader == node_id:
                     self.elect(tp)
             self.later(self.rng.uniform(0.05, 1.5), lambda: self.restart(node_id))
         else:
-            self.rng.choice(list(self.nodes.values())).sessions.clear()
+            self.rng.choice(list(self.brokers.values())).sessions.clear()
         self.later(self.rng.expovariate(6), self.accidents)
 
     def elect(self, tp: TopicPartition) -> None:
-        log = self.logs[tp]
-        for node_id in self.nodes:
-            log.known.setdefault(node_id, (log.leader, log.epoch))
-            self.later(self.rng.uniform(0, 0.06), partial(log.learn, node_id))
-        running = [node_id for node_id, node in self.nodes.items() if node.running and node_id != log.leader]
-        log.leader = self.rng.choice(running or list(self.nodes))
-        log.epoch += 1
+        partition = self.partitions[tp]
+        for broker_id in self.brokers:
+            self.later(self.rng.uniform(0, 0.06), partial(partition.learn, broker_id))
+        running = [
+            broker_id for broker_id, broker in self.brokers.items() if broker.running and broker_id != partition.leader
+        ]
+        partition.elect(self.rng.choice(running or list(self.brokers)), self.brokers)
+
+    def append(self, tp: TopicPartition, records: int) -> None:
+        """A producer's batch is in the log."""
+        partition = self.partitions[tp]
+        partition.append(batch(partition.end, [b"v" * 20] * records, epoch=partition.epoch))
 
     def restart(self, node_id: int) -> None:
-        self.nodes[node_id].running = True
-        self.nodes[node_id].sessions.clear()
+        self.brokers[node_id].running = True
+        self.brokers[node_id].sessions.clear()
 
     def produce(self) -> None:
-        self.logs[self.rng.choice(self.tps)].append(self.rng.randint(1, 5))
+        self.append(self.rng.choice(self.tps), self.rng.randint(1, 5))
         if not self.calm:
             self.later(self.rng.expovariate(150), self.produce)
 
@@ -305,7 +272,7 @@ class Simulation:
             self.got(TopicPartition("t", records[0].partition), [record.offset for record in records])
 
     def seek(self, state: PartitionState) -> None:
-        offset = self.rng.randint(0, self.logs[state.tp].end)
+        offset = self.rng.randint(0, self.partitions[state.tp].end)
         self.world.prefetch.drop(state)
         state.move(offset)
         self.expected[state.tp] = offset
@@ -316,4 +283,4 @@ class Simulation:
         self.expected[tp] = first + len(offsets)
 
     def all_read(self) -> bool:
-        return all(self.expected[tp] == log.end for tp, log in self.logs.items())
+        return all(self.expected[tp] == partition.end for tp, partition in self.partitions.items())

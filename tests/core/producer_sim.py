@@ -7,11 +7,8 @@ drawn from one seeded generator, so that a run replays.
 
 from __future__ import annotations
 
-import heapq
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from random import Random
 from typing import Any
 from uuid import UUID
 
@@ -22,73 +19,15 @@ from aiokafka_lead._core.producer.batches import ProducerBatch, Record
 from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead._core.producer.outcome import BatchOutcome
 from aiokafka_lead._options.logs import client_log
-from aiokafka_lead._records import read_batches
 from aiokafka_lead.config import ProducerConfig
-from aiokafka_lead.errors import (
-    InvalidProducerEpochError,
-    KafkaConnectionError,
-    MessageTooLargeError,
-    NotLeaderOrFollowerError,
-    OutOfOrderSequenceNumberError,
-    UnknownTopicOrPartitionError,
-    error_for_code,
-)
+from aiokafka_lead.errors import KafkaConnectionError, error_for_code
 from aiokafka_lead.types import Header
+from tests.simulated.codes import NONE, NOT_LEADER_OR_FOLLOWER
+from tests.simulated.partition import Partition
+from tests.simulated.timeline import Timeline
 
 TOPIC = "events"
 TOPIC_ID = UUID(int=7)
-
-NONE = 0
-UNKNOWN_TOPIC_OR_PARTITION = UnknownTopicOrPartitionError.code
-NOT_LEADER_OR_FOLLOWER = NotLeaderOrFollowerError.code
-MESSAGE_TOO_LARGE = MessageTooLargeError.code
-OUT_OF_ORDER_SEQUENCE_NUMBER = OutOfOrderSequenceNumberError.code
-INVALID_PRODUCER_EPOCH = InvalidProducerEpochError.code
-
-
-@dataclass
-class ProducerState:
-    """What a partition's log says about one producer id (Java: ``ProducerStateEntry``)."""
-
-    epoch: int = -1
-    last_sequence: int = -1
-    recent: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=5))
-    """First and last sequence and base offset of the latest batches."""
-
-
-@dataclass
-class SimPartition:
-    """The truth about a partition."""
-
-    leader: int
-    epoch: int = 0
-    log: list[bytes | None] = field(default_factory=list)
-    producers: dict[int, ProducerState] = field(default_factory=dict)
-
-    def append(self, raw: memoryview) -> tuple[int, int]:
-        """Error code and base offset, by the rules of ProducerAppendInfo."""
-        (batch,) = read_batches(raw)
-        values = batch.columns().values
-        if batch.producer_id >= 0:
-            state = self.producers.setdefault(batch.producer_id, ProducerState())
-            first, last = batch.base_sequence, (batch.base_sequence + batch.record_count - 1) & 0x7FFFFFFF
-            if batch.producer_epoch == state.epoch:
-                for known_first, known_last, offset in state.recent:
-                    if (known_first, known_last) == (first, last):
-                        return NONE, offset
-            if state.epoch >= 0:
-                if batch.producer_epoch < state.epoch:
-                    return INVALID_PRODUCER_EPOCH, -1
-                expected = 0 if batch.producer_epoch > state.epoch else (state.last_sequence + 1) & 0x7FFFFFFF
-                if first != expected:
-                    return OUT_OF_ORDER_SEQUENCE_NUMBER, -1
-            if batch.producer_epoch != state.epoch:
-                state.recent.clear()
-            state.epoch, state.last_sequence = batch.producer_epoch, last
-            state.recent.append((first, last, len(self.log)))
-        offset = len(self.log)
-        self.log.extend(values)
-        return NONE, offset
 
 
 @dataclass
@@ -118,15 +57,15 @@ class ProducerSim:
     """The producer's core, a loop that stands in for the sender, and the brokers."""
 
     def __init__(self, *, seed: int = 0, brokers: int = 3, partitions: int = 1, hints: bool = True, **options: Any):
-        self.rng = Random(seed)
-        self.now = 1.0
+        self.timeline = Timeline(seed, now=1.0)
+        self.rng = self.timeline.rng
         self.config = ProducerConfig.from_options("sim:9092", options)
         self.accumulator = Accumulator(self.config, _no_park, self._notify, self.rng.random)
         self.answers = BatchAnswers(
             self.accumulator, self.config.retries, lambda node_id: "", client_log("producer", "simulated")
         )
         self.brokers = list(range(brokers))
-        self.partitions = [SimPartition(number % brokers) for number in range(partitions)]
+        self.partitions = [Partition(number, number % brokers) for number in range(partitions)]
         self.hints = hints
         """Whether brokers name the new leader with NOT_LEADER_OR_FOLLOWER (KIP-951)."""
         self.latency = (0.001, 0.001)
@@ -140,14 +79,16 @@ class ProducerSim:
         self.sent: list[tuple[float, int, ProducerBatch]] = []
         """Every batch that went out: when, to whom."""
         self.snapshot = ClusterSnapshot()
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._count = 0
         self._notified = True
         self._metadata_due = False
         self._connections = {node_id: SimConnection(node_id) for node_id in self.brokers}
         self.refresh()
         if self.accumulator.identity is not None:
             self.accumulator.on_producer_id(1000, 0, self.now)
+
+    @property
+    def now(self) -> float:
+        return self.timeline.now
 
     # --- what a test does ---------------------------------------------------------------------------------------------
 
@@ -169,24 +110,18 @@ class ProducerSim:
         """The partition has another leader from now on."""
         target = self.partitions[partition]
         others = [node_id for node_id in self.brokers if node_id != target.leader]
-        target.leader = self.rng.choice(others) if to is None else to
-        target.epoch += 1
+        target.elect(self.rng.choice(others) if to is None else to)
 
     def disconnect(self, node_id: int) -> None:
         """The connection breaks; the client notices a little later."""
         connection = self._connections[node_id]
         if not connection.broken:
             connection.broken = True
-            self.at(self.now + self.rng.uniform(*self.latency), lambda: self._lost(connection))
+            self.timeline.at(self.now + self.rng.uniform(*self.latency), lambda: self._lost(connection))
 
     def refresh(self) -> None:
         """The client learns the truth."""
         self._take_snapshot([(p.leader, p.epoch) for p in self.partitions])
-
-    def at(self, when: float, action: Callable[[], None]) -> None:
-        """Do something at that time."""
-        self._count += 1
-        heapq.heappush(self._events, (when, self._count, action))
 
     def run(self, seconds: float) -> None:
         """Let time pass."""
@@ -194,16 +129,13 @@ class ProducerSim:
         for _ in range(1_000_000):
             self._pump()
             due = self.accumulator.schedule.next_at()
-            upcoming = self._events[0][0] if self._events else None
-            following = min((at for at in (due, upcoming) if at is not None), default=end)
+            following = self.timeline.next_at(end if due is None else min(due, end))
             if self._notified:
                 continue
             if following >= end:
-                self.now = end
+                self.timeline.now = end
                 return
-            self.now = max(self.now, following)
-            while self._events and self._events[0][0] <= self.now:
-                heapq.heappop(self._events)[2]()
+            self.timeline.advance(following)
         raise AssertionError("the producer does not come to rest")
 
     def run_until_done(self, deliveries: Sequence[Delivery], limit: float = 300.0) -> None:
@@ -247,7 +179,7 @@ class ProducerSim:
         connection = self._connections[node_id]
         request = SimRequest(connection, built)
         connection.in_flight.append(request)
-        self.at(self._after(connection, 0), lambda: self._arrive(request))
+        self.timeline.at(self._after(connection, 0), lambda: self._arrive(request))
 
     def _after(self, connection: SimConnection, direction: int) -> float:
         """When it arrives; never before what was sent before it on the same connection."""
@@ -259,7 +191,7 @@ class ProducerSim:
         if request.connection.broken:
             return
         answers = [self._answer(request, batch, raw) for batch, raw in request.batches]
-        self.at(self._after(request.connection, 1), lambda: self._answered(request, answers))
+        self.timeline.at(self._after(request.connection, 1), lambda: self._answered(request, answers))
 
     def _answer(self, request: SimRequest, batch: ProducerBatch, raw: memoryview) -> tuple[int, int]:
         for fault in self.faults:
@@ -276,7 +208,11 @@ class ProducerSim:
             return
         request.connection.in_flight.remove(request)
         if self.hints and any(code == NOT_LEADER_OR_FOLLOWER for code, _ in answers):
-            moved = {b.queue.partition for (b, _), (c, _) in zip(request.batches, answers, strict=True) if c == 6}
+            moved = {
+                b.queue.partition
+                for (b, _), (c, _) in zip(request.batches, answers, strict=True)
+                if c == NOT_LEADER_OR_FOLLOWER
+            }
             view = self._view()
             for number in moved:
                 truth = self.partitions[number]
@@ -302,7 +238,7 @@ class ProducerSim:
     def _request_metadata(self) -> None:
         if not self._metadata_due:
             self._metadata_due = True
-            self.at(self.now + self.metadata_delay, self._metadata_answered)
+            self.timeline.at(self.now + self.metadata_delay, self._metadata_answered)
 
     def _metadata_answered(self) -> None:
         self._metadata_due = False

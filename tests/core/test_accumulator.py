@@ -10,7 +10,8 @@ from aiokafka_lead._core.metadata.types import ClusterSnapshot
 from aiokafka_lead._core.producer.batches import Record
 from aiokafka_lead._core.producer.buffer_memory import BufferMemory
 from aiokafka_lead.errors import DeliveryTimeoutError, MessageTooLargeError
-from tests.core.producer_sim import MESSAGE_TOO_LARGE, TOPIC, ProducerSim
+from tests.core.producer_sim import TOPIC, ProducerSim
+from tests.simulated.codes import MESSAGE_TOO_LARGE
 
 
 def test_batch_waits_for_linger_ms() -> None:

@@ -20,14 +20,14 @@ def test_every_record_once_in_order_whatever_happens(seed: int) -> None:
     simulation.produce()
     simulation.application()
     simulation.run(STORM_S)
-    assert simulation.most_bytes <= LIMITS.fetch_max_bytes + LARGEST_BATCH * len(simulation.nodes)
+    assert simulation.most_bytes <= LIMITS.fetch_max_bytes + LARGEST_BATCH * len(simulation.brokers)
     assert simulation.requests < 400 * STORM_S
 
     simulation.calm = True
-    for node_id in simulation.nodes:
+    for node_id in simulation.brokers:
         simulation.restart(node_id)
     assert simulation.run(CALM_WITHIN_S + LONG_POLL_MS / 1000, simulation.all_read), f"stuck: {simulation.expected}"
-    assert sum(log.end for log in simulation.logs.values()) > 500
+    assert sum(partition.end for partition in simulation.partitions.values()) > 500
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -41,7 +41,7 @@ def test_a_leader_that_moves_costs_less_than_the_long_poll(seed: int) -> None:
     for _ in range(20):
         tp = simulation.rng.choice(simulation.tps)
         simulation.elect(tp)
-        simulation.logs[tp].append(1)
+        simulation.append(tp, 1)
         assert simulation.run(0.25, simulation.all_read)
         simulation.run(simulation.rng.uniform(0, 0.5))
 

@@ -9,12 +9,8 @@ import pytest
 from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead._core.producer.idempotence import sequence_after
 from aiokafka_lead.errors import DeliveryTimeoutError, InvalidRecordError, MessageTooLargeError
-from tests.core.producer_sim import (
-    INVALID_PRODUCER_EPOCH,
-    NOT_LEADER_OR_FOLLOWER,
-    OUT_OF_ORDER_SEQUENCE_NUMBER,
-    ProducerSim,
-)
+from tests.core.producer_sim import ProducerSim
+from tests.simulated.codes import INVALID_PRODUCER_EPOCH, NOT_LEADER_OR_FOLLOWER, OUT_OF_ORDER_SEQUENCE_NUMBER
 
 LAST = 2**31 - 1
 

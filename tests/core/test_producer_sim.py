@@ -9,12 +9,8 @@ import pytest
 
 from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead.errors import KafkaError
-from tests.core.producer_sim import (
-    MESSAGE_TOO_LARGE,
-    NOT_LEADER_OR_FOLLOWER,
-    ProducerSim,
-    SimRequest,
-)
+from tests.core.producer_sim import ProducerSim, SimRequest
+from tests.simulated.codes import MESSAGE_TOO_LARGE, NOT_LEADER_OR_FOLLOWER
 
 RUNS = int(os.environ.get("PRODUCER_SIM_RUNS", "150"))
 

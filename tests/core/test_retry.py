@@ -10,7 +10,8 @@ import pytest
 from aiokafka_lead._core.leadership.patience import FREE_RETRIES
 from aiokafka_lead._core.producer.batches import ProducerBatch
 from aiokafka_lead.errors import DeliveryTimeoutError, NotLeaderOrFollowerError, RequestTimedOutError
-from tests.core.producer_sim import NOT_LEADER_OR_FOLLOWER, ProducerSim, SimRequest
+from tests.core.producer_sim import ProducerSim, SimRequest
+from tests.simulated.codes import NOT_LEADER_OR_FOLLOWER
 
 
 def warm_sim(**options: Any) -> ProducerSim:
@@ -52,7 +53,7 @@ def test_rule_11_each_advance_gives_another_free_retry() -> None:
     sim = warm_sim(retry_backoff_ms=1000)
     sim.move(0, to=1)
     delivery = sim.send(b"v", partition=0)
-    sim.at(sim.now + 0.00025, lambda: sim.move(0, to=2))
+    sim.timeline.at(sim.now + 0.00025, lambda: sim.move(0, to=2))
     sim.run_until_done([delivery])
     assert [node_id for _, node_id, _ in sim.sent] == [0, 1, 2]
     assert times(sim)[2] < 2

@@ -17,10 +17,10 @@ from aiokafka_lead._wire.messages.metadata import MetadataResponse
 from aiokafka_lead.config import ClientConfig
 from aiokafka_lead.errors import KafkaError, RebootstrapError, RebootstrapRequiredError
 from tests.core.cluster_answers import read_whole
+from tests.simulated.timeline import Meter, Timeline
 
 from .cluster import TOPIC, Cluster
 from .links import Links
-from .timeline import Meter, Timeline
 
 HEDGE_AFTER_S = 0.5
 METADATA_VERSION = 13

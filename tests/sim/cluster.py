@@ -20,10 +20,16 @@ from aiokafka_lead._wire.messages.metadata import (
 )
 from aiokafka_lead.types import TopicPartition
 from tests.core.fetch_world import data, response
-from tests.core.sim_sessions import SimSessions
-
-from .partition import Partition
-from .timeline import Event, Timeline
+from tests.simulated.broker import SimBroker
+from tests.simulated.codes import (
+    FENCED_LEADER_EPOCH,
+    NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    OFFSET_OUT_OF_RANGE,
+    UNKNOWN_LEADER_EPOCH,
+)
+from tests.simulated.partition import Partition
+from tests.simulated.timeline import Event, Timeline
 
 if TYPE_CHECKING:
     from .links import Link
@@ -33,7 +39,6 @@ TOPIC_ID = UUID(int=42)
 BOOTSTRAP: Endpoint = ("bootstrap", 9092)
 """Leads to any broker that runs, as a load balancer does."""
 NOWHERE: Endpoint = ("nowhere", 1)
-NONE, OUT_OF_RANGE, NOT_LEADER, FENCED, UNKNOWN_EPOCH, REBOOTSTRAP_REQUIRED = 0, 1, 6, 74, 75, 129
 
 View = tuple[list[tuple[int, Endpoint]], list[tuple[int, int]]]
 """What Metadata tells: brokers with their addresses, and each partition's leader and epoch."""
@@ -51,16 +56,14 @@ class Refusal:
 Lie = Callable[[Partition], Refusal]
 
 
-class SimBroker:
+class FaultyBroker(SimBroker):
     """A broker: where it is, and what is wrong with it."""
 
     def __init__(self, broker_id: int, endpoint: Endpoint) -> None:
-        self.broker_id = broker_id
+        super().__init__(broker_id)
         self.endpoint = endpoint
-        self.running = True
         self.life = 0
         """Grows with each start: a connection belongs to one life."""
-        self.sessions = SimSessions()
         self.links: list[Link] = []
         self.lie: Lie | None = None
         """Refuses whatever it is asked, and says this instead of the truth."""
@@ -95,17 +98,17 @@ class Cluster:
         self.timeline = timeline
         self._ports = count(9001)
         self._session_ids = count(1)
-        self.brokers = {n: SimBroker(n, ("host", next(self._ports))) for n in range(1, brokers + 1)}
+        self.brokers = {n: FaultyBroker(n, ("host", next(self._ports))) for n in range(1, brokers + 1)}
         self.partitions = [Partition(index, 1 + index % brokers) for index in range(partitions)]
         self._polls: list[Event] = []
         """Fetches that wait for something to happen."""
 
     # --- the network -------------------------------------------------------------------------------------------------
 
-    def running(self) -> list[SimBroker]:
+    def running(self) -> list[FaultyBroker]:
         return [broker for broker in self.brokers.values() if broker.running]
 
-    def reach(self, endpoint: Endpoint) -> SimBroker | None:
+    def reach(self, endpoint: Endpoint) -> FaultyBroker | None:
         """Who answers at this address."""
         running = self.running()
         if endpoint == BOOTSTRAP:
@@ -124,7 +127,7 @@ class Cluster:
         partition.learn(broker_id)
         self.touched()
 
-    def kill(self, broker: SimBroker, failover_s: float) -> None:
+    def kill(self, broker: FaultyBroker, failover_s: float) -> None:
         """A broker dies; others lead in its place after a while."""
         if broker.running:
             broker.running = False
@@ -142,7 +145,7 @@ class Cluster:
                 elif partition.leader >= 0:
                     self.elect(partition, -1)
 
-    def restart(self, broker: SimBroker, *, elsewhere: bool) -> None:
+    def restart(self, broker: FaultyBroker, *, elsewhere: bool) -> None:
         """It comes back, at its own address, at a new one, or at one that another broker had."""
         if not broker.running:
             if elsewhere:
@@ -172,14 +175,14 @@ class Cluster:
 
     # --- Metadata ----------------------------------------------------------------------------------------------------
 
-    def view(self, broker: SimBroker) -> View:
+    def view(self, broker: FaultyBroker) -> View:
         """The cluster as a broker sees it."""
         nodes = {other.broker_id: other.endpoint for other in self.running()}
         seen = [partition.seen_by(broker.broker_id) for partition in self.partitions]
         # A leader that is gone is none, though nobody else leads yet.
         return list(nodes.items()), [(leader if leader in nodes else -1, epoch) for leader, epoch in seen]
 
-    def metadata(self, broker: SimBroker) -> MetadataResponse:
+    def metadata(self, broker: FaultyBroker) -> MetadataResponse:
         """Its answer to Metadata."""
         if broker.metadata_error:
             return MetadataResponse(error_code=broker.metadata_error)
@@ -199,7 +202,7 @@ class Cluster:
 
     # --- Produce and Fetch -------------------------------------------------------------------------------------------
 
-    def refusal(self, broker: SimBroker, partition: Partition) -> Refusal | None:
+    def refusal(self, broker: FaultyBroker, partition: Partition) -> Refusal | None:
         """Why this broker does not serve the partition; None if it does."""
         if broker.lie is not None:
             return broker.lie(partition)
@@ -209,17 +212,17 @@ class Cluster:
         named = self.brokers.get(leader)
         return Refusal(leader, epoch, named.endpoint if named is not None and named.running else None)
 
-    def append(self, broker: SimBroker, partition: Partition, raw: memoryview) -> tuple[int, int, Refusal | None]:
+    def append(self, broker: FaultyBroker, partition: Partition, raw: memoryview) -> tuple[int, int, Refusal | None]:
         """Error code, base offset and hint."""
         refusal = self.refusal(broker, partition)
         if refusal is not None:
-            return NOT_LEADER, -1, refusal
+            return NOT_LEADER_OR_FOLLOWER, -1, refusal
         code, offset = partition.append(raw)
         self.touched()
         return code, offset, None
 
     def fetch(
-        self, broker: SimBroker, planned: PlannedFetch, wait_s: float, reply: Callable[[FetchResponse], None]
+        self, broker: FaultyBroker, planned: PlannedFetch, wait_s: float, reply: Callable[[FetchResponse], None]
     ) -> None:
         """Answer when there are records or errors, or the time is over."""
         error, session_id, wanted = broker.sessions.take(planned.request, next(self._session_ids))
@@ -254,7 +257,7 @@ class Cluster:
             poll()
 
     def _read(
-        self, broker: SimBroker, wanted: dict[TopicPartition, PartitionFetch], left: int
+        self, broker: FaultyBroker, wanted: dict[TopicPartition, PartitionFetch], left: int
     ) -> tuple[list[PartitionData], dict[int, Endpoint]]:
         rows: list[PartitionData] = []
         endpoints: dict[int, Endpoint] = {}
@@ -263,16 +266,16 @@ class Cluster:
             refusal = self.refusal(broker, partition)
             epoch = partition.seen_by(broker.broker_id)[1]
             if refusal is None and asked.leader_epoch > epoch:
-                row = data(tp.partition, error=UNKNOWN_EPOCH)
+                row = data(tp.partition, error=UNKNOWN_LEADER_EPOCH)
             elif refusal is None and asked.leader_epoch < epoch:
-                row = data(tp.partition, error=FENCED, leader=(broker.broker_id, epoch))
+                row = data(tp.partition, error=FENCED_LEADER_EPOCH, leader=(broker.broker_id, epoch))
                 endpoints[broker.broker_id] = broker.endpoint
             elif refusal is not None:
-                row = data(tp.partition, error=NOT_LEADER, leader=(refusal.leader, refusal.epoch))
+                row = data(tp.partition, error=NOT_LEADER_OR_FOLLOWER, leader=(refusal.leader, refusal.epoch))
                 if refusal.endpoint is not None:
                     endpoints[refusal.leader] = refusal.endpoint
             elif asked.fetch_offset > partition.end:
-                row = data(tp.partition, error=OUT_OF_RANGE)
+                row = data(tp.partition, error=OFFSET_OUT_OF_RANGE)
             else:
                 found = partition.read(asked.fetch_offset, min(left, 1000)) if left > 0 else b""
                 left -= len(found)
@@ -281,6 +284,6 @@ class Cluster:
         return rows, endpoints
 
 
-def _lose(link: Link, broker: SimBroker, life: int) -> None:
+def _lose(link: Link, broker: FaultyBroker, life: int) -> None:
     if link.reaches(broker, life):
         link.lost()

@@ -6,11 +6,11 @@ from collections import deque
 
 from aiokafka_lead.config import ConsumerConfig, ProducerConfig
 from aiokafka_lead.types import TopicPartition
+from tests.simulated.timeline import Timeline
 
 from .cluster import BOOTSTRAP, TOPIC, Cluster
 from .reader import Reader
 from .run import pass_time
-from .timeline import Timeline
 from .writer import Writer
 
 BROKERS = 3

@@ -10,11 +10,10 @@ from aiokafka_lead._core.metadata.reachability import Endpoint, NodeState, Reach
 from aiokafka_lead._core.metadata.types import Broker
 from aiokafka_lead.config import ClientConfig
 from aiokafka_lead.errors import KafkaConnectionError, KafkaError, RequestTimedOutError
-
-from .timeline import Meter, Timeline
+from tests.simulated.timeline import Meter, Timeline
 
 if TYPE_CHECKING:
-    from .cluster import Cluster, SimBroker
+    from .cluster import Cluster, FaultyBroker
 
 OnDone = Callable[[Any, KafkaError | None], None]
 
@@ -45,7 +44,7 @@ class Link:
         self.endpoint = endpoint
         self.lane = lane
         self.in_flight: deque[Request] = deque()
-        self.peer: SimBroker | None = None
+        self.peer: FaultyBroker | None = None
         """Who answers at the address, while connected."""
         self.state = NodeState.CONNECTABLE
         self.closed = False
@@ -91,7 +90,7 @@ class Link:
             life = peer.life
             peer.serve(lambda: self._timeline.later(self._timeline.latency(), lambda: self._open(peer, life, attempt)))
 
-    def _open(self, peer: SimBroker, life: int, attempt: int) -> None:
+    def _open(self, peer: FaultyBroker, life: int, attempt: int) -> None:
         if self.closed or self.state is not NodeState.CONNECTING or attempt != self._tries:
             return
         if not peer.running or peer.life != life:
@@ -112,11 +111,11 @@ class Link:
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
-    def reaches(self, peer: SimBroker, life: int) -> bool:
+    def reaches(self, peer: FaultyBroker, life: int) -> bool:
         """Whether this is a connection to the broker in that life."""
         return self.peer is peer and self._life == life
 
-    def submit(self, handle: Callable[[SimBroker, Callable[[Any], None]], None], on_done: OnDone) -> None:
+    def submit(self, handle: Callable[[FaultyBroker, Callable[[Any], None]], None], on_done: OnDone) -> None:
         """Send a request: ``handle`` is what the broker does with it, and calls back with the answer."""
         peer, life, request = self.peer, self._life, Request(on_done)
         assert peer is not None

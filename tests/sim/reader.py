@@ -13,11 +13,11 @@ from aiokafka_lead.config import ConsumerConfig
 from aiokafka_lead.errors import KafkaError
 from aiokafka_lead.types import TopicPartition
 from tests.core.fetch_world import VERSION, World
+from tests.simulated.timeline import Meter, Timeline
 
 from .client import SimClient
 from .cluster import TOPIC, Cluster
 from .links import Link
-from .timeline import Meter, Timeline
 
 LONG_POLL_MS = 500
 LIMITS = FetchLimits(3000, 1000)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from aiokafka_lead.config import ConsumerConfig, ProducerConfig
+from tests.simulated.timeline import Timeline
 
 from .cluster import BOOTSTRAP, Cluster
 from .reader import Reader
 from .storm import Storm
-from .timeline import Timeline
 from .writer import Writer
 
 SETTLES_WITHIN_S = 20.0

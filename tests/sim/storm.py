@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from .cluster import NOWHERE, REBOOTSTRAP_REQUIRED, Cluster, Refusal, SimBroker
-from .partition import Partition
-from .timeline import Event, Timeline
+from tests.simulated.codes import REBOOTSTRAP_REQUIRED
+from tests.simulated.partition import Partition
+from tests.simulated.timeline import Event, Timeline
+
+from .cluster import NOWHERE, Cluster, FaultyBroker, Refusal
 
 
 class Storm:
@@ -47,7 +49,7 @@ class Storm:
             accident()
             self._timeline.later(self._rng.expovariate(self._per_second), self._next)
 
-    def _broker(self) -> SimBroker:
+    def _broker(self) -> FaultyBroker:
         return self._rng.choice(list(self._cluster.brokers.values()))
 
     def _for_a_while(self, longest_s: float, end: Event) -> None:

@@ -17,11 +17,12 @@ from aiokafka_lead._core.producer.outcome import BatchOutcome
 from aiokafka_lead._options.logs import client_log
 from aiokafka_lead.config import ProducerConfig
 from aiokafka_lead.errors import KafkaError, error_for_code
+from tests.simulated.codes import NOT_LEADER_OR_FOLLOWER
+from tests.simulated.timeline import Meter, Timeline
 
 from .client import SimClient
-from .cluster import NOT_LEADER, TOPIC, TOPIC_ID, Cluster, Refusal, SimBroker
+from .cluster import TOPIC, TOPIC_ID, Cluster, FaultyBroker, Refusal
 from .links import Link
-from .timeline import Meter, Timeline
 
 Built = list[tuple[ProducerBatch, memoryview]]
 Answers = list[tuple[int, int, Refusal | None]]
@@ -126,7 +127,7 @@ class Writer:
         ]
         cluster, node_id = self._cluster, link.node_id
 
-        def handle(peer: SimBroker, reply: Any) -> None:
+        def handle(peer: FaultyBroker, reply: Any) -> None:
             reply([cluster.append(peer, cluster.partitions[b.queue.partition], raw) for b, raw in built])
 
         link.submit(handle, lambda answers, error: self._done(node_id, built, answers, error))
@@ -140,7 +141,7 @@ class Writer:
                 self._answers.refused(batch, node_id, error, now)
             self.client.request_update(lost(node_id))
             return
-        if any(code == NOT_LEADER for code, _, _ in answers):
+        if any(code == NOT_LEADER_OR_FOLLOWER for code, _, _ in answers):
             self._take_hints(node_id, built, answers)
         for (batch, _), (code, offset, _) in zip(built, answers, strict=True):
             if code:

@@ -13,16 +13,20 @@ Event = Callable[[], None]
 class Timeline:
     """The clock, and one generator for all that is drawn, so that equal seeds give equal runs."""
 
-    def __init__(self, seed: int) -> None:
-        self.now = 1000.0
+    def __init__(self, seed: int, now: float = 1000.0) -> None:
+        self.now = now
         self.rng = Random(seed)
         self._events: list[tuple[float, int, Event]] = []
         self._count = 0
 
     def later(self, delay_s: float, event: Event) -> None:
         """Have something happen; what is due at the same time happens in the order of these calls."""
+        self.at(self.now + delay_s, event)
+
+    def at(self, when: float, event: Event) -> None:
+        """Have something happen at that time."""
         self._count += 1
-        heapq.heappush(self._events, (self.now + delay_s, self._count, event))
+        heapq.heappush(self._events, (when, self._count, event))
 
     def next_at(self, end: float) -> float:
         """When the next event is due, at most ``end``."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from aiokafka_lead._core.consumer.fetch_session import PartitionFetch, SessionRequest
 from aiokafka_lead.types import TopicPartition
 
-SESSION_NOT_FOUND, BAD_SESSION_EPOCH = 70, 71
+from .codes import FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, NONE
 
 
-class SimSessions:
+class FetchSessions:
     """What a broker remembers of the sessions that it granted."""
 
     def __init__(self) -> None:
@@ -21,19 +21,19 @@ class SimSessions:
         if request.epoch in (0, -1):
             self._open.pop(request.session_id, None)
             if request.epoch == -1 or granted is None:
-                return 0, 0, dict(request.send)
+                return NONE, 0, dict(request.send)
             self._open[granted] = (1, dict(request.send))
-            return 0, granted, dict(request.send)
+            return NONE, granted, dict(request.send)
         if request.session_id not in self._open:
-            return SESSION_NOT_FOUND, 0, {}
+            return FETCH_SESSION_ID_NOT_FOUND, 0, {}
         epoch, known = self._open[request.session_id]
         if epoch != request.epoch:
-            return BAD_SESSION_EPOCH, 0, {}
+            return INVALID_FETCH_SESSION_EPOCH, 0, {}
         for use in request.forget:
             known.pop(use.tp, None)
         known.update(request.send)
         self._open[request.session_id] = (epoch + 1, known)
-        return 0, request.session_id, known
+        return NONE, request.session_id, known
 
     def clear(self) -> None:
         """Forget them all."""

@@ -1,0 +1,28 @@
+"""The error codes that simulated brokers answer with."""
+
+from aiokafka_lead.errors import (
+    FencedLeaderEpochError,
+    FetchSessionIdNotFoundError,
+    InvalidFetchSessionEpochError,
+    InvalidProducerEpochError,
+    MessageTooLargeError,
+    NotLeaderOrFollowerError,
+    OffsetOutOfRangeError,
+    OutOfOrderSequenceNumberError,
+    RebootstrapRequiredError,
+    UnknownLeaderEpochError,
+    UnknownTopicOrPartitionError,
+)
+
+NONE = 0
+FENCED_LEADER_EPOCH = FencedLeaderEpochError.code
+FETCH_SESSION_ID_NOT_FOUND = FetchSessionIdNotFoundError.code
+INVALID_FETCH_SESSION_EPOCH = InvalidFetchSessionEpochError.code
+INVALID_PRODUCER_EPOCH = InvalidProducerEpochError.code
+MESSAGE_TOO_LARGE = MessageTooLargeError.code
+NOT_LEADER_OR_FOLLOWER = NotLeaderOrFollowerError.code
+OFFSET_OUT_OF_RANGE = OffsetOutOfRangeError.code
+OUT_OF_ORDER_SEQUENCE_NUMBER = OutOfOrderSequenceNumberError.code
+REBOOTSTRAP_REQUIRED = RebootstrapRequiredError.code
+UNKNOWN_LEADER_EPOCH = UnknownLeaderEpochError.code
+UNKNOWN_TOPIC_OR_PARTITION = UnknownTopicOrPartitionError.code

@@ -1,0 +1,99 @@
+"""The truth about a partition: its log, its leader, and what each broker believes about that."""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from aiokafka_lead._records import read_batches
+
+from .codes import INVALID_PRODUCER_EPOCH, NONE, OUT_OF_ORDER_SEQUENCE_NUMBER
+
+_EPOCH_AT = 12
+"""Where a batch's header says in which leader epoch it was written."""
+
+
+@dataclass
+class ProducerState:
+    """What a partition's log says about one producer id (Java: ``ProducerStateEntry``)."""
+
+    epoch: int = -1
+    last_sequence: int = -1
+    recent: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=5))
+    """First and last sequence and base offset of the latest batches."""
+
+
+class Partition:
+    """One log that all replicas share: what is acknowledged is never lost. Brokers learn late who leads."""
+
+    def __init__(self, index: int, leader: int) -> None:
+        self.index = index
+        self.leader = leader
+        self.epoch = 0
+        self.log: list[bytes | None] = []
+        """The values of its records."""
+        self.producers: dict[int, ProducerState] = {}
+        self._batches: list[tuple[int, bytes]] = []
+        """The offset behind each batch's last record, and the batch."""
+        self._beliefs: dict[int, tuple[int, int]] = {}
+        """(leader, epoch) of the brokers that have not heard of the latest election."""
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last record."""
+        return len(self.log)
+
+    def append(self, raw: memoryview | bytes) -> tuple[int, int]:
+        """Error code and base offset, by the rules of ProducerAppendInfo."""
+        (batch,) = read_batches(raw)
+        offset = self.end
+        if batch.producer_id >= 0:
+            state = self.producers.setdefault(batch.producer_id, ProducerState())
+            first, last = batch.base_sequence, (batch.base_sequence + batch.record_count - 1) & 0x7FFFFFFF
+            if batch.producer_epoch == state.epoch:
+                for known_first, known_last, known_offset in state.recent:
+                    if (known_first, known_last) == (first, last):
+                        return NONE, known_offset
+            if state.epoch >= 0:
+                if batch.producer_epoch < state.epoch:
+                    return INVALID_PRODUCER_EPOCH, -1
+                expected = 0 if batch.producer_epoch > state.epoch else (state.last_sequence + 1) & 0x7FFFFFFF
+                if first != expected:
+                    return OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+            if batch.producer_epoch != state.epoch:
+                state.recent.clear()
+            state.epoch, state.last_sequence = batch.producer_epoch, last
+            state.recent.append((first, last, offset))
+        self.log.extend(batch.columns().values)
+        stored = bytearray(raw)
+        struct.pack_into(">q", stored, 0, offset)
+        struct.pack_into(">i", stored, _EPOCH_AT, self.epoch)
+        self._batches.append((self.end, bytes(stored)))
+        return NONE, offset
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Whole batches from this offset on, at least one if there is any."""
+        found = b""
+        for end, content in self._batches:
+            if end > offset:
+                if found and len(found) + len(content) > max_bytes:
+                    break
+                found += content
+        return found
+
+    def elect(self, leader: int, brokers: Iterable[int] = ()) -> None:
+        """Another leader (or none, -1); these brokers do not know yet."""
+        for broker in brokers:
+            self._beliefs.setdefault(broker, (self.leader, self.epoch))
+        self.leader = leader
+        self.epoch += 1
+
+    def learn(self, broker: int) -> None:
+        """A broker hears of the latest election."""
+        self._beliefs.pop(broker, None)
+
+    def seen_by(self, broker: int) -> tuple[int, int]:
+        """Leader and epoch as the broker believes."""
+        return self._beliefs.get(broker, (self.leader, self.epoch))

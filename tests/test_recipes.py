@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
+import ssl
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+import trustme
 
 from aiokafka_lead.config import AdminConfig, ConsumerConfig, ProducerConfig
+
+_SECRETS = ("password", "api_key", "api_secret", "client_id", "client_secret", "secret", "connection_string")
+GIVEN = {**dict.fromkeys(_SECRETS, "given"), "token_id": "id", "token_hmac": "aG1hYw=="}
+"""What the reader defines."""
 
 DOCS = Path(__file__).parent.parent / "docs"
 CONFIGS = {"Producer": ProducerConfig, "Consumer": ConsumerConfig, "AdminClient": AdminConfig}
@@ -49,3 +56,43 @@ def test_a_block_can_be_pasted(place: str) -> None:
             called = names[node.func.id]
             assert callable(called)
             inspect.signature(called).bind(*node.args, **{str(name): None for name in given})
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """By the end of a name in a recipe, a file such as it names."""
+    folder = tmp_path_factory.mktemp("recipes")
+    authority = trustme.CA()
+    certificate = authority.issue_cert("orders.example.org")
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    certificate.cert_chain_pems[0].write_to_path(folder / "own.crt")
+    certificate.private_key_pem.write_to_path(folder / "own.key")
+    (folder / "orders.keytab").write_bytes(b"\5\2")
+    account = {
+        "type": "service_account",
+        "client_email": "orders@my-project.iam.gserviceaccount.com",
+        "token_uri": "https://oauth2.googleapis.com/token",
+        "private_key": (folder / "own.key").read_text(),
+    }
+    (folder / "account.json").write_text(json.dumps(account))
+    kinds = {"ca.pem": "ca.pem", "ca.crt": "ca.pem", "user.crt": "own.crt", "service.cert": "own.crt"}
+    kinds |= {".key": "own.key", ".keytab": "orders.keytab", "account.json": "account.json"}
+    return {end: folder / name for end, name in kinds.items()}
+
+
+@pytest.mark.parametrize("place", [place for place in BLOCKS if place.startswith("security.md")])
+def test_a_recipe_runs(place: str, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it stands, with the names that are the reader's, and files in the place of those that it names."""
+    if "GSSAPI" in BLOCKS[place] or "gssapi" in BLOCKS[place]:
+        pytest.importorskip("gssapi")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(files["account.json"]))
+
+    def file(found: re.Match[str]) -> str:
+        return repr(str(next(path for end, path in files.items() if found[1].endswith(end))))
+
+    source = re.sub(r'"([\w./-]+\.(?:pem|crt|cert|key|keytab))"', file, BLOCKS[place])
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    namespace: dict[str, object] = {**GIVEN, "server_context": context}
+    exec(compile(source, place, "exec"), namespace)
+    made = [thing for name, thing in namespace.items() if name in ("producer", "cluster")]
+    assert len(made) == 1, "a recipe makes one client, or a cluster"

@@ -121,7 +121,7 @@ def test_botocore_signs_the_same(key: str, session_token: str | None) -> None:
         SigV4QueryAuth(Credentials("AKID", key, session_token), "kafka-cluster", "us-east-1", expires=900).add_auth(
             request
         )
-        theirs = parse_qs(urlsplit(request.url).query)
+        theirs = parse_qs(urlsplit(str(request.url)).query)
         ours = parse_qs(
             urlsplit(decoded(signed("us-east-1", AwsCredentials("AKID", key, session_token), time.time()))).query
         )

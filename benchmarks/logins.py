@@ -1,0 +1,197 @@
+"""What a login that goes wrong costs: ``python -m benchmarks logins``.
+
+For each trouble of an identity provider, or of a KDC where Kerberos is installed: the error that a client's start
+raises and after how long; the longest time for which the event loop was held up meanwhile; and how soon a client that
+waits has logged in once the trouble is over. The machine's own pauses are among the loop's: compare them with those of
+"none".
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import anyio
+
+from aiokafka_lead import Producer
+from aiokafka_lead.errors import KafkaError
+from aiokafka_lead.oidc import ClientCredentials
+from aiokafka_lead.testing import EmbeddedCluster
+from tests import kerberos
+from tests.oidc.identity_provider import Answer, IdentityProvider, json_answer
+
+from .stats import table
+
+SECRET = "orders-secret"
+TIMEOUT_S = 1.0
+"""How long a provider may take, and a connection to be set up."""
+
+LARGE: Answer = (200, {}, bytes(100_000_000))
+
+Trouble = Callable[[], Any]
+
+
+def held(provider: IdentityProvider, seconds: float) -> Answer:
+    """An answer that comes late."""
+    provider.released.wait(seconds)
+    return provider.answer_now({"grant_type": "client_credentials", "client": "orders", "secret": SECRET})
+
+
+def troubles(provider: IdentityProvider) -> dict[str, Callable[[], Answer] | None]:
+    """What the identity provider answers."""
+    return {
+        "none": None,
+        "slow, 500 ms": partial(held, provider, 0.5),
+        "silent": partial(held, provider, 3.0),
+        "down (503)": lambda: json_answer(503, error="temporarily_unavailable"),
+        "garbage": lambda: (200, {}, b"<html>" * 1000),
+        "an answer of 100 MB": lambda: LARGE,
+        "a token that is too large": lambda: json_answer(200, access_token="x" * 600_000),
+        "a token that has ended": lambda: json_answer(200, access_token="x", expires_in=-5),
+    }
+
+
+class Gaps:
+    """The longest time between two turns of a task that wants one each millisecond."""
+
+    def __init__(self) -> None:
+        self.longest_ms = 0.0
+
+    async def watch(self) -> None:
+        """Runs until it is cancelled."""
+        before = time.perf_counter()
+        while True:
+            await anyio.sleep(0.001)
+            now = time.perf_counter()
+            self.longest_ms = max(self.longest_ms, (now - before) * 1000 - 1)
+            before = now
+
+
+@asynccontextmanager
+async def watched() -> AsyncIterator[Gaps]:
+    """Gaps during the block."""
+    gaps = Gaps()
+    async with anyio.create_task_group() as group:
+        group.start_soon(gaps.watch)
+        yield gaps
+        group.cancel_scope.cancel()
+
+
+async def log_in(cluster: EmbeddedCluster, options: dict[str, Any], request_timeout_s: float) -> None:
+    """Start a client; raises what its start raises."""
+    async with Producer(
+        cluster.bootstrap_servers,
+        security_protocol="SASL_PLAINTEXT",
+        request_timeout_ms=request_timeout_s * 1000,
+        delivery_timeout_ms=request_timeout_s * 1000 + 1000,
+        socket_connection_setup_timeout_ms=TIMEOUT_S * 1000,
+        socket_connection_setup_timeout_max_ms=TIMEOUT_S * 1000,
+        **options,
+    ):
+        pass
+
+
+async def measure(cluster: EmbeddedCluster, new_options: Callable[[], dict[str, Any]], over: Trouble) -> list[object]:
+    """One trouble, which is there now: error, seconds until it, the longest gap, milliseconds to recover."""
+    async with watched() as gaps:
+        begun = time.monotonic()
+        error = "none"
+        try:
+            await log_in(cluster, new_options(), 3.0)
+        except KafkaError as failure:
+            error = type(failure).__name__
+        took_s = time.monotonic() - begun
+        options = new_options()
+        async with anyio.create_task_group() as group:
+
+            async def wait() -> None:
+                while True:
+                    try:
+                        await log_in(cluster, options, 30.0)
+                    except KafkaError:
+                        await anyio.sleep(0.01)
+                        continue
+                    break
+
+            group.start_soon(wait)
+            await anyio.sleep(0.2)
+            over()
+            ended = time.monotonic()
+        back_ms = (time.monotonic() - ended) * 1000
+    return [error, took_s, gaps.longest_ms, back_ms]
+
+
+async def oauth(rows: list[list[object]]) -> None:
+    """The troubles of an identity provider."""
+    with IdentityProvider({"orders": SECRET}).running() as provider:
+
+        def options() -> dict[str, Any]:
+            credentials = ClientCredentials(provider.url, "orders", SECRET, timeout_s=TIMEOUT_S)
+            quick = {"sasl_login_retry_backoff_ms": 20, "sasl_login_retry_backoff_max_ms": 100}
+            return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": credentials, **quick}
+
+        def over() -> None:
+            provider.instead = None
+
+        async with EmbeddedCluster(1, oauth_validator=lambda token, extensions: "orders") as cluster:
+            for name, trouble in troubles(provider).items():
+                provider.instead = trouble
+                rows.append([f"OpenID provider: {name}", *await measure(cluster, options, over)])
+
+
+@contextmanager
+def realm_and_folder() -> Iterator[tuple[kerberos.Realm, Path]]:
+    """A KDC that runs, and room for keytabs: tickets of each are kept for themselves."""
+    realm = kerberos.Realm()
+    realm.start()
+    try:
+        with TemporaryDirectory() as folder:
+            yield realm, Path(folder)
+    finally:
+        realm.stop()
+
+
+async def gssapi(rows: list[list[object]], realm: kerberos.Realm, folder: Path) -> None:
+    """The troubles of a KDC."""
+    nowhere = realm.write_config("nowhere.conf", port=9)  # the port of "discard", which nobody serves
+    made = 0
+
+    def options() -> dict[str, Any]:
+        nonlocal made
+        made += 1
+        keytab = shutil.copy(realm.client_keytab, folder / f"{made}.keytab")
+        return {"sasl_mechanism": "GSSAPI", "sasl_kerberos_keytab": keytab}
+
+    async with EmbeddedCluster(1, gssapi_keytab=realm.service_keytab) as cluster:
+        os.environ["KRB5_CONFIG"] = str(realm.config)
+        rows.append(["KDC: none", *await measure(cluster, options, lambda: None)])
+        os.environ["KRB5_CONFIG"] = str(nowhere)
+        back = partial(os.environ.__setitem__, "KRB5_CONFIG", str(realm.config))
+        rows.append(["KDC: down", *await measure(cluster, options, back)])
+        silent = realm.silent()
+        silent.__enter__()
+        rows.append(["KDC: silent", *await measure(cluster, options, lambda: silent.__exit__(None, None, None))])
+
+
+def main(arguments: list[str]) -> None:
+    """All troubles, one after the other."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks logins", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--backend", choices=["asyncio", "trio"], default="asyncio")
+    backend = parser.parse_args(arguments).backend
+    rows: list[list[object]] = []
+    anyio.run(oauth, rows, backend=backend)
+    wanting = kerberos.missing()
+    if wanting is None:
+        with realm_and_folder() as (realm, folder):
+            anyio.run(gssapi, rows, realm, folder, backend=backend)
+    print(table(["trouble", "error", "after, s", "loop held up, ms", "back after, ms"], rows))
+    if wanting is not None:
+        print(f"Without those of Kerberos: {wanting}")

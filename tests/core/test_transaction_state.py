@@ -10,7 +10,7 @@ from aiokafka_lead import errors
 from aiokafka_lead._core.transactions import phase
 from aiokafka_lead._core.transactions.errand import Errand, Outcome
 from aiokafka_lead._core.transactions.phase import Phase
-from aiokafka_lead._core.transactions.state import TransactionState
+from aiokafka_lead._core.transactions.state import OpenTransaction, TransactionState
 from aiokafka_lead._core.transactions.verdicts import Call
 from aiokafka_lead._core.transactions.versions import TransactionVersion
 from aiokafka_lead._wire import ApiVersions
@@ -51,7 +51,10 @@ class Walk:
         now: Phase = state.phase
         match now:
             case Phase.NEW:
-                self.errand = state.start()
+                if rng.random() < 0.1:
+                    state.resume(OpenTransaction("payments", 5, 3, version=rng.randrange(1, 3), begun=True), 0.0)
+                else:
+                    self.errand = state.start()
             case Phase.READY:
                 if rng.random() < 0.1:
                     self.errand = rng.choice((state.start, state.renewal))()
@@ -65,12 +68,17 @@ class Walk:
                 if state.phase in (Phase.COMMITTING, Phase.ABORTING):
                     if rng.random() < 0.1 and state.phase is Phase.COMMITTING:
                         self.fail()  # a record that was still on its way
+                    elif rng.random() < 0.02 and state.phase is Phase.COMMITTING:
+                        state.hand_over()
                     else:
                         self.errand = state.end()
             case Phase.FAILED:
                 assert not state.fail(errors.InvalidRecordError()), "it has failed already"
                 state.abort()
                 self.errand = state.end()
+            case Phase.HANDED_OVER:
+                with pytest.raises(errors.IllegalStateError, match="handed over"):
+                    state.check_begin()
             case Phase.FENCED:
                 with pytest.raises(errors.ProducerFencedError):
                     state.check_begin()

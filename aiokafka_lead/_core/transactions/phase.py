@@ -32,6 +32,8 @@ class Phase(Enum):
     """What was not sent is discarded, then the coordinator is asked to abort."""
     RENEWING = "renewing"
     """The transaction is over, and a new epoch is asked for before the next one (KIP-360)."""
+    HANDED_OVER = "handed over"
+    """All that the transaction took is stored; another process ends it."""
     FENCED = "fenced"
     """Another producer has taken over the transactional id."""
 
@@ -59,6 +61,10 @@ class Event(Enum):
     """There is a new epoch."""
     REFUSED = "refused"
     """The coordinator refuses, and asking again would not help now: for want of a permission, say."""
+    RESUME = "resume"
+    """The open transaction of another process is this producer's from now on."""
+    HAND_OVER = "hand over"
+    """What the transaction took is stored, and its end is left to another process."""
     FENCE = "fence"
     """The coordinator knows another producer under the transactional id."""
 
@@ -67,7 +73,7 @@ TRANSITIONS = Transitions(
     "a transactional producer",
     Phase.NEW,
     {
-        Phase.NEW: {Event.START: Phase.STARTING},
+        Phase.NEW: {Event.START: Phase.STARTING, Event.RESUME: Phase.OPEN},
         Phase.STARTING: {Event.STARTED: Phase.READY, Event.REFUSED: Phase.NEW, Event.FENCE: Phase.FENCED},
         Phase.READY: {Event.BEGIN: Phase.OPEN, Event.RENEW: Phase.RENEWING, Event.START: Phase.STARTING},
         Phase.OPEN: {Event.FAIL: Phase.FAILED, Event.COMMIT: Phase.COMMITTING, Event.ABORT: Phase.ABORTING},
@@ -76,6 +82,7 @@ TRANSITIONS = Transitions(
             Event.FAIL: Phase.FAILED,
             Event.ENDED: Phase.READY,
             Event.RENEW: Phase.RENEWING,
+            Event.HAND_OVER: Phase.HANDED_OVER,
             Event.FENCE: Phase.FENCED,
         },
         Phase.ABORTING: {
@@ -85,6 +92,7 @@ TRANSITIONS = Transitions(
             Event.FENCE: Phase.FENCED,
         },
         Phase.RENEWING: {Event.RENEWED: Phase.READY, Event.REFUSED: Phase.NEW, Event.FENCE: Phase.FENCED},
+        Phase.HANDED_OVER: {},
         Phase.FENCED: {},
     },
 )

@@ -16,7 +16,7 @@ from .errand import Errand, Outcome
 from .phase import TRANSITIONS, Event, Phase
 from .verdicts import Call
 
-__all__ = ["Fate", "TransactionHealth", "TransactionState"]
+__all__ = ["Fate", "OpenTransaction", "TransactionHealth", "TransactionState"]
 
 _PERHAPS_TIMED_OUT = (InvalidProducerEpochError, InvalidTxnStateError)
 """What becomes known first of a transaction that the coordinator has aborted."""
@@ -47,6 +47,18 @@ class TransactionHealth(NamedTuple):
     def late(self) -> bool:
         """Whether more than half of the time is used up that the coordinator leaves to the open transaction."""
         return self.age_ms is not None and self.age_ms > self.timeout_ms / 2
+
+
+class OpenTransaction(NamedTuple):
+    """An open transaction, as one process hands it to another, which ends it."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    version: int
+    """2 where it is one of KIP-890, else 1: it has to end in the version that it began in."""
+    begun: bool
+    """Whether the coordinator may know of it: not where nothing was sent."""
 
 
 class Fate:
@@ -88,6 +100,8 @@ class TransactionState:
     def check_begin(self) -> None:
         """Raise if no transaction can begin, even after whatever is still under way."""
         self.check_fenced()
+        if self.phase is Phase.HANDED_OVER:
+            raise IllegalStateError("the transaction was handed over: this producer begins no other one")
         if self.phase in (Phase.OPEN, Phase.FAILED):
             raise IllegalStateError("a transaction is open: commit or abort it before the next one begins")
 
@@ -133,6 +147,25 @@ class TransactionState:
     def abort(self) -> None:
         """The transaction takes nothing more; what it has is to be discarded."""
         self._take(Event.ABORT)
+
+    def hand_over(self) -> OpenTransaction:
+        """Another process ends the transaction, of which all is stored."""
+        self._take(Event.HAND_OVER)
+        return OpenTransaction(
+            self.transactional_id, self.producer_id, self.epoch, 2 if self.v2 else 1, begun=self.touched
+        )
+
+    def resume(self, opened: OpenTransaction, now: float) -> None:
+        """The transaction of another process is this one's: offsets may be added, and it can be ended."""
+        self._take(Event.RESUME)
+        self.number += 1
+        self.producer_id, self.epoch = opened.producer_id, opened.epoch
+        self.v2 = opened.version == 2
+        self.touched = opened.begun
+        self.renew = not self.v2  # the sequences of that process are not known here
+        self.error = None
+        self.fate = Fate()
+        self.began_at = now
 
     # --- errands ------------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import anyio
 from ..._core.consumer.consumed import Consumed
 from ..._core.transactions.errand import Errand, Outcome
 from ..._core.transactions.phase import Phase
-from ..._core.transactions.state import TransactionHealth, TransactionState
+from ..._core.transactions.state import OpenTransaction, TransactionHealth, TransactionState
 from ..._core.transactions.versions import TransactionVersion
 from ..._options.logs import client_log
 from ...config import ProducerConfig
@@ -104,12 +104,20 @@ class Transactions:
     # --- its life -----------------------------------------------------------------------------------------------------
 
     async def start(self, gate: TransactionGate) -> None:
-        """Get a producer id, which fences who had the transactional id before, and aborts what that left open."""
+        """Get a producer id, which fences who had the transactional id before, and aborts what that left open.
+
+        Not where an open transaction was resumed.
+        """
         self._gate = gate
         self._client.spawn(self._discard_failed, name="kafka failed transactions")
         self._client.spawn(self._additions.run, name="kafka transaction partitions")
         self._client.spawn(warn_of_age, self.state, self._log, name="kafka transaction age")
-        await self._get_ready(Deadline(self._max_block_s * 1000))
+        if self.state.phase is not Phase.OPEN:
+            await self._get_ready(Deadline(self._max_block_s * 1000))
+
+    def resume(self, opened: OpenTransaction) -> None:
+        """Before `start`: begin with the open transaction of another process."""
+        self.state.resume(opened, time.monotonic())
 
     async def stop(self, timeout_s: float | None) -> None:
         """Abort the open transaction; gives up after this time."""
@@ -187,8 +195,21 @@ class Transactions:
             await self._abort_failed()
         if state.phase is not Phase.OPEN:
             raise IllegalStateError("no transaction is open")
+        await self._send_all()
+        self._unlearnt = self._in_background(self._end)
+        await self._learn(self._unlearnt)
+
+    async def hand_over(self) -> OpenTransaction:
+        """Send all that the open transaction took, and leave its end to another process; raises as a commit does."""
+        self.state.check_open(self.state.number)
+        await self._send_all()
+        self._note_written()
+        return self.state.hand_over()
+
+    async def _send_all(self) -> None:
+        """Until all that the open transaction took is stored; it takes nothing more. If that fails, it is aborted."""
         self.close_gate()
-        state.commit()
+        self.state.commit()
         try:
             await self._sender.flush(self._max_block_s)
             await self._additions.idle(self._max_block_s)
@@ -201,8 +222,6 @@ class Transactions:
         if self.state.phase is Phase.FAILED:
             await self._abort_failed()
         self._sequencing.end()
-        self._unlearnt = self._in_background(self._end)
-        await self._learn(self._unlearnt)
 
     async def abort(self) -> None:
         """Abort the open transaction; see `Producer.abort_transaction`."""
@@ -303,8 +322,11 @@ class Transactions:
             await self._asking.run(errand, partial(self._advanced, ending))
 
     def _errand(self) -> Errand | None:
-        self.state.touched = self.state.touched or (self.state.v2 and self._sequencing.written)
+        self._note_written()
         return self.state.end()
+
+    def _note_written(self) -> None:
+        self.state.touched = self.state.touched or (self.state.v2 and self._sequencing.written)
 
     def _run(self, errand: Errand) -> None:
         """Ask for a producer id or an epoch."""

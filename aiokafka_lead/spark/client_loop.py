@@ -97,6 +97,15 @@ class ClientLoop:
             raise
         self._loop.call_soon_threadsafe(self._keep, key, client)
 
+    @contextmanager
+    def started(self, make: Callable[[], C], within_ms: float) -> Iterator[C]:
+        """A client of one's own, started as in `borrow`; stopped at the end, without waiting for that."""
+        client: C = self.run(_started, make, within_ms)
+        try:
+            yield client
+        finally:
+            self._loop.call_soon_threadsafe(self._drop, client)
+
     async def _take(self, make: Callable[[], Any], key: Hashable, within_ms: float) -> Any:
         if key in self._idle:
             client, timer = self._idle.pop(key)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 
 def main(bootstrap: str, topic: str) -> None:
-    """Write ten rows, and copy them by a stream."""
+    """Write ten rows, and copy them by a stream, exactly once."""
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -32,7 +32,7 @@ def main(bootstrap: str, topic: str) -> None:
     stream = spark.readStream.format("aiokafka_lead").options(**servers, subscribe=topic, startingOffsets="earliest")
     with tempfile.TemporaryDirectory() as checkpoint:
         copy = stream.load().select("key", "value").writeStream.format("aiokafka_lead")
-        query = copy.options(**servers, topic=f"{topic}-copy", checkpointLocation=checkpoint)
+        query = copy.options(**servers, topic=f"{topic}-copy", checkpointLocation=checkpoint, exactlyOnce="true")
         if not query.trigger(availableNow=True).start().awaitTermination(60):
             sys.exit("the stream has not ended")
     spark.stop()

@@ -12,12 +12,12 @@ from ...config import ProducerConfig
 from ...errors import KafkaError
 from ...producer import DeliveryBatch, Producer
 from ...types import RecordMetadata
-from ..client_loop import client_loop, freeze_imports
+from ..client_loop import ClientLoop, client_loop, freeze_imports
 from ..kafka_options import bootstrap_servers, client_options, kafka_settings
 from .bulks import Bulk, RowError, bulks, pieces
 from .record_columns import RecordColumns
 
-__all__ = ["WriteError", "write_rows"]
+__all__ = ["BATCH_SIZE", "Sending", "WriteError", "place", "write_rows"]
 
 UNCONFIRMED_ROWS = 100_000
 """Rows that a task has sent and that are not acknowledged, at most: then it waits for the oldest."""
@@ -38,31 +38,24 @@ def write_rows(options: Mapping[str, str], columns: RecordColumns, batches: Iter
     given.setdefault("batch_size", BATCH_SIZE)
     within_ms = ProducerConfig.from_options(servers, given).delivery_timeout_ms
     key = ("producer", *sorted(kafka_settings(options).items()))
-    rows = 0
     with loop.borrow(lambda: Producer(servers, **given), key, within_ms) as producer:
-        sending = _Sending(producer, _place())
-        for batch in batches:
-            for piece in pieces(batch):
-                loop.run(sending.send, piece, columns, rows)
-                rows += piece.num_rows
-        loop.run(sending.finish)
-    return rows
+        return Sending(producer, place()).write(loop, batches, columns)
 
 
-def _place() -> str:
+def place() -> str:
     """Which task this is, for messages. A streaming query's ids are in the local properties alone."""
     context = TaskContext.get()
     if context is None:
         return "row"
-    place = f"task {context.partitionId()}, row"
+    task = f"task {context.partitionId()}, row"
     batch = context.getLocalProperty("streaming.sql.batchId")
     if batch is None:
-        return place
-    return f"query {context.getLocalProperty('sql.streaming.queryId')}, batch {batch}, {place}"
+        return task
+    return f"query {context.getLocalProperty('sql.streaming.queryId')}, batch {batch}, {task}"
 
 
-class _Sending:
-    """One task's records on their way. Used on the event loop alone."""
+class Sending:
+    """One task's records on their way. Used on the event loop alone, but for `write`."""
 
     def __init__(self, producer: Producer, place: str) -> None:
         self._producer = producer
@@ -71,6 +64,16 @@ class _Sending:
         """What is not known to be acknowledged, oldest first, with the number of the Arrow batch's first row."""
         self._unconfirmed = 0
         """How many records that is."""
+
+    def write(self, loop: ClientLoop, batches: Iterable[pa.RecordBatch], columns: RecordColumns) -> int:
+        """Send all rows, and return how many there were once all are acknowledged. Called on the task's own thread."""
+        rows = 0
+        for batch in batches:
+            for piece in pieces(batch):
+                loop.run(self.send, piece, columns, rows)
+                rows += piece.num_rows
+        loop.run(self.finish)
+        return rows
 
     async def send(self, batch: pa.RecordBatch, columns: RecordColumns, first_row: int) -> None:
         """Hand the rows to the producer, which waits when its buffer is full."""

@@ -1,8 +1,8 @@
 """The writers that Spark asks for, batch and streaming: built on the driver, pickled into every task.
 
 At least once: a task ends when all its records are acknowledged, and one that failed, or a micro-batch whose commit was
-not recorded, is written again. Within an attempt the idempotent producer writes each record once. This is where two
-phases for exactly once will begin (see README.md): `Written` then carries a task's open transaction to the driver.
+not recorded, is written again. Within an attempt the idempotent producer writes each record once. Exactly once, which
+the option ``exactlyOnce`` asks for, is the matter of the package ``exactly_once``.
 
 Only tasks import what writes: Spark plans, and commits every micro-batch, in processes that begin with importing.
 """
@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from ...config import ProducerConfig
 from ..kafka_options import bootstrap_servers, client_options, refuse_owned
+from .exactly_once.settings import exactly_once
 from .record_columns import RecordColumns, record_columns
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ __all__ = ["Written", "batch_writer", "stream_writer"]
 _OWNED = {
     "key.serializer": "keys are written as the bytes that they are",
     "value.serializer": "values are written as the bytes that they are",
-    "transactional.id": "records are written at least once, without transactions",
+    "transactional.id": "set the options 'exactlyOnce' and 'transactionalIdPrefix'",
 }
 
 
@@ -67,16 +68,26 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
         return Written(write_rows(self._options, self._columns, iterator))
 
 
-def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> KafkaBatchWriter:
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
     """For ``df.write``. Raises ValueError for what the rows or options cannot be."""
     if overwrite:
         raise ValueError("mode 'overwrite' is not possible, since records are only ever appended: use mode('append')")
-    return KafkaBatchWriter(options, _checked(options, schema))
+    columns, settings = _checked(options, schema), exactly_once(options, streaming=False)
+    if settings is None:
+        return KafkaBatchWriter(options, columns)
+    from .exactly_once.writers import ExactBatchWriter
+
+    return ExactBatchWriter(settings, columns)
 
 
-def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> KafkaStreamWriter:
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
     """For ``df.writeStream``. ``overwrite`` is the output mode "complete": the whole result is appended each time."""
-    return KafkaStreamWriter(options, _checked(options, schema))
+    columns, settings = _checked(options, schema), exactly_once(options, streaming=True)
+    if settings is None:
+        return KafkaStreamWriter(options, columns)
+    from .exactly_once.writers import ExactStreamWriter
+
+    return ExactStreamWriter(settings, columns)
 
 
 def _checked(options: Mapping[str, str], schema: StructType) -> RecordColumns:

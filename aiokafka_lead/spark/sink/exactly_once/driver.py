@@ -1,0 +1,174 @@
+"""The driver's part of a run: its begin and its end. The package's docstring has the rules."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Sequence
+
+from ...._io.transactions.handover import Ended, OpenTransaction, Outcome
+from ....admin.types import TransactionDescription, TransactionState
+from ....errors import KafkaError, UnsupportedVersionError
+from ....producer import Producer
+from ...client_loop import ClientLoop, client_loop
+from .errors import ExactlyOnceError, TransactionsLostError
+from .ledger import Entry, read, write
+from .run import Run, Share
+from .settings import ExactlyOnce
+
+__all__ = ["abort", "begin", "commit", "why_not"]
+
+LEAST_LEFT_MS = 30_000
+"""So much of a transaction's timeout must be left when its commit is decided, but at most `LEAST_SHARE_LEFT` of it."""
+
+LEAST_SHARE_LEFT = 0.25
+
+_log = logging.getLogger("aiokafka_lead.spark")
+
+
+def begin(settings: ExactlyOnce, *, streaming: bool) -> Run:
+    """Take over from all earlier runs; what they decided is committed, what they did not is aborted.
+
+    Raises `TransactionsLostError` where the former is not possible any more, and `ExactlyOnceError` for the write of a
+    DataFrame under the prefix of a streaming query.
+    """
+    loop = client_loop()
+    with loop.started(lambda: settings.producer(settings.main_id), settings.within_ms) as main:
+        found = loop.run(read, settings)
+        if found is not None:
+            if found.query is not None and not streaming:
+                raise ExactlyOnceError(f"the transactionalIdPrefix belongs to query {found.query}: give each its own")
+            _commit_others(loop, settings, found)
+        last = found or Entry("")
+        name = uuid.uuid4().hex
+        loop.run(_write_next, settings, main, last._replace(run=name, decided=False, others=()))
+    loop.run(_abort_leftovers, settings)
+    return Run(name, last.query, last.batch)
+
+
+def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
+    """Decide that the shares count, and commit them all. Raises unless all is committed.
+
+    An `ExactlyOnceError`, or a KafkaError, before that is decided; `TransactionsLostError` after that.
+    """
+    given = [share for share in shares if share is not None]
+    if given and all(share.written_before for share in given):
+        return
+    if len({share.run for share in given}) != 1 or len(given) < len(shares):
+        raise ExactlyOnceError("tasks of one run, and of that alone, can be committed")
+    main = next((share for share in given if share.task == 0), None)
+    if main is None or main.opened is None:
+        raise ExactlyOnceError("there is no first task, which has the decision")
+    opened = main.opened
+    others = tuple(s.opened for s in given if s.task != 0 and s.opened is not None and s.opened.begun)
+    loop = client_loop()
+    loop.run(_check_open, settings, (opened, *others))
+    query, number = main.batch or (None, -1)
+    with loop.started(lambda: settings.resumed(opened), settings.within_ms) as producer:
+        decision = Entry(main.run, True, query, number, round(time.time() * 1000), others)
+        loop.run(write, settings, producer, decision)
+        if others:
+            _commit_others(loop, settings, decision)
+            loop.run(_write_next, settings, producer, decision._replace(others=()))
+
+
+def abort(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
+    """Abort what the shares have open, unless they are decided, or another run has taken over and sees to it.
+
+    Says in the log what could not be done: the next begin does it.
+    """
+    given = [share for share in shares if share is not None and not share.written_before]
+    opened = [share.opened for share in given if share.opened is not None]
+    if not opened:
+        return
+    loop = client_loop()
+    try:
+        found = loop.run(read, settings)
+        if found is None or found.run != given[0].run:
+            return
+        # Who asks for the main id anew keeps a decision from being made later.
+        with loop.started(lambda: settings.producer(settings.main_id), settings.within_ms):
+            found = loop.run(read, settings)
+        if found is not None and found.run == given[0].run and not found.decided:
+            _end(loop, settings, opened, commit=False)
+    except KafkaError as error:
+        _log.warning("transactions of '%s' were not aborted yet: %s", settings.prefix, error)
+
+
+async def _write_next(settings: ExactlyOnce, producer: Producer, entry: Entry) -> None:
+    await producer.begin_transaction()
+    await write(settings, producer, entry)
+
+
+def _commit_others(loop: ClientLoop, settings: ExactlyOnce, decision: Entry) -> None:
+    """Commit what belongs to a decision.
+
+    Raises `TransactionsLostError`, or `ExactlyOnceError` where to ask again may help.
+    """
+    if not decision.others:
+        return
+    ended = _end(loop, settings, decision.others, commit=True)
+    failed = {name: end for name, end in ended.items() if end.outcome is not Outcome.COMMITTED}
+    if not failed:
+        return
+    lost = {name: end for name, end in failed.items() if end.outcome is not None or end.error is None}
+    lost |= {name: end for name, end in failed.items() if end.error is not None and not end.error.retriable}
+    if not lost:
+        name, end = next(iter(failed.items()))
+        raise ExactlyOnceError(
+            f"{decision.name} is decided, and {len(failed)} transactions of it are not committed yet: {name}: "
+            f"{end.error}; the query commits them when it begins again"
+        )
+    age_s = time.time() - decision.decided_ms / 1000
+    reasons = "; ".join(f"{name}: {end.error}" for name, end in sorted(lost.items()))
+    raise TransactionsLostError(
+        f"{decision.name} was decided {age_s:.0f} s ago, and {len(lost)} of its {len(decision.others) + 1} "
+        "transactions were aborted before they could be committed: their rows are missing from the topic. To write the "
+        f"whole again, rows that are there among them, give another transactionalIdPrefix. {reasons}"
+    )
+
+
+def _end(
+    loop: ClientLoop, settings: ExactlyOnce, opened: Sequence[OpenTransaction], *, commit: bool
+) -> dict[str, Ended]:
+    with loop.started(settings.ends, settings.within_ms) as ends:
+        return loop.run(ends.end, opened, commit=commit, within_ms=settings.within_ms)
+
+
+async def _abort_leftovers(settings: ExactlyOnce) -> None:
+    """Abort what tasks of earlier runs have left open, of ids, too, that no task has any more."""
+    async with settings.admin() as admin:
+        try:
+            listed = await admin.list_transactions(states=[TransactionState.ONGOING])
+        except UnsupportedVersionError as error:
+            raise ExactlyOnceError(f"writing exactly once needs brokers of Kafka 3.0 or newer: {error}") from None
+        left = [name for name in listed if settings.is_task_id(name)]
+        if left:
+            _log.info("aborting %d transactions that earlier runs have left open: %s", len(left), ", ".join(left))
+            await admin.fence_producers(left)
+
+
+async def _check_open(settings: ExactlyOnce, opened: Sequence[OpenTransaction]) -> None:
+    """Raise `ExactlyOnceError` unless each can be committed, and there is time for it."""
+    async with settings.admin() as admin:
+        described = await admin.describe_transactions([o.transactional_id for o in opened])
+    now_ms = time.time() * 1000
+    for transaction in opened:
+        why = why_not(transaction, described[transaction.transactional_id], now_ms)
+        if why:
+            raise ExactlyOnceError(f"nothing is committed: transaction {transaction.transactional_id} {why}")
+
+
+def why_not(opened: OpenTransaction, found: TransactionDescription, now_ms: float) -> str:
+    """Why it cannot be committed; empty where it can."""
+    if (found.producer_id, found.producer_epoch) != (opened.producer_id, opened.epoch):
+        return "was taken over by another attempt, or by another run, or took longer than its timeout"
+    if not opened.begun:
+        return ""
+    if found.state is not TransactionState.ONGOING:
+        return f"is {found.state.value}"
+    left_ms = found.timeout_ms - (now_ms - (found.start_time_ms or now_ms))
+    if left_ms < min(LEAST_LEFT_MS, found.timeout_ms * LEAST_SHARE_LEFT):
+        return f"has only {max(0, left_ms) / 1000:.0f} s left of its timeout (kafka.transaction.timeout.ms)"
+    return ""

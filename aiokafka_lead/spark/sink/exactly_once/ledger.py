@@ -1,0 +1,84 @@
+"""The ledger: what a prefix's latest run is, and what was decided last. It lives in a consumer group's metadata.
+
+A broker takes 4096 bytes of metadata with an offset (``offset.metadata.max.bytes``). A decision with hundreds of
+transactions needs more: its text goes on in further groups, which are committed in the same transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from ...._io.transactions.handover import OpenTransaction
+from ....producer import Producer
+from ....types import OffsetAndMetadata
+from .settings import ExactlyOnce
+
+__all__ = ["Entry", "read", "write"]
+
+PIECE_CHARACTERS = 4000
+FORMAT = 1
+
+
+class Entry(NamedTuple):
+    """What the ledger says."""
+
+    run: str
+    """The run that wrote it, and none before may write any more."""
+    decided: bool = False
+    """Whether it is the decision of this run; else it is what was there when the run began."""
+    query: str | None = None
+    """The streaming query of the latest decision; None for the write of a DataFrame, or where nothing is decided."""
+    batch: int = -1
+    """The micro-batch of that decision."""
+    decided_ms: int = 0
+    """When that was, in milliseconds since 1970."""
+    others: tuple[OpenTransaction, ...] = ()
+    """Transactions of that decision that may be open still."""
+
+    @property
+    def name(self) -> str:
+        """What was decided, for messages."""
+        return "a write" if self.query is None else f"query {self.query}, batch {self.batch}"
+
+
+async def read(settings: ExactlyOnce) -> Entry | None:
+    """The ledger, when no transaction that writes it is open any more; None where there is none."""
+    count, text = await _piece(settings, settings.prefix)
+    if not count:
+        return None
+    for number in range(1, count):
+        text += (await _piece(settings, _group(settings, number)))[1]
+    content = json.loads(text)
+    if content["format"] != FORMAT:
+        raise ValueError(f"the ledger of '{settings.prefix}' is of a later version of this package")
+    others = tuple(OpenTransaction(f"{settings.prefix}-{name}", *rest) for name, *rest in content["others"])
+    return Entry(*content["entry"])._replace(others=others)
+
+
+async def write(settings: ExactlyOnce, producer: Producer, entry: Entry) -> None:
+    """Make the entry part of the producer's open transaction, and commit that."""
+    others = [(o.transactional_id.removeprefix(f"{settings.prefix}-"), *o[1:]) for o in entry.others]
+    text = json.dumps({"format": FORMAT, "entry": entry[:-1], "others": others}, separators=(",", ":"))
+    pieces = [text[at : at + PIECE_CHARACTERS] for at in range(0, len(text), PIECE_CHARACTERS)]
+    for number, piece in enumerate(pieces):
+        # The offset is for those who look at the group with tools.
+        stored = OffsetAndMetadata(entry.batch + 1, f"{len(pieces)}:{piece}")
+        await producer.send_offsets_to_transaction({settings.ledger: stored}, _group(settings, number))
+    await producer.commit_transaction()
+
+
+def _group(settings: ExactlyOnce, number: int) -> str:
+    return f"{settings.prefix}-{number}" if number else settings.prefix
+
+
+async def _piece(settings: ExactlyOnce, group: str) -> tuple[int, str]:
+    """How many pieces there are, and the one of this group."""
+    async with settings.reader(group) as reader:
+        stored = await reader.committed(settings.ledger, timeout_ms=settings.within_ms)
+    if stored is None:
+        return 0, ""
+    count, _, text = stored.metadata.partition(":")
+    if not count.isdigit():
+        raise ValueError(f"group '{group}' is no ledger of this package: give another transactionalIdPrefix")
+    return int(count), text

@@ -1,0 +1,150 @@
+"""The options of a sink that writes exactly once, checked.
+
+Clients are imported when they are asked for: Spark plans every write in a process that begins with importing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ....config import ClientConfig, ProducerConfig
+from ....types import TopicPartition
+from ...kafka_options import boolean, bootstrap_servers, client_options
+
+if TYPE_CHECKING:
+    from ...._io.transactions.handover import OpenTransaction, TransactionEnds
+    from ....admin import AdminClient
+    from ....consumer import Consumer
+    from ....producer import Producer
+
+__all__ = ["ASKED", "LEDGER", "PREFIX", "ExactlyOnce", "exactly_once"]
+
+ASKED, PREFIX, LEDGER = "exactlyOnce", "transactionalIdPrefix", "ledgerTopic"
+
+TRANSACTION_TIMEOUT_MS = 900_000
+"""``kafka.transaction.timeout.ms`` where it is not given: the most that brokers allow by default."""
+
+LONGEST_PREFIX = 200
+"""Characters; transactional ids and groups get some more."""
+
+
+@dataclass(frozen=True)
+class ExactlyOnce:
+    """What the clients of a sink need to know."""
+
+    options: Mapping[str, str]
+    """As Spark gave them."""
+    prefix: str
+    """Of transactional ids; also the group of the ledger."""
+    ledger: TopicPartition
+    """The partition for which the group's commits are the ledger."""
+
+    @property
+    def main_id(self) -> str:
+        """The transactional id of task 0, whose transactions have the decisions."""
+        return f"{self.prefix}-0"
+
+    def task_id(self, task: int, attempt: int) -> str:
+        """The transactional id of an attempt of any task."""
+        return self.main_id if task == 0 else f"{self.prefix}-{task}-{attempt}"
+
+    def is_task_id(self, transactional_id: str) -> bool:
+        """Whether it is the id of an attempt of some task but the first."""
+        return re.fullmatch(rf"{re.escape(self.prefix)}-[1-9][0-9]*-[0-9]+", transactional_id) is not None
+
+    @cached_property
+    def _servers(self) -> str:
+        return bootstrap_servers(self.options)
+
+    @cached_property
+    def producer_options(self) -> dict[str, Any]:
+        """Of a transactional producer, without its id."""
+        return {"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, **client_options(self.options, ProducerConfig)}
+
+    @cached_property
+    def _client_options(self) -> dict[str, Any]:
+        known = ClientConfig.__dataclass_fields__
+        return {name: value for name, value in self.producer_options.items() if name in known}
+
+    @cached_property
+    def within_ms(self) -> float:
+        """How long a step may take: as long as a producer waits (``kafka.max.block.ms``)."""
+        return self.config(self.main_id).max_block_ms
+
+    def config(self, transactional_id: str) -> ProducerConfig:
+        """A producer's configuration. Raises `ConfigError` for options that do not go with transactions."""
+        return ProducerConfig.from_options(
+            self._servers, {**self.producer_options, "transactional_id": transactional_id}
+        )
+
+    def producer(self, transactional_id: str, **defaults: Any) -> Producer:
+        """A producer that asks for a producer id when it starts."""
+        from ....producer import Producer
+
+        options = {**defaults, **self.producer_options}
+        return Producer(self._servers, **options, transactional_id=transactional_id)
+
+    def resumed(self, opened: OpenTransaction) -> Producer:
+        """A producer that begins in a task's open transaction."""
+        from ...._io.transactions.handover import resume
+
+        producer = self.producer(opened.transactional_id)
+        resume(producer, opened)
+        return producer
+
+    def reader(self, group: str) -> Consumer:
+        """A consumer for what a group has committed."""
+        from ....consumer import Consumer
+
+        return Consumer(bootstrap_servers=self._servers, **self._client_options, group_id=group)
+
+    def admin(self) -> AdminClient:
+        """An admin client."""
+        from ....admin import AdminClient
+
+        return AdminClient(self._servers, **self._client_options)
+
+    def ends(self) -> TransactionEnds:
+        """What ends transactions."""
+        from ...._io.transactions.handover import TransactionEnds
+
+        return TransactionEnds(self._servers, **self._client_options)
+
+
+def exactly_once(options: Mapping[str, str], *, streaming: bool) -> ExactlyOnce | None:
+    """What the options ask for; None for a sink that writes at least once. Raises ValueError."""
+    if not boolean(options, ASKED, False):
+        for name in (PREFIX, LEDGER):
+            if name in options:
+                raise ValueError(f"option '{name}' needs the option '{ASKED}' to be true")
+        return None
+    topic = options.get(LEDGER, options.get("topic", "")).strip()
+    if not topic:
+        raise ValueError(
+            f"option '{ASKED}' needs the option 'topic'; where rows name their topics, '{LEDGER}' names any one topic, "
+            "for which the progress is committed"
+        )
+    found = ExactlyOnce(options, _prefix(options, streaming), TopicPartition(topic, 0))
+    found.config(found.main_id)
+    return found
+
+
+def _prefix(options: Mapping[str, str], streaming: bool) -> str:
+    given = options.get(PREFIX)
+    if given is not None:
+        prefix = given.strip()
+        if not 0 < len(prefix) <= LONGEST_PREFIX:
+            raise ValueError(f"option '{PREFIX}' must have 1 to {LONGEST_PREFIX} characters")
+        return prefix
+    checkpoint = options.get("checkpointLocation", "").strip().rstrip("/")
+    if streaming and checkpoint:
+        return f"spark-{hashlib.sha256(checkpoint.encode()).hexdigest()[:32]}"
+    raise ValueError(
+        f"option '{ASKED}' needs the option '{PREFIX}': a name that this "
+        + ("query keeps when it is restarted, or 'checkpointLocation' as an option" if streaming else "job keeps")
+    )

@@ -1,0 +1,89 @@
+"""A task's part of a run: its rows in a transaction that stays open."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from ...._io.transactions.handover import OpenTransaction, hand_over
+from ....producer import Producer
+from ...client_loop import ClientLoop, client_loop, freeze_imports
+from ..record_columns import RecordColumns
+from ..task import BATCH_SIZE, Sending, place
+from .errors import ExactlyOnceError
+from .ledger import read
+from .run import Batch, Run, Share
+from .settings import ExactlyOnce
+
+__all__ = ["write_share"]
+
+_log = logging.getLogger("aiokafka_lead.spark")
+
+
+def write_share(
+    settings: ExactlyOnce,
+    columns: RecordColumns,
+    run: Run,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    streaming: bool,
+) -> Share:
+    """Write all rows, and leave their transaction open. Raises `WriteError`, `ExactlyOnceError` or a KafkaError."""
+    freeze_imports()
+    context = TaskContext.get()
+    if context is None:
+        raise ExactlyOnceError("Spark does not say which task this is")
+    task = context.partitionId()
+    batch = _batch(context) if streaming else None
+    if batch is not None and run.has(batch):
+        return Share(run.name, task, 0, None, batch, written_before=True)
+    if task == 0 and batch is not None and batch.number > 0 and run.query is None:
+        _log.warning(
+            "there is no record of what '%s' wrote before batch %d: if that batch was interrupted, it is written again",
+            settings.prefix,
+            batch.number,
+        )
+    filled = (batch for batch in batches if batch.num_rows)
+    first = next(filled, None)
+    if task != 0 and first is None:
+        return Share(run.name, task, 0, None, batch)
+    loop = client_loop()
+    name = settings.task_id(task, context.attemptNumber())
+    with loop.started(lambda: settings.producer(name, batch_size=BATCH_SIZE), settings.within_ms) as producer:
+        if task == 0:
+            loop.run(_check_run, settings, run)
+        rows, opened = _write(loop, producer, columns, _chained(first, filled))
+    return Share(run.name, task, rows, opened, batch)
+
+
+def _batch(context: TaskContext) -> Batch:
+    query = context.getLocalProperty("sql.streaming.queryId")
+    number = context.getLocalProperty("streaming.sql.batchId")
+    if query is None or number is None:
+        raise ExactlyOnceError("Spark does not say which micro-batch this is")
+    return Batch(query, int(number))
+
+
+async def _check_run(settings: ExactlyOnce, run: Run) -> None:
+    """Raise `ExactlyOnceError` if a later run has begun."""
+    found = await read(settings)
+    if found is None or found.run != run.name:
+        raise ExactlyOnceError(f"another run has taken over the transactionalIdPrefix '{settings.prefix}'")
+
+
+def _write(
+    loop: ClientLoop, producer: Producer, columns: RecordColumns, batches: Iterable[pa.RecordBatch]
+) -> tuple[int, OpenTransaction]:
+    loop.run(producer.begin_transaction)
+    sending = Sending(producer, place())
+    rows = sending.write(loop, batches, columns)
+    return rows, loop.run(hand_over, producer)
+
+
+def _chained(first: pa.RecordBatch | None, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if first is not None:
+        yield first
+    yield from rest

@@ -1,0 +1,102 @@
+"""The writers for ``exactlyOnce``.
+
+Spark builds one for every micro-batch and every write, and pickles it into the tasks. It builds another one for the
+commit, which it does not pickle: so a run begins when its writer is pickled, before any task can start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from .run import Run, Share
+from .settings import ExactlyOnce
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..record_columns import RecordColumns
+
+__all__ = ["ExactBatchWriter", "ExactStreamWriter", "Written"]
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    share: Share
+
+    @property
+    def rows(self) -> int:
+        """How many rows the task wrote."""
+        return self.share.rows
+
+
+class _Begun:
+    """What both writers have in common: they begin a run when they are pickled, once."""
+
+    _streaming: ClassVar[bool]
+
+    def __init__(self, settings: ExactlyOnce, columns: RecordColumns) -> None:
+        self._settings = settings
+        self._columns = columns
+        self._run: Run | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        if self._run is None:
+            from .driver import begin
+
+            self._run = begin(self._settings, streaming=self._streaming)
+        return vars(self)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Called in each task."""
+        from .task import write_share
+
+        assert self._run is not None
+        return Written(write_share(self._settings, self._columns, self._run, iterator, streaming=self._streaming))
+
+    def _commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        from .driver import commit
+
+        commit(self._settings, _shares(messages))
+
+    def _abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        from .driver import abort
+
+        abort(self._settings, _shares(messages))
+
+
+class ExactBatchWriter(_Begun, DataSourceArrowWriter):
+    """Writes a query's rows: all of them count, or none."""
+
+    _streaming = False
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Called on the driver when all tasks have written."""
+        self._commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Called on the driver when a task has failed, or the commit has."""
+        self._abort(messages)
+
+
+class ExactStreamWriter(_Begun, DataSourceStreamArrowWriter):
+    """Writes the rows of every micro-batch, once."""
+
+    _streaming = True
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (PySpark's name)
+        """Called on the driver when all tasks have written."""
+        self._commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (PySpark's name)
+        """Called on the driver when a task has failed, or the commit has."""
+        self._abort(messages)
+
+
+def _shares(messages: list[WriterCommitMessage | None]) -> list[Share | None]:
+    return [message.share if isinstance(message, Written) else None for message in messages]

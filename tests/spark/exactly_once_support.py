@@ -1,0 +1,79 @@
+"""A micro-batch in Spark's steps, without a JVM: what the driver does, what each task does, and where either dies."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from aiokafka_lead.testing.thread import ClusterThread
+
+from .support import read, source
+
+ROWS = pa.schema([("value", pa.binary())])
+QUERY = "11111111-2222-3333-4444-555555555555"
+Writer = DataSourceArrowWriter | DataSourceStreamArrowWriter
+
+
+@contextmanager
+def in_task(task: int, attempt: int, query: str, batch: int) -> Iterator[None]:
+    """What Spark's worker sets up around a task."""
+    properties = {"sql.streaming.queryId": query, "streaming.sql.batchId": str(batch)}
+    TaskContext._setTaskContext(TaskContext(partitionId=task, attemptNumber=attempt, localProperties=properties))
+    try:
+        yield
+    finally:
+        TaskContext._setTaskContext(None)
+
+
+class MicroBatch:
+    """One try of a micro-batch, by a driver of its own."""
+
+    def __init__(
+        self, cluster: ClusterThread, topic: str, number: int = 0, *, query: str = QUERY, **options: str
+    ) -> None:
+        self.query, self.number = query, number
+        self._source = source(
+            cluster, **{"topic": topic, "exactlyOnce": "true", "transactionalIdPrefix": topic, **options}
+        )
+        self._pickled = pickle.dumps(self._writer())
+
+    def _writer(self) -> Any:
+        return self._source.streamWriter(from_arrow_schema(ROWS), overwrite=False)
+
+    def write(self, values: Sequence[bytes], task: int = 0, attempt: int = 0) -> WriterCommitMessage:
+        """What a task does."""
+        writer: Writer = pickle.loads(self._pickled)
+        rows = pa.record_batch([pa.array(values, pa.binary())], schema=ROWS)
+        with in_task(task, attempt, self.query, self.number):
+            message = writer.write(iter([rows] if values else []))
+        found: WriterCommitMessage = pickle.loads(pickle.dumps(message))
+        return found
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """What the driver does then; if it fails, Spark aborts."""
+        try:
+            self._writer().commit(list(messages), self.number)
+        except BaseException:
+            self._writer().abort(list(messages), self.number)
+            raise
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """What the driver does when a task has failed."""
+        self._writer().abort(list(messages), self.number)
+
+    def run(self, *shares: Sequence[bytes]) -> None:
+        """All of it: a task for each share."""
+        self.commit([self.write(values, task) for task, values in enumerate(shares)])
+
+
+def counted(cluster: ClusterThread, topic: str) -> list[bytes]:
+    """What readers of committed records see, sorted."""
+    found = read(cluster, subscribe=topic, kafka__isolation__level="read_committed")
+    return sorted(row["value"] for row in found)

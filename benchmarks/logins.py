@@ -110,6 +110,7 @@ async def measure(cluster: EmbeddedCluster, new_options: Callable[[], dict[str, 
             error = type(failure).__name__
         took_s = time.monotonic() - begun
         options = new_options()
+        ended = time.monotonic()
         async with anyio.create_task_group() as group:
 
             async def wait() -> None:

@@ -26,7 +26,7 @@ def main() -> int:
     given = parser.parse_args()
     logging.getLogger("aiokafka_lead").propagate = given.seed is not None
     begun = time.monotonic()
-    cases, longest_s, failed = 0, 0.0, 0
+    cases, longest, failed = 0, (0.0, 0), 0
     seed = given.first if given.seed is None else given.seed
     while time.monotonic() < begun + given.seconds:
         started = time.monotonic()
@@ -39,14 +39,15 @@ def main() -> int:
             if given.seed is not None:
                 print(name)
         cases += 1
-        longest_s = max(longest_s, time.monotonic() - started)
+        longest = max(longest, (time.monotonic() - started, seed))
         if given.seed is not None:
             break
         seed += 1
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    took_s, slowest = longest
     print(
-        f"{cases:,} cases in {time.monotonic() - begun:.0f} s, {failed} failed; the longest took {longest_s:.1f} s, "
-        f"the process at most {peak:.0f} MB"
+        f"{cases:,} cases in {time.monotonic() - begun:.0f} s, {failed} failed; the longest took {took_s:.1f} s "
+        f"(seed {slowest}), the process at most {peak:.0f} MB"
     )
     return 1 if failed else 0
 

@@ -23,6 +23,8 @@ PLAIN: dict[str, Any] = {
 }
 
 SESSION_MS = 1200
+BUSY_SESSION_MS = 4000
+"""Long enough for a busy machine to log in before its end."""
 
 
 def connections_with(cluster: EmbeddedCluster, api: int) -> list[int]:
@@ -41,15 +43,21 @@ async def send_until(producer: Producer, cluster: EmbeddedCluster, connections: 
 
 
 async def test_requests_do_not_wait_for_the_next_login() -> None:
-    # Long enough for a busy machine to log in before its end.
-    async with EmbeddedCluster(brokers=1, sasl_users=USERS, sasl_session_ms=3000, request_log_size=100_000) as cluster:
+    async with EmbeddedCluster(
+        brokers=1, sasl_users=USERS, sasl_session_ms=BUSY_SESSION_MS, request_log_size=100_000
+    ) as cluster:
         cluster.create_topic("t")
         async with Producer(cluster.bootstrap_servers, **PLAIN, linger_ms=0) as producer:
             await producer.send_and_wait("t", b"first")
-            # The next login takes its time.
-            cluster.faults.add("SaslAuthenticate", delay_ms=20)
-            count = await send_until(producer, cluster, 2)
-        assert len(cluster.records("t")) == count + 1
+            count = 1
+            next_login = cluster.faults.add("SaslAuthenticate", hold=True)
+            while not next_login.struck:
+                await producer.send_and_wait("t", b"%d" % count)
+                count += 1
+            await producer.send_and_wait("t", b"meanwhile")
+            next_login.remove()
+            count += 1 + await send_until(producer, cluster, 2)
+        assert len(cluster.records("t")) == count
         requests = list(cluster.requests)
         carriers = connections_with(cluster, ApiKey.PRODUCE)
         before, after = carriers
@@ -77,7 +85,7 @@ async def test_records_stay_in_order_though_nothing_numbers_them() -> None:
 
 
 async def test_a_group_keeps_its_member() -> None:
-    async with EmbeddedCluster(brokers=1, sasl_users=USERS, sasl_session_ms=SESSION_MS) as cluster:
+    async with EmbeddedCluster(brokers=1, sasl_users=USERS, sasl_session_ms=BUSY_SESSION_MS) as cluster:
         cluster.create_topic("t")
         async with (
             Producer(cluster.bootstrap_servers, **PLAIN) as producer,

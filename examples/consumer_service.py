@@ -35,7 +35,7 @@ async def main() -> None:
     consumer = Consumer(TOPIC, bootstrap_servers=servers, group_id="billing", auto_offset_reset="earliest")
     stopping = asyncio.Event()
 
-    async def stop_when_told() -> None:
+    async def stop_at_a_signal() -> None:
         await stopping.wait()
         await consumer.stop()
 
@@ -43,7 +43,7 @@ async def main() -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stopping.set)
-        tasks.create_task(stop_when_told())
+        tasks.create_task(stop_at_a_signal())
         print(f"handling {TOPIC} from {servers}")
         # Returns once stopped: handlers at work have ended, and what they did is committed.
         await consumer.run(handle, concurrency=16, order="key", dead_letter_topic=f"{TOPIC}.failed")

@@ -124,7 +124,7 @@ class ConsumerProtocolMember:
         return (
             self._phase is Phase.JOINED
             and self._step is None
-            and self._fields.owned_told
+            and self._fields.owned_sent
             and self._target.known
             and self._resolved() == self._owned
             and not self._target.unnamed

@@ -79,21 +79,21 @@ class HeartbeatFields:
         self._rebalance_timeout_ms = int(rebalance_timeout_ms(config))
         self._subscribed: Subscribed | None = None
         """What was sent last, or None if everything is to be sent."""
-        self._told_owned = False
+        self._sent_owned = False
 
     def forget(self) -> None:
         """Tell everything with the next heartbeat."""
         self._subscribed = None
-        self._told_owned = False
+        self._sent_owned = False
 
     def owned_changed(self) -> None:
         """Tell what is owned with the next heartbeat: that is the acknowledgement of an assignment."""
-        self._told_owned = False
+        self._sent_owned = False
 
     @property
-    def owned_told(self) -> bool:
+    def owned_sent(self) -> bool:
         """Whether the coordinator has been sent what is owned."""
-        return self._told_owned
+        return self._sent_owned
 
     def heartbeat(
         self, member_id: str, epoch: int, subscribed: Subscribed, owned: Mapping[TopicPartition, UUID]
@@ -111,9 +111,9 @@ class HeartbeatFields:
         if subscribed.pattern != (None if before is None else before.pattern):
             # An empty string takes a pattern back.
             request.subscribed_topic_regex = subscribed.pattern or ""
-        if everything or not self._told_owned:
+        if everything or not self._sent_owned:
             request.topic_partitions = _by_topic(owned)
-            self._told_owned = True
+            self._sent_owned = True
         self._subscribed = subscribed
         return request
 

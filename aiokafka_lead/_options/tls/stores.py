@@ -29,7 +29,7 @@ class Kind(Enum):
 
 
 def kind_of(data: bytes) -> Kind:
-    """Told by the first bytes; PEM by its first line, wherever that stands."""
+    """By the first bytes; PEM by its first line, wherever that stands."""
     if b"-----BEGIN " in data:
         return Kind.PEM
     if data.startswith(_JKS):

@@ -91,7 +91,7 @@ class Sending:
                 bulk.topic, bulk.values, keys=bulk.keys, partition=bulk.partition, headers=bulk.headers
             )
         except (KafkaError, ValueError, TypeError) as error:
-            raise RowError(bulk.indices[0], _told(bulk, error)) from None
+            raise RowError(bulk.indices[0], _description(bulk, error)) from None
         # Neither keys nor values are needed any more.
         self._pending.append((sent, bulk._replace(values=[], keys=None, headers=None), first_row))
         self._unconfirmed += len(sent)
@@ -109,13 +109,13 @@ class Sending:
         outcomes = await sent
         if not {RecordMetadata}.issuperset(map(type, outcomes)):
             index, error = next((i, o) for i, o in enumerate(outcomes) if isinstance(o, KafkaError))
-            raise self._failed(first_row + bulk.indices[index], _told(bulk, error))
+            raise self._failed(first_row + bulk.indices[index], _description(bulk, error))
 
     def _failed(self, row: int, why: str) -> WriteError:
         return WriteError(f"{self._place} {row}: {why}")
 
 
-def _told(bulk: Bulk, error: Exception) -> str:
+def _description(bulk: Bulk, error: Exception) -> str:
     """What went wrong where, in a line."""
     target = bulk.topic if bulk.partition is None else f"{bulk.topic}-{bulk.partition}"
     return f"not written to {target}: {type(error).__name__}: {error}"

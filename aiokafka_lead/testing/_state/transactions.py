@@ -48,7 +48,7 @@ class TransactionCoordinator:
         self._next_producer_id = next_producer_id
         # The finalized level of transaction.version.
         self._version = version
-        # Told (producer id, committed) when a transaction ends: offsets that were part of it count from then on.
+        # Called with (producer id, committed) when a transaction ends: offsets that were part of it count from then on.
         self._offsets_decided = offsets_decided
         # How often a transactional id's coordinator has changed.
         self._coordinator_epoch = coordinator_epoch

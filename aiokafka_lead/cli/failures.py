@@ -1,0 +1,78 @@
+"""What a failure says at a terminal, and the exit code that stands for it."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from ..errors import (
+    ClusterAuthorizationFailedError,
+    ConfigError,
+    ConfigTypeError,
+    DelegationTokenAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    RequestTimedOutError,
+    SaslAuthenticationFailedError,
+    SslAuthenticationError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailedError,
+    UnsupportedSaslMechanismError,
+)
+
+__all__ = ["ExitCode", "Failed", "exit_code", "sentence"]
+
+
+class ExitCode(IntEnum):
+    """What a script can tell apart."""
+
+    DONE = 0
+    FAILED = 1
+    """The cluster refused, an item failed, or `doctor` found something wrong."""
+    USAGE = 2
+    UNREACHABLE = 3
+    """No broker could be reached, or none answered in time."""
+    REFUSED = 4
+    """TLS or SASL failed, or this user may not do that."""
+    INTERRUPTED = 130
+
+
+class Failed(Exception):
+    """A command ends without having done what was asked; what there is to say has been said, or is the text."""
+
+    def __init__(self, text: str = "", code: ExitCode = ExitCode.FAILED) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+_REFUSED = (
+    ClusterAuthorizationFailedError,
+    DelegationTokenAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    SaslAuthenticationFailedError,
+    SslAuthenticationError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailedError,
+    UnsupportedSaslMechanismError,
+)
+
+
+def exit_code(error: BaseException) -> ExitCode:
+    """The exit code for an error."""
+    if isinstance(error, Failed):
+        return error.code
+    if isinstance(error, (ConfigError, ConfigTypeError)):
+        return ExitCode.USAGE
+    if isinstance(error, _REFUSED):
+        return ExitCode.REFUSED
+    if isinstance(error, (KafkaConnectionError, RequestTimedOutError)):
+        return ExitCode.UNREACHABLE
+    return ExitCode.FAILED
+
+
+def sentence(error: BaseException) -> str:
+    """What to print of an error: what it is, what it says, and its notes."""
+    text = str(error)
+    if isinstance(error, KafkaError) and not isinstance(error, (ConfigError, ConfigTypeError)):
+        text = f"{type(error).__name__}: {text}"
+    return "\n".join([text, *getattr(error, "__notes__", ())])

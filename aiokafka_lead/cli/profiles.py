@@ -1,0 +1,121 @@
+"""Where the options of clients come from: the command line, the environment, a profile in a file, and a prompt.
+
+The first of these that says something about an option counts. A secret is never taken from the command line, where
+every user of the machine could read it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .._options.checks import Secret
+from ..config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
+from ..errors import ConfigError
+
+__all__ = ["ENVIRONMENT_PREFIX", "options_of", "profile_path"]
+
+ENVIRONMENT_PREFIX = "AIOKAFKA_LEAD_"
+
+_SERVERS = "bootstrap_servers"
+_FIELDS = {
+    field.name: field
+    for kind in (ProducerConfig, ConsumerConfig, AdminConfig, ClientConfig)
+    for field in dataclasses.fields(kind)
+}
+_PROMPTED = "sasl_plain_password"
+
+
+def profile_path(environment: Mapping[str, str]) -> Path:
+    """The file of profiles: ``$AIOKAFKA_LEAD_CONFIG``, or ``aiokafka-lead/config.toml`` where configuration lies."""
+    named = environment.get(f"{ENVIRONMENT_PREFIX}CONFIG")
+    if named:
+        return Path(named)
+    home = environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "~")).expanduser() / ".config"
+    return Path(home) / "aiokafka-lead" / "config.toml"
+
+
+def options_of(
+    *,
+    servers: str | None,
+    profile: str | None,
+    settings: Sequence[str],
+    environment: Mapping[str, str],
+    ask: Callable[[str], str] | None,
+) -> dict[str, Any]:
+    """The options of clients, ``bootstrap_servers`` among them; raises `ConfigError`."""
+    options = _profile(profile or environment.get(f"{ENVIRONMENT_PREFIX}PROFILE"), profile_path(environment))
+    for name, field in _FIELDS.items():
+        text = environment.get(ENVIRONMENT_PREFIX + name.upper())
+        if text is not None:
+            options[name] = _value(name, text, field)
+    for setting in settings:
+        name, separator, text = setting.partition("=")
+        if not separator:
+            raise ConfigError(f"--option takes NAME=VALUE, not {name!r}")
+        known = _FIELDS.get(name)
+        if known is None:
+            raise ConfigError(f"--option {name}: there is no such option")
+        if not known.repr:
+            variable = ENVIRONMENT_PREFIX + name.upper()
+            raise ConfigError(
+                f"{name} is a secret, which others can read on a command line:"
+                f" set {variable}, put it into a profile, or let --ask-password ask for it"
+            )
+        options[name] = _value(name, text, known)
+    if servers is not None:
+        options[_SERVERS] = servers
+    if ask is not None:
+        options[_PROMPTED] = Secret(ask("Password: "))
+    if not options.get(_SERVERS):
+        raise ConfigError(
+            f"no cluster is named: give --bootstrap-servers, {ENVIRONMENT_PREFIX}{_SERVERS.upper()}, or a profile"
+        )
+    return options
+
+
+def _profile(name: str | None, path: Path) -> dict[str, Any]:
+    """A profile's options; those of ``default``, if there is one, where none is named."""
+    if not path.is_file():
+        if name is not None:
+            raise ConfigError(f"profile {name!r}: there is no file {path}")
+        return {}
+    try:
+        profiles = tomllib.loads(path.read_text()).get("profiles", {})
+    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    found = profiles.get(name or "default")
+    if found is None:
+        if name is None:
+            return {}
+        raise ConfigError(f"{path} has no profile {name!r}, but {', '.join(map(repr, profiles)) or 'none at all'}")
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path}: profile {name or 'default'!r} must be a table of options")
+    unknown = [option for option in found if option not in _FIELDS]
+    if unknown:
+        raise ConfigError(f"{path}: {unknown[0]} is not an option of a client")
+    secret = [option for option in found if not _FIELDS[option].repr]
+    if secret and os.name == "posix" and path.stat().st_mode & 0o077:
+        raise ConfigError(f"{path} has a secret ({secret[0]}), and others may read it: chmod 600 {path}")
+    return {option: Secret(value) if option in secret else value for option, value in found.items()}
+
+
+def _value(name: str, text: str, field: dataclasses.Field[Any]) -> Any:
+    """The value that a text stands for, by the kind of the option's default."""
+    kind = str(field.type)
+    if name == "acks":
+        return int(text) if text.lstrip("-").isdigit() else text
+    try:
+        if kind.startswith("bool"):
+            return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[text.lower()]
+        if kind.startswith("int"):
+            return int(text)
+        if kind.startswith("float"):
+            return float(text)
+    except (KeyError, ValueError):
+        raise ConfigError(f"{name}: {text!r} is not a value of type {kind}") from None
+    return text if field.repr else Secret(text)

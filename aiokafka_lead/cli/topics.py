@@ -1,0 +1,138 @@
+"""``aiokafka-lead topics``: list, describe, create, delete, and more partitions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..admin import NewTopic, OffsetSpec
+from ..errors import ConfigError
+from ..types import TopicPartition
+from .registering import add
+from .session import Session
+
+__all__ = ["register"]
+
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of topics.")]
+Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the family of commands."""
+    topics = typer.Typer(no_args_is_help=True, help="List, describe, create and delete topics.")
+    add(topics, "list", list_topics)
+    add(topics, "describe", describe_topics)
+    add(topics, "create", create_topic)
+    add(topics, "delete", delete_topics)
+    add(topics, "add-partitions", add_partitions)
+    app.add_typer(topics, name="topics")
+
+
+async def list_topics(
+    session: Session,
+    internal: Annotated[bool, typer.Option("--internal", help="Kafka's own topics as well.")] = False,
+) -> None:
+    """Every topic, with its partitions and replicas."""
+    async with session.admin() as admin:
+        described = await admin.describe_topics()
+    rows = [
+        {
+            "topic": topic.name,
+            "partitions": len(topic.partitions),
+            "replicas": max((len(partition.replicas) for partition in topic.partitions), default=0),
+            "under_replicated": sum(len(each.isr) < len(each.replicas) for each in topic.partitions),
+            "without_leader": sum(each.leader_id < 0 for each in topic.partitions),
+        }
+        for topic in sorted(described.values(), key=lambda topic: topic.name)
+        if internal or not topic.is_internal
+    ]
+    columns = ["topic", "partitions", "replicas", "under_replicated", "without_leader"]
+    session.out.rows(rows, columns, "there are no topics")
+
+
+async def describe_topics(session: Session, names: Names) -> None:
+    """The partitions of topics: leader, replicas, and the first and last offset."""
+    async with session.admin() as admin:
+        described = await admin.describe_topics(names)
+        everything = {
+            TopicPartition(topic.name, partition.partition): partition
+            for topic in described.values()
+            for partition in topic.partitions
+        }
+        led = [where for where, partition in everything.items() if partition.leader_id >= 0]
+        first = await admin.list_offsets(dict.fromkeys(led, OffsetSpec.EARLIEST))
+        last = await admin.list_offsets(dict.fromkeys(led, OffsetSpec.LATEST))
+    rows = []
+    for where, partition in everything.items():
+        start, end = first.get(where), last.get(where)
+        rows.append(
+            {
+                "topic": where.topic,
+                "partition": where.partition,
+                "leader": partition.leader_id if partition.leader_id >= 0 else None,
+                "epoch": partition.leader_epoch,
+                "replicas": list(partition.replicas),
+                "isr": list(partition.isr),
+                "start": None if start is None else start.offset,
+                "end": None if end is None else end.offset,
+            }
+        )
+    session.out.rows(
+        rows, ["topic", "partition", "leader", "epoch", "replicas", "isr", "start", "end"], "no partitions"
+    )
+
+
+async def create_topic(
+    session: Session,
+    name: Name,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", help="-1: the cluster's default.")] = -1,
+    replication_factor: Annotated[int, typer.Option("--replication-factor", "-r", help="-1: the default.")] = -1,
+    config: Annotated[
+        list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="May be repeated.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check that it could be created.")] = False,
+) -> None:
+    """Create a topic."""
+    configs: dict[str, str | None] = dict(map(_pair, config or ()))
+    async with session.admin() as admin:
+        topic = NewTopic(name, partitions, replication_factor, topic_configs=configs)
+        created = (await admin.create_topics([topic], validate_only=dry_run))[name]
+    done = "could be created" if dry_run else "created"
+    text = f"{name}: {done}, {created.num_partitions} partitions, {created.replication_factor} replicas"
+    session.out.done(
+        text,
+        topic=name,
+        partitions=created.num_partitions,
+        replication_factor=created.replication_factor,
+        created=not dry_run,
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise ConfigError(f"--config takes NAME=VALUE, not {text!r}")
+    return name, value
+
+
+async def delete_topics(
+    session: Session, names: Names, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+) -> None:
+    """Delete topics, with all their records."""
+    if not yes:
+        typer.confirm(f"Delete {', '.join(names)} with all records?", abort=True, err=True)
+    async with session.admin() as admin:
+        await admin.delete_topics(names)
+    session.out.done(f"deleted: {', '.join(names)}", deleted=list(names))
+
+
+async def add_partitions(
+    session: Session,
+    name: Name,
+    total: Annotated[int, typer.Argument(metavar="TOTAL", help="How many partitions there shall be in all.")],
+) -> None:
+    """Give a topic more partitions; keyed records may go to other partitions from then on."""
+    async with session.admin() as admin:
+        await admin.create_partitions({name: total})
+    session.out.done(f"{name}: {total} partitions", topic=name, partitions=total)

@@ -1,0 +1,68 @@
+"""The command line beside an embedded cluster in a thread of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from typer.testing import CliRunner
+
+from aiokafka_lead.cli.app import make_app
+from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
+
+
+class Ran(NamedTuple):
+    """What a command left."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+class CommandLine:
+    """Runs ``aiokafka-lead`` in this process."""
+
+    def __init__(self, environment: dict[str, str | None]) -> None:
+        self.environment = environment
+
+    def __call__(self, *arguments: str, stdin: str | bytes = "") -> Ran:
+        result = CliRunner().invoke(make_app(), arguments, input=stdin, env=self.environment)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert "Traceback" not in result.stderr
+        return Ran(result.exit_code, result.stdout, result.stderr)
+
+    def fine(self, *arguments: str, stdin: str | bytes = "") -> Ran:
+        ran = self(*arguments, stdin=stdin)
+        assert ran.code == 0, ran.err
+        return ran
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ClusterThread]:
+    """Shared by a module: each test has topics and groups of its own."""
+    with ClusterThread(EmbeddedCluster(3)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cli(cluster: ClusterThread, tmp_path: Path) -> CommandLine:
+    """The command line, which finds the cluster in its environment."""
+    return CommandLine(
+        {
+            "AIOKAFKA_LEAD_BOOTSTRAP_SERVERS": cluster.bootstrap_servers,
+            "AIOKAFKA_LEAD_CONFIG": str(tmp_path / "config.toml"),
+            "COLUMNS": "200",
+        }
+    )

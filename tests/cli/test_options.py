@@ -1,0 +1,121 @@
+"""Where the command line finds its options, and what it says without them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aiokafka_lead.cli.profiles import options_of
+from aiokafka_lead.errors import ConfigError
+from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
+
+from .conftest import CommandLine
+
+
+def write(path: Path, text: str, mode: int = 0o600) -> None:
+    path.write_text(text)
+    path.chmod(mode)
+
+
+def options(path: Path, *settings: str, profile: str | None = None, **environment: str) -> dict[str, object]:
+    return options_of(
+        servers=None,
+        profile=profile,
+        settings=settings,
+        environment={"AIOKAFKA_LEAD_CONFIG": str(path), **environment},
+        ask=None,
+    )
+
+
+def test_the_command_line_goes_before_the_environment_before_the_profile(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    write(path, '[profiles.default]\nbootstrap_servers = "a:1"\nclient_id = "p"\nlinger_ms = 1\n[profiles.b]\n')
+    assert options(path) == {"bootstrap_servers": "a:1", "client_id": "p", "linger_ms": 1}
+    found = options(path, "linger_ms=3", AIOKAFKA_LEAD_CLIENT_ID="e", AIOKAFKA_LEAD_LINGER_MS="2")
+    assert found == {"bootstrap_servers": "a:1", "client_id": "e", "linger_ms": 3.0}
+    found = options(path, profile="b", AIOKAFKA_LEAD_BOOTSTRAP_SERVERS="c:1", AIOKAFKA_LEAD_CHECK_CRCS="no")
+    assert found == {"bootstrap_servers": "c:1", "check_crcs": False}
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (("sasl_plain_password=x",), "sasl_plain_password is a secret"),
+        (("ssl_keydata=x",), "AIOKAFKA_LEAD_SSL_KEYDATA"),
+        (("nothing=1",), "no such option"),
+        (("linger_ms",), "NAME=VALUE"),
+        (("linger_ms=soon",), "linger_ms: 'soon'"),
+    ],
+)
+def test_what_the_command_line_does_not_take(tmp_path: Path, settings: tuple[str, ...], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        options(tmp_path / "none.toml", *settings, AIOKAFKA_LEAD_BOOTSTRAP_SERVERS="a:1")
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "expected"),
+    [
+        ("[profiles.x", 0o600, "cannot be read"),
+        ("[profiles.y]", 0o600, "no profile 'x', but 'y'"),
+        ('[profiles.x]\nservers = "a"', 0o600, "servers is not an option"),
+        ('[profiles.x]\nsasl_plain_password = "s"', 0o644, "chmod 600"),
+        ("[profiles]\nx = 1", 0o600, "must be a table"),
+    ],
+)
+def test_profiles_that_cannot_be_used(tmp_path: Path, text: str, mode: int, expected: str) -> None:
+    path = tmp_path / "config.toml"
+    write(path, text, mode)
+    with pytest.raises(ConfigError, match=expected):
+        options(path, profile="x")
+
+
+def test_no_cluster_is_named(cli: CommandLine) -> None:
+    cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = None
+    ran = cli("topics", "list")
+    assert (ran.code, "no cluster is named" in ran.err) == (2, True)
+    ran = cli("topics", "list", "-P", "prod")
+    assert (ran.code, "there is no file" in ran.err) == (2, True)
+
+
+def test_exit_codes(cli: CommandLine) -> None:
+    assert cli("topics", "list", "-b", "127.0.0.1:1").code == 3
+    assert cli("topics", "list", "--no-such-option").code == 2
+    with ClusterThread(EmbeddedCluster(1, sasl_users={"alice": "secret"})) as secured:
+        cli.environment |= {
+            "AIOKAFKA_LEAD_BOOTSTRAP_SERVERS": secured.bootstrap_servers,
+            "AIOKAFKA_LEAD_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+            "AIOKAFKA_LEAD_SASL_PLAIN_USERNAME": "alice",
+            "AIOKAFKA_LEAD_SASL_PLAIN_PASSWORD": "wrong",
+        }
+        ran = cli("topics", "list")
+        assert ran.code == 4
+        assert "wrong" not in ran.err
+        cli.environment["AIOKAFKA_LEAD_SASL_PLAIN_PASSWORD"] = "secret"
+        cli.fine("topics", "list")
+
+
+def test_the_program_and_its_version(cli: CommandLine) -> None:
+    import aiokafka_lead
+
+    assert cli.fine("--version").out.strip() == aiokafka_lead.__version__
+    run = subprocess.run(
+        [sys.executable, "-m", "aiokafka_lead.cli", "groups", "lag", "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "--watch" in run.stdout
+
+
+def test_without_the_extra_it_says_what_to_install() -> None:
+    code = (
+        "import sys, importlib.util as u; real = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'typer' else real(name, *rest)\n"
+        "from aiokafka_lead.cli.entry import main; sys.exit(main())"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (run.returncode, run.stderr) == (2, "aiokafka-lead needs typer: pip install 'aiokafka-lead[cli]'\n")

@@ -47,6 +47,8 @@ class CutProxy:
         """Whether the answer to a request of this API is lost, with its connection."""
         self.delays: Callable[[int], bool] = _no
         """Whether a request of this API comes to the broker `LATE_S` later, and the client loses its connection."""
+        self._to_hold: int | None = None
+        self._released = asyncio.Event()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
     def __enter__(self) -> Self:
@@ -74,6 +76,15 @@ class CutProxy:
     def heal(self) -> None:
         """Everything gets through again, what waited first."""
         self._loop.call_soon_threadsafe(self._open.set)
+
+    def hold(self, api: int) -> None:
+        """The next request of this API waits until `release`, and the client loses its connection."""
+        self._released.clear()
+        self._to_hold = api
+
+    def release(self) -> None:
+        """What was held comes to the broker now."""
+        self._loop.call_soon_threadsafe(self._released.set)
 
     def _call(self, coroutine: Any) -> None:
         future: Future[None] = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
@@ -118,7 +129,11 @@ class CutProxy:
         api, version, correlation_id = struct.unpack_from(">hhi", frame)
         asked[correlation_id] = api, version
         self.asked[api, version] += 1
-        if self.delays(api):
+        if api == self._to_hold:
+            self._to_hold = None
+            to_client.close()
+            await self._released.wait()
+        elif self.delays(api):
             to_client.close()
             await asyncio.sleep(LATE_S)
         return frame

@@ -16,7 +16,8 @@ PARTITIONS = 3
 def transactional(cluster: EmbeddedCluster, **options: Any) -> Producer:
     """A producer with the transactional id `ID` that does not wait long before it tries again."""
     options = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 40, "linger_ms": 0, **options}
-    return Producer(cluster.bootstrap_servers, transactional_id=options.pop("transactional_id", ID), **options)
+    servers = options.pop("bootstrap_servers", cluster.bootstrap_servers)
+    return Producer(servers, transactional_id=options.pop("transactional_id", ID), **options)
 
 
 async def committed(cluster: EmbeddedCluster, topic: str = "events") -> dict[int, list[bytes | None]]:

@@ -1,4 +1,7 @@
-"""Thousands of runs: ``python -m tests.sim --runs 5000 [--seed N]``. A seed that fails is named, and replays alone."""
+"""Thousands of runs: ``python -m tests.sim --runs 5000 [--seed N]``. A seed that fails is named, and replays alone.
+
+With ``--transactions 2``, or 1, producers send in transactions of that version.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ import math
 import sys
 import time
 import traceback
+from collections import Counter
 
 from .run import Report, Run
+from .transactional_run import TransactionalRun
 
 
 def main() -> int:
@@ -18,22 +23,29 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="only this one")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no run after so long")
+    parser.add_argument("--transactions", type=int, choices=[1, 2], help="the version of transactions")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.runs) if options.seed is None else [options.seed]
     failed: list[int] = []
     reports: list[Report] = []
+    outcomes: Counter[str | None] = Counter()
     began, used = time.monotonic(), time.process_time()
     for seed in seeds:
         if time.monotonic() - began > options.seconds:
             break
         try:
-            reports.append(Run(seed).play())
+            if options.transactions is None:
+                reports.append(Run(seed).play())
+            else:
+                outcomes += TransactionalRun(seed, v2=options.transactions == 2).play().outcomes
         except Exception as error:
             failed.append(seed)
             traceback.print_exc(limit=-4)
             sys.stderr.write(f"seed {seed} failed: {error!r}\n")
     if reports:
         sys.stdout.write(_summary(reports, failed, time.process_time() - used))
+    if outcomes:
+        sys.stdout.write(f"transactions: {dict(outcomes)}; {len(failed)} runs failed {failed[:20]}\n")
     return min(len(failed), 100)
 
 

@@ -99,9 +99,12 @@ class Cluster:
         self._ports = count(9001)
         self._session_ids = count(1)
         self.brokers = {n: FaultyBroker(n, ("host", next(self._ports))) for n in range(1, brokers + 1)}
-        self.partitions = [Partition(index, 1 + index % brokers) for index in range(partitions)]
+        self.partitions = [self._partition(index, 1 + index % brokers) for index in range(partitions)]
         self._polls: list[Event] = []
         """Fetches that wait for something to happen."""
+
+    def _partition(self, index: int, leader: int) -> Partition:
+        return Partition(index, leader)
 
     # --- the network -------------------------------------------------------------------------------------------------
 
@@ -277,11 +280,15 @@ class Cluster:
             elif asked.fetch_offset > partition.end:
                 row = data(tp.partition, error=OFFSET_OUT_OF_RANGE)
             else:
-                found = partition.read(asked.fetch_offset, min(left, 1000)) if left > 0 else b""
-                left -= len(found)
-                row = data(tp.partition, found, high_watermark=partition.end)
+                row = self._row(partition, asked.fetch_offset, min(left, 1000))
+                left -= len(row.records or b"")
             rows.append(row)
         return rows, endpoints
+
+    def _row(self, partition: Partition, offset: int, max_bytes: int) -> PartitionData:
+        """What a Fetch answer has of it from this offset on; no records where ``max_bytes`` is 0."""
+        found = partition.read(offset, max_bytes) if max_bytes > 0 else b""
+        return data(partition.index, found, high_watermark=partition.end)
 
 
 def _lose(link: Link, broker: FaultyBroker, life: int) -> None:

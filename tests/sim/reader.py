@@ -28,13 +28,17 @@ ERRORS_PER_SECOND = 60
 class Reader:
     """The consumer's core, and a loop that stands in for the fetcher."""
 
-    def __init__(self, timeline: Timeline, cluster: Cluster, config: ConsumerConfig) -> None:
+    def __init__(
+        self, timeline: Timeline, cluster: Cluster, config: ConsumerConfig, *, read_committed: bool = False
+    ) -> None:
         self.client = SimClient(timeline, cluster, config)
         self.refusals = Meter(timeline, "errors of a partition's fetches", ERRORS_PER_SECOND)
         self._timeline = timeline
         self._cluster = cluster
         self._tps = [TopicPartition(TOPIC, partition.index) for partition in cluster.partitions]
-        self._world = World(*self._tps, limits=LIMITS, reset_policy=None, version=VERSION)
+        self._world = World(
+            *self._tps, limits=LIMITS, reset_policy=None, version=VERSION, read_committed=read_committed
+        )
         self._world.now = timeline.now
         self._world.snapshot = self.client.snapshot
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, timeline.rng.random)

@@ -48,7 +48,10 @@ class Writer:
         )
         self.client.listener = self._on_snapshot
         self._accumulator.on_snapshot(self.client.snapshot, timeline.now)
-        self._accumulator.on_producer_id(1000, 0, timeline.now)
+        self._identify()
+
+    def _identify(self) -> None:
+        self._accumulator.on_producer_id(1000, 0, self._timeline.now)
 
     # --- what the run does -------------------------------------------------------------------------------------------
 
@@ -121,6 +124,7 @@ class Writer:
                     producer_id=batch.producer_id,
                     producer_epoch=batch.producer_epoch,
                     base_sequence=batch.base_sequence,
+                    transactional=self._accumulator.transactional is not None,
                 ),
             )
             for batch in batches

@@ -1,0 +1,124 @@
+"""One run with transactions: writers through storms, a reader of committed records, and a history that must add up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from aiokafka_lead.config import ConsumerConfig, ProducerConfig
+from tests.simulated.timeline import Timeline
+from tests.transactions.history import History, Value
+
+from .cluster import BOOTSTRAP
+from .reader import Reader
+from .run import SETTLES_WITHIN_S, pass_time
+from .storm import Storm
+from .transactional_cluster import TransactionalCluster
+from .transactional_writer import TransactionalWriter
+from .writer import Writer
+
+TIMEOUT_MS = 2500
+
+
+class CommittedReader(Reader):
+    """Notes what it sees."""
+
+    def __init__(self, timeline: Timeline, cluster: TransactionalCluster, config: ConsumerConfig) -> None:
+        super().__init__(timeline, cluster, config, read_committed=True)
+        self._logs = cluster.logs
+        self.seen: dict[int, list[Value]] = {tp.partition: [] for tp in self._tps}
+
+    def take(self, limit: int) -> None:
+        while limit > 0 and (chunk := self._world.prefetch.chunk()) is not None:
+            records = chunk.take(limit)
+            limit -= len(records)
+            for record in records:
+                self.seen[record.partition].append(Value.decoded(record.value))
+        self.client.woken = True
+
+    def all_read(self) -> bool:
+        return all(self.seen[log.index] == log.committed() for log in self._logs)
+
+
+class TransactionalStorm(Storm):
+    """Coordinators move, too, transactions are timed out, and markers take their time."""
+
+    _cluster: TransactionalCluster
+
+    def __init__(self, timeline: Timeline, cluster: TransactionalCluster, per_second: float, writers: int) -> None:
+        super().__init__(timeline, cluster, per_second, addresses_change=True)
+        self._writers = writers
+        self._accidents += [(20, cluster.move_coordinator), (6, self._time_out), (6, self._slow_markers)]
+
+    def _time_out(self) -> None:
+        self._cluster.transactions.time_out(f"writer-{self._rng.randrange(self._writers)}")
+
+    def _slow_markers(self) -> None:
+        self._cluster.transactions.marker_delay_ms = self._rng.choice([0, 5, 200])
+
+
+@dataclass
+class TransactionalReport:
+    """What a run was like."""
+
+    outcomes: Counter[str | None] = field(default_factory=Counter)
+    rotations: int = 0
+    """How often a producer that had used up its epochs got another id."""
+    coordinator_moves: int = 0
+
+
+class TransactionalRun:
+    """A cluster of one version of transactions, two producers, and a consumer."""
+
+    def __init__(self, seed: int, *, v2: bool) -> None:
+        self.timeline = Timeline(seed)
+        rng = self.timeline.rng
+        self.cluster = TransactionalCluster(self.timeline, rng.choice([2, 3]), rng.choice([1, 3]), v2=v2)
+        self.history = History()
+        options = {
+            "retry_backoff_ms": rng.choice([20, 100]),
+            "request_timeout_ms": rng.choice([600, 1500]),
+            "socket_connection_setup_timeout_ms": 1000,
+            "socket_connection_setup_timeout_max_ms": 2000,
+        }
+        producing = {**options, "linger_ms": rng.choice([0, 5]), "batch_size": rng.choice([1, 200])}
+        producing |= {"delivery_timeout_ms": rng.choice([2000, 120_000]), "transaction_timeout_ms": TIMEOUT_MS}
+        servers = f"{BOOTSTRAP[0]}:{BOOTSTRAP[1]}"
+        self.writers: list[TransactionalWriter] = []
+        for number in range(2):
+            name = f"writer-{number}"
+            if rng.random() < 0.5:
+                self.cluster.use_epochs_up(name)
+            config = ProducerConfig.from_options(servers, {**producing, "transactional_id": name})
+            self.writers.append(TransactionalWriter(number, self.timeline, self.cluster, config, self.history))
+        self.reader = CommittedReader(self.timeline, self.cluster, ConsumerConfig.from_options(servers, options))
+        self._storm = TransactionalStorm(self.timeline, self.cluster, rng.choice([1, 4, 10]), len(self.writers))
+        self._clients: list[Writer | Reader] = [*self.writers, self.reader]
+
+    def play(self, seconds: float = 4.0) -> TransactionalReport:
+        """Go through all of it. AssertionError where something does not hold."""
+        pass_time(self.timeline, self._clients, 1.0)
+        self._read()
+        self.cluster.late_share = 0.05
+        self._storm.blow()
+        pass_time(self.timeline, self._clients, seconds)
+        self._storm.end()
+        for writer in self.writers:
+            writer.stopping = True
+        settled = pass_time(self.timeline, self._clients, SETTLES_WITHIN_S, until=self._is_over)
+        assert settled, f"not over {SETTLES_WITHIN_S:g} s after the storm: {[w.state.phase for w in self.writers]}"
+        self.history.reads = [self.reader.seen, {log.index: log.committed() for log in self.cluster.logs}]
+        assert self.history.findings() == []
+        assert all(log.stored.stable_offset is None for log in self.cluster.logs), "a transaction is open"
+        return TransactionalReport(
+            Counter(written.outcome for written in self.history.written.values()),
+            self.cluster.given_ids - len(self.writers),
+            self.cluster.epochs,
+        )
+
+    def _is_over(self) -> bool:
+        return all(writer.stopped for writer in self.writers) and self.reader.all_read()
+
+    def _read(self) -> None:
+        self.reader.take(self.timeline.rng.randint(1, 40))
+        self.timeline.later(self.timeline.rng.expovariate(50), self._read)

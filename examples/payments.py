@@ -1,0 +1,293 @@
+"""Payments that are booked exactly once, though the workers that book them are killed all the time.
+
+    python -m examples.payments                              # on an embedded cluster, about ten seconds
+    python -m examples.payments --bootstrap localhost:9092   # on a real one: makes topics "payments-...", leaves them
+
+Accounts are spread over partitions. A worker takes payments of its accounts and books them: it takes the money from the
+payer's balance and sends a credit to the payee's partition, where the worker of that one adds it up, or it refuses what
+is not covered. What it takes, the new balances, the credits, the outcomes and its offsets are one transaction. A worker
+that is killed (SIGKILL) leaves nothing half done: its successor aborts what was open, reads the balances, and goes on.
+
+The auditor sends the payments, kills workers at random meanwhile, and checks at the end that each payment has one
+outcome, that no money was lost or made, and that each balance is what the outcomes say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from typing import Any
+
+from aiokafka_lead import Consumer, ConsumerRecord, Producer, TopicPartition
+from aiokafka_lead.admin import AdminClient, NewTopic
+from aiokafka_lead.errors import ClientClosedError, CommitFailedError, TransactionAbortedError
+from aiokafka_lead.testing import EmbeddedCluster
+
+PARTITIONS = 4
+"""Of each topic, so that an account is in the same partition of all."""
+WORKERS = 3
+ACCOUNTS = 40
+DEPOSIT = 1_000
+"""Cents that each account begins with."""
+TOPICS = ("orders", "credits", "balances", "outcomes")
+
+
+# --- a worker --------------------------------------------------------------------------------------------------------
+
+
+class Balances:
+    """The balances of the accounts in the partitions that this worker has; the topic "balances" is where they live."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        self._servers = servers
+        self._topic = topic
+        self._partitions: dict[int, dict[str, int]] = {}
+
+    def of(self, partition: int) -> dict[str, int]:
+        """By account, as of the last transaction that was committed.
+
+        Empty for a partition that was taken away: a transaction with records of it cannot be committed any more.
+        """
+        return self._partitions.get(partition, {})
+
+    async def on_partitions_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        """The group waits: nothing of these partitions is handed out before their balances are known."""
+        for partition in {tp.partition for tp in partitions}:
+            self._partitions[partition] = await read_latest(self._servers, self._topic, partition)
+
+    def on_partitions_revoked(self, partitions: Iterable[TopicPartition]) -> None:
+        for tp in partitions:
+            self._partitions.pop(tp.partition, None)
+
+
+async def read_latest(servers: str, topic: str, partition: int) -> dict[str, int]:
+    """The latest value of each key.
+
+    The end is that of all records: where the worker before has left a transaction open, this waits until that is
+    committed or aborted, and does not take the balances of before for the present ones.
+    """
+    tp = TopicPartition(topic, partition)
+    async with Consumer(bootstrap_servers=servers) as anything:
+        end = (await anything.end_offsets([tp]))[tp]
+    latest: dict[str, int] = {}
+    options: dict[str, Any] = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+    async with Consumer(bootstrap_servers=servers, **options) as reader:
+        reader.assign([tp])
+        while await reader.position(tp) < end:
+            for records in (await reader.getmany(timeout_ms=200)).values():
+                latest |= {(record.key or b"").decode(): int(record.value or 0) for record in records}
+    return latest
+
+
+async def work(servers: str, prefix: str, number: int) -> None:
+    """Book what comes, until SIGTERM."""
+    orders, credits_, balances_, outcomes = (f"{prefix}-{name}" for name in TOPICS)
+    balances = Balances(servers, balances_)
+    name = f"{prefix}-worker-{number}"
+    consumer: Consumer[Any, Any] = Consumer(
+        bootstrap_servers=servers,
+        group_id=f"{prefix}-workers",
+        group_instance_id=name,  # a worker that is started again has its partitions at once
+        partition_assignment_strategy=("range",),  # the same partitions of both topics
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        max_poll_records=50,
+    )
+    consumer.subscribe([orders, credits_], listener=balances)
+    # The id stays the same over restarts, so that a successor aborts at once what was left open.
+    producer = Producer(servers, transactional_id=name)
+    async with producer, consumer, asyncio.TaskGroup() as tasks:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: tasks.create_task(consumer.stop()))
+        while True:
+            try:
+                taken = await consumer.getmany(timeout_ms=60_000)
+            except ClientClosedError:
+                return  # SIGTERM
+            changed: defaultdict[int, dict[str, int]] = defaultdict(dict)
+            try:
+                async with producer.transaction() as txn:
+                    for tp, records in taken.items():
+                        for record in records:
+                            now = {**balances.of(tp.partition), **changed[tp.partition]}
+                            if tp.topic == credits_:
+                                credit(record, now, changed[tp.partition])
+                            elif payment := book(record, now, changed[tp.partition]):
+                                await txn.send(credits_, json.dumps(payment).encode(), payment["to"].encode())
+                                await txn.send(outcomes, b"booked", record.value)
+                            else:
+                                await txn.send(outcomes, b"refused", record.value)
+                    for partition, accounts in changed.items():
+                        for account, cents in accounts.items():
+                            await txn.send(balances_, b"%d" % cents, account.encode(), partition=partition)
+                    await txn.send_offsets(consumer)
+            except (TransactionAbortedError, CommitFailedError) as error:
+                print(f"worker {number}: comes again: {error}", flush=True)
+                continue
+            for partition, accounts in changed.items():
+                balances.of(partition).update(accounts)
+
+
+def credit(record: ConsumerRecord[Any, Any], now: dict[str, int], changed: dict[str, int]) -> None:
+    """Money comes in."""
+    payment = json.loads(record.value)
+    changed[payment["to"]] = now.get(payment["to"], 0) + payment["cents"]
+
+
+def book(record: ConsumerRecord[Any, Any], now: dict[str, int], changed: dict[str, int]) -> dict[str, Any] | None:
+    """The payment, whose money has left the payer's balance; None if that does not cover it."""
+    payment: dict[str, Any] = json.loads(record.value)
+    left = now.get(payment["from"], 0) - payment["cents"]
+    if left < 0:
+        return None
+    changed[payment["from"]] = left
+    return payment
+
+
+# --- the auditor -----------------------------------------------------------------------------------------------------
+
+
+class Workers:
+    """Processes, one of which is killed now and then, and started again."""
+
+    def __init__(self, servers: str, prefix: str) -> None:
+        self._command = [sys.executable, "-m", "examples.payments", "--bootstrap", servers, "--prefix", prefix]
+        self._running: dict[int, asyncio.subprocess.Process] = {}
+        self.kills = 0
+
+    async def start(self) -> None:
+        for number in range(WORKERS):
+            await self._start(number)
+
+    async def _start(self, number: int) -> None:
+        self._running[number] = await asyncio.create_subprocess_exec(*self._command, "--worker", str(number))
+
+    async def trouble(self, every_s: float) -> None:
+        """Until cancelled."""
+        while True:
+            await asyncio.sleep(random.uniform(0.2, 1.8) * every_s)
+            number = random.randrange(WORKERS)
+            self._running[number].kill()
+            await self._running[number].wait()
+            self.kills += 1
+            await self._start(number)
+
+    async def stop(self) -> None:
+        """Leave none behind."""
+        for process in self._running.values():
+            process.terminate()
+        for process in self._running.values():
+            try:
+                await asyncio.wait_for(process.wait(), 10)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+
+
+def account(number: int) -> str:
+    return f"account-{number:02}"
+
+
+async def pay(servers: str, prefix: str, count: int, over_s: float) -> list[dict[str, Any]]:
+    """Deposit money, then send payments at random; all of them."""
+    payments = []
+    async with Producer(servers) as producer:
+        for number in range(ACCOUNTS):
+            deposit = {"to": account(number), "cents": DEPOSIT}
+            await producer.send(f"{prefix}-credits", json.dumps(deposit).encode(), account(number).encode())
+        for number in range(count):
+            payer, payee = random.sample(range(ACCOUNTS), 2)
+            payment = {"id": number, "from": account(payer), "to": account(payee), "cents": random.randrange(1, 400)}
+            payments.append(payment)
+            await producer.send(f"{prefix}-orders", json.dumps(payment).encode(), account(payer).encode())
+            await asyncio.sleep(over_s / count)
+    return payments
+
+
+async def read_outcomes(servers: str, prefix: str, count: int) -> list[tuple[dict[str, Any], str]]:
+    """Payments and what became of them, as they come; a moment more than are to come, to see what is there twice."""
+    found: list[tuple[dict[str, Any], str]] = []
+    options: dict[str, Any] = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+    async with Consumer(bootstrap_servers=servers, **options) as reader:
+        reader.assign([TopicPartition(f"{prefix}-outcomes", partition) for partition in range(PARTITIONS)])
+        complete = False
+        while not complete or len(found) < count:
+            complete = len(found) >= count
+            for records in (await reader.getmany(timeout_ms=1000)).values():
+                found += [(json.loads(record.key or b""), (record.value or b"").decode()) for record in records]
+    return found
+
+
+async def settled_balances(servers: str, prefix: str) -> Counter[str]:
+    """The balances when no money is on its way any more."""
+    while True:
+        found: Counter[str] = Counter()
+        for partition in range(PARTITIONS):
+            found.update(await read_latest(servers, f"{prefix}-balances", partition))
+        if found.total() >= ACCOUNTS * DEPOSIT:
+            return found
+        await asyncio.sleep(0.2)
+
+
+async def audit(servers: str, prefix: str, count: int, over_s: float) -> bool:
+    """Whether everything adds up."""
+    async with AdminClient(servers) as admin:
+        await admin.create_topics([NewTopic(f"{prefix}-{name}", num_partitions=PARTITIONS) for name in TOPICS])
+    workers = Workers(servers, prefix)
+    await workers.start()
+    try:
+        trouble = asyncio.create_task(workers.trouble(over_s / 8))
+        payments = await pay(servers, prefix, count, over_s)
+        trouble.cancel()
+        async with asyncio.timeout(60 + over_s):
+            outcomes = await read_outcomes(servers, prefix, count)
+            balances = await settled_balances(servers, prefix)
+    finally:
+        await workers.stop()
+    expected = Counter({account(number): DEPOSIT for number in range(ACCOUNTS)})
+    for payment, outcome in outcomes:
+        if outcome == "booked":
+            expected[payment["from"]] -= payment["cents"]
+            expected[payment["to"]] += payment["cents"]
+    ids = [payment["id"] for payment, _ in outcomes]
+    once = sorted(ids) == [payment["id"] for payment in payments]
+    kinds = Counter(outcome for _, outcome in outcomes)
+    print(f"{count} payments, {workers.kills} workers killed: {kinds['booked']} booked, {kinds['refused']} refused")
+    print(f"each payment has one outcome: {once}")
+    print(f"the balances hold {balances.total()} of {ACCOUNTS * DEPOSIT} cents, as booked: {balances == expected}")
+    return once and balances == expected
+
+
+async def main(options: argparse.Namespace) -> bool:
+    if options.worker is not None:
+        await work(options.bootstrap, options.prefix, options.worker)
+        return True
+    prefix = options.prefix or f"payments-{os.getpid()}-{time.time_ns() % 10**6}"
+    async with AsyncExitStack() as stack:
+        servers = options.bootstrap
+        if servers is None:
+            servers = (await stack.enter_async_context(EmbeddedCluster(3))).bootstrap_servers
+        return await audit(servers, prefix, options.payments, options.seconds)
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bootstrap", help="HOST:PORT of a cluster; an embedded one without it")
+    parser.add_argument("--payments", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=8, help="the time over which payments are sent")
+    parser.add_argument("--prefix", help="of the topics and ids; a new one without it")
+    parser.add_argument("--worker", type=int, help="be one of the workers")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(0 if asyncio.run(main(parsed())) else 1)

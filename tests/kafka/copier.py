@@ -18,6 +18,8 @@ from anyio.abc import TaskStatus
 
 from aiokafka_lead import Consumer, ConsumerRecord, Producer, TopicPartition
 
+from .harness.processes import freeze
+
 SESSION_MS = 6000
 _STOPPABLE = "a SIGTERM is heard from now on\n"
 
@@ -71,7 +73,7 @@ class Copiers:
         self._options = options
         self._rng = random.Random(seed)
         self._members = [self._start(number) for number in range(count)]
-        self.kills = 0
+        self.kills = self.freezes = 0
 
     def _start(self, number: int) -> subprocess.Popen[str]:
         options = {**self._options, "id": f"{self._options['group']}-{number}"}
@@ -90,6 +92,14 @@ class Copiers:
         _wait(member)
         self.kills += 1
         self._members[number] = self._start(number)
+
+    def freeze(self, seconds: float) -> None:
+        """One member stands still; it is a zombie if its session, or its transaction, is over when it goes on."""
+        member = self._rng.choice(self._members)
+        freeze(member)
+        self.freezes += 1
+        time.sleep(seconds)
+        member.send_signal(signal.SIGCONT)
 
     def stop(self) -> list[int]:
         """End them in order; their exit statuses."""

@@ -1,4 +1,4 @@
-"""A topic is copied exactly once while members that do it and brokers are killed: minutes, on Apache Kafka.
+"""A topic is copied exactly once while members are killed or freeze, and brokers are killed: minutes, on Apache Kafka.
 
     python -m tests.kafka.long_copier                        # 100,000 records, transactions of 750, 3 members, classic
     python -m tests.kafka.long_copier --protocol consumer
@@ -18,11 +18,12 @@ from typing import Any
 import anyio
 
 from .broker_trouble import KEEP_ACKNOWLEDGED, BrokerTrouble
-from .copier import Copiers, fill, read_copies
+from .copier import SESSION_MS, Copiers, fill, read_copies
 from .harness import NEWEST, KafkaCluster
 from .support import in_thread
 
 PARTITIONS = 6
+FREEZE_S = 1.5 * SESSION_MS / 1000
 
 
 async def main(arguments: argparse.Namespace) -> list[str]:
@@ -52,7 +53,10 @@ async def main(arguments: argparse.Namespace) -> list[str]:
                 async def members() -> None:
                     while True:
                         await anyio.sleep(rng.uniform(1, 4) * (1 if arguments.trouble == "members" else 3))
-                        await in_thread(copiers.trouble, hard=rng.random() < arguments.hard)
+                        if rng.random() < arguments.zombies:
+                            await in_thread(copiers.freeze, FREEZE_S)
+                        else:
+                            await in_thread(copiers.trouble, hard=rng.random() < arguments.hard)
 
                 if arguments.trouble != "brokers":
                     tasks.start_soon(members)
@@ -63,10 +67,8 @@ async def main(arguments: argparse.Namespace) -> list[str]:
                 tasks.cancel_scope.cancel()
         finally:
             await in_thread(copiers.kill)
-        print(
-            f"{time.monotonic() - began:.0f} s, {copiers.kills} members ended, and brokers: {brokers.done}",
-            file=sys.stderr,
-        )
+        members_text = f"{copiers.kills} members ended, {copiers.freezes} frozen"
+        print(f"{time.monotonic() - began:.0f} s, {members_text}; brokers: {brokers.done}", file=sys.stderr)
     finally:
         await in_thread(kafka.stop)
     return problems
@@ -85,6 +87,9 @@ def parsed() -> argparse.Namespace:
         "--pause", type=float, default=3, help="seconds that each transaction stays open beyond what it takes"
     )
     parser.add_argument("--transaction-timeout", type=int, default=20_000, help="milliseconds")
+    parser.add_argument(
+        "--zombies", type=float, default=0.2, help="the share of members that freeze among the troubled"
+    )
     parser.add_argument("--timeout", type=float, default=900)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()

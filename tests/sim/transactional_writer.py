@@ -230,14 +230,15 @@ class TransactionalWriter(Writer):
 
     def _ask(self, request: Any, version: int, lost: Callable[[], None]) -> Wait:
         """What the coordinator answers, or why it does not."""
-        if self._coordinator is None:
+        found = self._coordinator
+        if found is None:
             node = self._rng.choice(list(self.client.snapshot.brokers))
-            answer, error = yield from self._sent(node, lambda peer: self._brokers.coordinator)
+            found, error = yield from self._sent(node, lambda peer: self._brokers.coordinator)
             if error is not None:
                 return None, error
-            self._coordinator = answer
+        self._coordinator = found
         answer, error = yield from self._sent(
-            self._coordinator, lambda peer: self._brokers.ask_coordinator(peer, request, version), lost
+            found, lambda peer: self._brokers.ask_coordinator(peer, request, version), lost
         )
         if error is not None:
             self._coordinator = None

@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 _REAPER: Final = Path(__file__).with_name("reaper.py")
 
 
-def freeze(process: subprocess.Popen[bytes]) -> None:
+def freeze(process: subprocess.Popen[Any]) -> None:
     """SIGSTOP a child process, and wait until it has stopped.
 
     It takes effect when the thread that is to handle it next runs; on a busy machine the others work on until then.

@@ -57,8 +57,9 @@ def exists(path: str) -> bool:
 
 @cache
 def members() -> dict[str, set[str]]:
-    """By the name of a class or module of the package: what is defined in it."""
+    """By the name of a class or module of the package: what is defined in it, and in the classes that it inherits."""
     found: dict[str, set[str]] = {}
+    bases: list[tuple[str, str]] = []
     for path in PACKAGE.rglob("*.py"):
         tree = ast.parse(path.read_text())
         stem = path.parent.name if path.name == "__init__.py" else path.stem
@@ -66,6 +67,10 @@ def members() -> dict[str, set[str]]:
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, set()).update(defined(node))
+                bases += [(node.name, base.id) for base in node.bases if isinstance(base, ast.Name)]
+    for _ in range(2):  # from the facade of a client through one class to the next
+        for name, base in bases:
+            found[name] |= found.get(base, set())
     return found
 
 

@@ -117,13 +117,19 @@ class CheckedSends:
         every_headers = headers_for_each(headers, count)
         times = [now_ms] * count if timestamps_ms is None else one_for_each("timestamps_ms", timestamps_ms, count)
         every = zip(contents, every_key, times, every_headers, strict=True)
-        if self._awaited:
-            records = [
-                await self._serialized(admission, topic, value, key, partition, time_ms, some)
-                for value, key, time_ms, some in every
-            ]
-        else:
-            records = [self._record(topic, value, key, partition, time_ms, some) for value, key, time_ms, some in every]
+        try:
+            if self._awaited:
+                records = [
+                    await self._serialized(admission, topic, value, key, partition, time_ms, some)
+                    for value, key, time_ms, some in every
+                ]
+            else:
+                records = [
+                    self._record(topic, value, key, partition, time_ms, some) for value, key, time_ms, some in every
+                ]
+        except KafkaError as error:
+            admission.failed(error)
+            raise
         return await self._intake.put_all(records, admission)
 
     def _record(

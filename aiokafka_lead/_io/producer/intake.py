@@ -307,6 +307,10 @@ class Intake:
                 raise
             batch.add_failed(error, left)
             return False
+        except BaseException:
+            if len(batch):
+                admission.failed(KafkaError(f"send_many was cancelled between its records: {left} were not taken"))
+            raise
         batch.add_delivery(delivery)
         return True
 

@@ -210,22 +210,35 @@ def test_a_rival_is_final(call: Call, state: str, producer_id: int, epoch: int) 
     assert one.outcome is (None if call is Call.RENEW else Outcome.ABORTED)
 
 
-def test_a_rival_after_a_commit_without_an_answer_leaves_its_outcome_unknown() -> None:
-    one = errand(Call.COMMIT)
+@pytest.mark.parametrize(("state", "epoch"), [("Ongoing", 8), ("CompleteCommit", 8), ("Empty", 9)])
+@pytest.mark.parametrize("v2", [False, True])
+def test_a_rival_after_a_commit_without_an_answer_leaves_its_outcome_unknown(state: str, epoch: int, v2: bool) -> None:
+    one = errand(Call.COMMIT, v2=v2)
     one.lost()
     refuse(one, errors.ProducerFencedError)
-    describe(one, "Empty", 100, 8)
+    describe(one, state, 100, epoch)
     assert one.fenced
     assert one.outcome is Outcome.UNKNOWN
     assert "may have been committed" in str(one.refusal)
 
 
+def test_a_rival_that_has_only_begun_shows_that_the_commit_without_an_answer_took_place() -> None:
+    """Not so with KIP-890: there the next epoch may be that of a commit or of an abort."""
+    for v2, outcome in ((False, Outcome.COMMITTED), (True, Outcome.UNKNOWN)):
+        one = errand(Call.COMMIT, v2=v2)
+        one.lost()
+        refuse(one, errors.ProducerFencedError)
+        describe(one, "Empty", 100, 8)
+        assert one.fenced
+        assert one.outcome is outcome
+
+
 @pytest.mark.parametrize(
     ("state", "outcome"),
-    [("CompleteCommit", Outcome.COMMITTED), ("CompleteAbort", Outcome.ABORTED), ("Empty", Outcome.UNKNOWN)],
+    [("CompleteCommit", Outcome.COMMITTED), ("CompleteAbort", Outcome.ABORTED), ("Empty", Outcome.COMMITTED)],
 )
 def test_without_kip_890_a_refusal_after_a_lost_answer_is_looked_into(state: str, outcome: Outcome) -> None:
-    """A late InitProducerId leaves nothing of a commit but an empty state."""
+    """A late InitProducerId leaves nothing of a commit but an empty state; an abort in its name has another epoch."""
     one = errand(Call.COMMIT)
     one.lost()
     assert refuse(one, errors.InvalidTxnStateError) is None

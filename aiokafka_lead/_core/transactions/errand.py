@@ -34,6 +34,7 @@ FIRST_END_WITH_EPOCH = 5
 
 _ENDING = ("PrepareAbort", "PrepareCommit", "PrepareEpochFence")
 _TIMED_OUT = "CompleteAbort"
+_INITIALIZED = "Empty"
 
 
 def ask_request(transactional_id: str, versions: ApiVersions) -> tuple[DescribeTransactionsRequest, int]:
@@ -229,7 +230,7 @@ class Errand:
         if own and found.transaction_state in _ENDING:
             return Verdict.RETRY
         if own and found.producer_epoch == self.epoch and isinstance(self.reason, InvalidTxnStateError):
-            self.outcome = _FATES.get(found.transaction_state, Outcome.UNKNOWN)
+            self.outcome = self._fate_in(found.transaction_state)
             self.call = Call.RENEW
             return None
         if own and found.transaction_state == _TIMED_OUT and found.producer_epoch == self.epoch + 1:
@@ -239,11 +240,23 @@ class Errand:
             self.epoch = found.producer_epoch
             self.call = Call.RENEW
             return None
+        if own and found.transaction_state == _INITIALIZED and self.in_doubt:
+            self.outcome = self._fate_in(found.transaction_state)
         rival = (
             f"it is {found.transaction_state} under producer id {found.producer_id} and epoch {found.producer_epoch}"
         )
         self._fence(ProducerFencedError(), f"{rival}, while this producer has {self.producer_id} and {self.epoch}")
         return None
+
+    def _fate_in(self, state: str) -> Outcome:
+        """What became of the transaction, by the coordinator's state under its own epoch or the next.
+
+        An InitProducerId leaves nothing of a transaction that has ended but an empty state. Without KIP-890 that one
+        was committed: nobody has asked for its abort, and whatever else aborts takes the next epoch by itself.
+        """
+        if state == _INITIALIZED and self.in_doubt and not self.v2:
+            return Outcome.COMMITTED
+        return _FATES.get(state, Outcome.UNKNOWN)
 
     @property
     def _name(self) -> str:

@@ -147,13 +147,11 @@ def test_the_demo_on_a_cluster_that_runs_already(cluster: ClusterThread) -> None
 
 def test_the_ten_lines_of_the_readme_end_by_themselves(cluster: ClusterThread) -> None:
     (code,) = re.findall(r"```python\n(import asyncio\n.*?)```", Path("README.md").read_text(), re.DOTALL)
-    for offset in range(2):
+    for _ in range(2):
         with program("-c", code.replace("localhost:9092", cluster.bootstrap_servers)) as process:
             output, _ = process.communicate(timeout=30)
             assert process.returncode == 0, output
-        read = [f"{number} b'k' b'hello'" for number in range(offset + 1)]
-        assert output.splitlines() == [output.splitlines()[0], *read]
-        assert re.fullmatch(rf"stored at events-\d offset {offset}", output.splitlines()[0])
+        assert output == "b'k' b'hello'\n"
 
 
 def one_line(output: str) -> str:

@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -103,7 +104,7 @@ def places(options: argparse.Namespace) -> list[AbstractContextManager[brokers.B
 
 
 def play(cases: Iterable[Case], place: brokers.Brokers, options: argparse.Namespace) -> list[Sample]:
-    """All rounds of all cases, behind one that does not count where the brokers are cold.
+    """All rounds of all cases, each in another order, behind one that does not count where the brokers are cold.
 
     A contender that fails is named on standard error, and has no figures there.
     """
@@ -114,12 +115,13 @@ def play(cases: Iterable[Case], place: brokers.Brokers, options: argparse.Namesp
             continue
         contenders = [contender for contender in case.contenders if options.client in contender.label]
         for number in range(1 if warm else 0, options.rounds + 1):
-            for contender in contenders:
-                figures = measure(case.workload(contender, place))
-                turn = f"round {number}" if number else "to warm up"
+            turn = f"round {number}" if number else "to warm up"
+            found = {}
+            for contender in random.sample(contenders, len(contenders)):
+                found[contender] = measure(case.workload(contender, place))
                 print(f"{case.name}, {turn}: {contender.label}", file=sys.stderr)
-                if number and figures is not None:
-                    samples.append(Sample(case.name, contender.label, figures))
+            if number:
+                samples += [Sample(case.name, one.label, found[one]) for one in contenders if found[one] is not None]
         warm = True
     return samples
 

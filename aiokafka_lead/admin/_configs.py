@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
+
+import anyio
 
 from .._io.deadline import Deadline
 from .._wire.messages.describe_configs import (
@@ -19,9 +21,10 @@ from .._wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from ..errors import KafkaError
-from ._calls import BY_ANYONE, BY_CONTROLLER, Calls, Route, outcome
+from ._calls import BY_ANYONE, BY_CONTROLLER, Calls, Route, outcome, outcomes_of, successes
 from .types import ConfigChange, ConfigEntry, ConfigResource, ConfigResourceType, ConfigSource
 
+I = TypeVar("I")  # noqa: E741 - an item, which becomes a V(alue)
 V = TypeVar("V")
 
 
@@ -32,6 +35,26 @@ def _by_route(items: Mapping[ConfigResource, V], others: Route) -> dict[Route | 
         own = resource.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and resource.name.isdigit()
         routed.setdefault(int(resource.name) if own else others, {})[resource] = item
     return routed
+
+
+async def _each_route(
+    items: Mapping[ConfigResource, I],
+    others: Route,
+    ask: Callable[[Route | int, Mapping[ConfigResource, I]], Awaitable[Mapping[ConfigResource, V]]],
+) -> dict[ConfigResource, V]:
+    """What each resource has become, whichever broker was asked: one that fails keeps nobody from the others."""
+    found: dict[ConfigResource, V | KafkaError] = {}
+
+    async def ask_one(to: Route | int, mine: Mapping[ConfigResource, I]) -> None:
+        try:
+            found.update(await outcomes_of(ask(to, mine)))
+        except KafkaError as error:
+            found.update(dict.fromkeys(mine, error))
+
+    async with anyio.create_task_group() as asking:
+        for to, mine in _by_route(items, others).items():
+            asking.start_soon(ask_one, to, mine)
+    return successes({resource: found[resource] for resource in items})
 
 
 async def describe(
@@ -55,10 +78,12 @@ async def describe(
             resource = ConfigResource(ConfigResourceType(entry.resource_type), entry.resource_name)
             yield resource, outcome(_entries(entry), entry.error_code, _name(resource), entry.error_message)
 
-    found: dict[ConfigResource, dict[str, ConfigEntry]] = {}
-    for to, mine in _by_route(dict.fromkeys(resources), Route.ANY).items():
-        found.update(await calls.batch(mine, to, build, read, deadline, BY_ANYONE))
-    return found
+    async def ask(
+        to: Route | int, mine: Mapping[ConfigResource, None]
+    ) -> Mapping[ConfigResource, dict[str, ConfigEntry]]:
+        return await calls.batch(mine, to, build, read, deadline, BY_ANYONE)
+
+    return await _each_route(dict.fromkeys(resources), Route.ANY, ask)
 
 
 def _entries(result: DescribeConfigsResult) -> dict[str, ConfigEntry]:
@@ -99,9 +124,10 @@ async def alter(
             resource = ConfigResource(ConfigResourceType(entry.resource_type), entry.resource_name)
             yield resource, outcome(None, entry.error_code, _name(resource), entry.error_message)
 
-    wanted = {resource: list(mine) for resource, mine in changes.items()}
-    for to, mine in _by_route(wanted, Route.CONTROLLER).items():
-        await calls.batch(mine, to, build, read, deadline, BY_CONTROLLER)
+    async def ask(to: Route | int, mine: Mapping[ConfigResource, list[ConfigChange]]) -> Mapping[ConfigResource, None]:
+        return await calls.batch(mine, to, build, read, deadline, BY_CONTROLLER)
+
+    await _each_route({resource: list(mine) for resource, mine in changes.items()}, Route.CONTROLLER, ask)
 
 
 def _name(resource: ConfigResource) -> str:

@@ -10,17 +10,27 @@ from .._io.client import Client
 from .._options.arguments import TIMEOUT
 from ..config import AdminConfig, AdminOptions
 from ._calls import Calls
+from ._facade.brokers import BrokerCalls
 from ._facade.cluster import ClusterCalls
 from ._facade.configs import ConfigCalls
 from ._facade.group_offsets import GroupOffsetCalls
 from ._facade.groups import GroupCalls
 from ._facade.partitions import PartitionCalls
+from ._facade.security import SecurityCalls
 from ._facade.topics import TopicCalls
 from ._facade.transactions import TransactionCalls
 
 
 class AdminClient(
-    TopicCalls, PartitionCalls, ConfigCalls, GroupCalls, GroupOffsetCalls, TransactionCalls, ClusterCalls
+    TopicCalls,
+    PartitionCalls,
+    ConfigCalls,
+    GroupCalls,
+    GroupOffsetCalls,
+    TransactionCalls,
+    SecurityCalls,
+    BrokerCalls,
+    ClusterCalls,
 ):
     """Creates, inspects and changes what a Kafka cluster consists of.
 

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from .._options.version import __version__
-from . import consume, groups, produce, topics
+from . import acls, bench, configs, consume, doctor, groups, produce, replay, serve, top, topics
 
 __all__ = ["make_app"]
 
-_MODULES = (produce, consume, topics, groups)
+_MODULES = (produce, consume, topics, groups, configs, acls, doctor, top, replay, bench, serve)
 """Each adds its command, or a family of them."""
 
 _HELP = """Read, write, watch and change a Kafka cluster.

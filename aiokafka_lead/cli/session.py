@@ -39,7 +39,7 @@ class Session:
 
     def admin(self, **more: Any) -> AdminClient:
         """An admin client that is not started yet."""
-        return AdminClient(**self._given(AdminConfig), **more)
+        return AdminClient(**{**self._given(AdminConfig), **more})
 
     def producer(self, **more: Any) -> Producer[Any, Any]:
         """A producer that is not started yet."""

@@ -16,12 +16,14 @@ from aiokafka_lead.admin import (
     NewPartitions,
     NewTopic,
     OffsetSpec,
+    outcomes_of,
 )
 from aiokafka_lead.errors import (
     ClientClosedError,
     ConfigError,
     InvalidPartitionsError,
     KafkaConnectionError,
+    KafkaError,
     LeaderNotAvailableError,
     NotControllerError,
     NotLeaderOrFollowerError,
@@ -316,3 +318,19 @@ async def test_not_started_stopped_and_nobody_there() -> None:
         await cluster.stop_broker(1)
         with pytest.raises(KafkaConnectionError, match=cluster.bootstrap_servers):
             await make_admin(cluster).start()
+
+
+async def test_a_broker_that_is_gone_keeps_nobody_from_the_configurations_of_others() -> None:
+    topic, gone = ConfigResource(ConfigResourceType.TOPIC, "t"), ConfigResource(ConfigResourceType.BROKER, "9")
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("t")
+        change = [ConfigChange("retention.ms", "1000")]
+        with pytest.raises(KafkaError) as caught:
+            await admin.incremental_alter_configs({gone: change, topic: change}, timeout_ms=500)
+        assert caught.value.outcomes is not None
+        assert caught.value.outcomes[topic] is None
+        found = await outcomes_of(admin.describe_configs([gone, topic], names=["retention.ms"], timeout_ms=500))
+        assert isinstance(found[gone], KafkaError)
+        described = found[topic]
+        assert not isinstance(described, KafkaError)
+        assert described["retention.ms"].value == "1000"

@@ -94,7 +94,7 @@ class GroupOffsetCalls(AdminArea):
     ) -> dict[TopicPartition, ShareGroupOffset | None]:
         """Where a share group begins in each partition, and its lag; of all that it has unless some are named.
 
-        None where it has not begun. Raises `GroupIdNotFoundError`.
+        None where it has not begun; a group that does not exist has begun nowhere.
         """
         _checks.GROUP_ID("group_id", group_id)
         named = _checks.PARTITIONS("partitions", partitions)
@@ -103,7 +103,10 @@ class GroupOffsetCalls(AdminArea):
     async def alter_share_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> None:
-        """Let a share group without members begin at other offsets; raises `NonEmptyGroupError`."""
+        """Let a share group without members begin at other offsets; raises `NonEmptyGroupError`.
+
+        The group is made if there is none.
+        """
         _checks.GROUP_ID("group_id", group_id)
         wanted = _checks.START_OFFSETS("offsets", offsets)
         await _share_groups.alter(self._calls, group_id, wanted, self._calls.deadline(timeout_ms))

@@ -10,6 +10,7 @@ from ..._wire import Request
 from .._server.context import Handler, Handlers
 
 _MODULES = (
+    "acls",
     "api_versions",
     "configs",
     "consumer_group_describe",

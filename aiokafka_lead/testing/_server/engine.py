@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from .._state.acls import Acls
 from .._state.coordinators import TRANSACTION, slot_of
 from .._state.group_coordinator import GroupCoordinator
 from .._state.members import GroupOptions
@@ -75,6 +76,7 @@ class Engine:
             self.groups.offsets.transaction_ended,
             lambda transactional_id: state.coordinators.epoch(TRANSACTION, transactional_id),
         )
+        self.acls = Acls()
         self.requests = RequestLog(request_log_size)
         self.faults = Faults(self._name_of)
         self.stale_metadata: list[StaleMetadata] = []

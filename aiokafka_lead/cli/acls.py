@@ -1,0 +1,154 @@
+"""``aiokafka-lead acls``: list, add and remove rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Annotated, TypeVar
+
+import typer
+
+from ..admin import AclBinding, AclBindingFilter, AclOperation, AclPatternType, AclPermissionType, AclResourceType
+from ..errors import ConfigError
+from .registering import add
+from .session import Session
+
+__all__ = ["register"]
+
+E = TypeVar("E", bound=IntEnum)
+
+_CLUSTER_NAME = "kafka-cluster"
+_COLUMNS = ["resource", "name", "pattern", "principal", "host", "operation", "permission"]
+
+Resource = Annotated[
+    str | None,
+    typer.Option("--resource", "-r", help="topic, group, cluster, transactional-id, user, ..."),
+]
+Name = Annotated[str | None, typer.Option("--name", "-n", help="Of the resource.")]
+Principal = Annotated[str | None, typer.Option("--principal", "-u", help='Like "User:alice".')]
+Host = Annotated[str | None, typer.Option("--host", help="The address from which the user comes.")]
+Operation = Annotated[str | None, typer.Option("--operation", "-o", help="read, write, describe, ... or all.")]
+Pattern = Annotated[str | None, typer.Option("--pattern", help="literal, prefixed; in filters match, any.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the family of commands."""
+    acls = typer.Typer(no_args_is_help=True, help="List, add and remove access control rules.")
+    add(acls, "list", list_rules)
+    add(acls, "add", add_rule)
+    add(acls, "remove", remove_rules)
+    app.add_typer(acls, name="acls")
+
+
+def _member(kind: type[E], option: str, text: str | None, default: E) -> E:
+    if text is None:
+        return default
+    try:
+        return kind[text.upper().replace("-", "_")]
+    except KeyError:
+        known = ", ".join(each.name.lower().replace("_", "-") for each in kind if each.name != "UNKNOWN")
+        raise ConfigError(f"{option} is one of {known}, not {text!r}") from None
+
+
+def _filter(
+    resource: str | None,
+    name: str | None,
+    principal: str | None,
+    host: str | None,
+    operation: str | None,
+    pattern: str | None,
+) -> AclBindingFilter:
+    return AclBindingFilter(
+        _member(AclResourceType, "--resource", resource, AclResourceType.ANY),
+        name,
+        principal,
+        _member(AclOperation, "--operation", operation, AclOperation.ANY),
+        AclPermissionType.ANY,
+        host,
+        _member(AclPatternType, "--pattern", pattern, AclPatternType.ANY),
+    )
+
+
+async def list_rules(
+    session: Session,
+    resource: Resource = None,
+    name: Name = None,
+    principal: Principal = None,
+    host: Host = None,
+    operation: Operation = None,
+    pattern: Pattern = None,
+) -> None:
+    """The rules that agree with what is given; all without anything."""
+    wanted = _filter(resource, name, principal, host, operation, pattern)
+    async with session.admin() as admin:
+        _print(session, await admin.describe_acls(wanted), "there are no such rules")
+
+
+async def add_rule(
+    session: Session,
+    principal: Annotated[str, typer.Option("--principal", "-u", help='Like "User:alice", or "User:*".')],
+    operation: Annotated[list[str], typer.Option("--operation", "-o", help="May be repeated.")],
+    resource: Annotated[str, typer.Option("--resource", "-r", help="topic, group, cluster, transactional-id, ...")],
+    name: Name = None,
+    deny: Annotated[bool, typer.Option("--deny", help="Deny instead of allow.")] = False,
+    host: Annotated[str, typer.Option("--host", help="The address from which the user comes.")] = "*",
+    pattern: Annotated[str, typer.Option("--pattern", help="literal or prefixed.")] = "literal",
+) -> None:
+    """Add a rule for each operation."""
+    kind = _member(AclResourceType, "--resource", resource, AclResourceType.ANY)
+    if name is None and kind is not AclResourceType.CLUSTER:
+        raise ConfigError(f"--name is needed for --resource {resource}")
+    rules = [
+        AclBinding(
+            kind,
+            name or _CLUSTER_NAME,
+            principal,
+            _member(AclOperation, "--operation", each, AclOperation.ANY),
+            AclPermissionType.DENY if deny else AclPermissionType.ALLOW,
+            host,
+            _member(AclPatternType, "--pattern", pattern, AclPatternType.LITERAL),
+        )
+        for each in operation
+    ]
+    async with session.admin() as admin:
+        await admin.create_acls(rules)
+    _print(session, rules, "")
+
+
+async def remove_rules(
+    session: Session,
+    resource: Resource = None,
+    name: Name = None,
+    principal: Principal = None,
+    host: Host = None,
+    operation: Operation = None,
+    pattern: Pattern = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove the rules that agree with what is given; shows them, and asks."""
+    wanted = _filter(resource, name, principal, host, operation, pattern)
+    if wanted == AclBindingFilter():
+        raise ConfigError("say which rules: that would be all of them")
+    async with session.admin() as admin:
+        if not yes:
+            found = await admin.describe_acls(wanted)
+            names = "\n".join(f"  {' '.join(_row(rule).values())}" for rule in found)
+            typer.confirm(f"{names}\nRemove {len(found)} rules?", abort=True, err=True)
+        gone = await admin.delete_acls([wanted])
+    _print(session, gone[wanted], "there are no such rules")
+
+
+def _row(rule: AclBinding) -> dict[str, str]:
+    return {
+        "resource": rule.resource_type.name.lower(),
+        "name": rule.resource_name,
+        "pattern": rule.pattern_type.name.lower(),
+        "principal": rule.principal,
+        "host": rule.host,
+        "operation": rule.operation.name.lower(),
+        "permission": rule.permission_type.name.lower(),
+    }
+
+
+def _print(session: Session, rules: Iterable[AclBinding], empty: str) -> None:
+    session.out.rows(list(map(_row, rules)), _COLUMNS, empty)

@@ -1,0 +1,97 @@
+"""``aiokafka-lead configs``: show and change configurations."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..admin import ConfigChange, ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
+from ..errors import ConfigError
+from .registering import add
+from .session import Session
+
+__all__ = ["register"]
+
+_TYPES = {
+    "topic": ConfigResourceType.TOPIC,
+    "broker": ConfigResourceType.BROKER,
+    "broker-logger": ConfigResourceType.BROKER_LOGGER,
+    "client-metrics": ConfigResourceType.CLIENT_METRICS,
+    "group": ConfigResourceType.GROUP,
+}
+Kind = Annotated[str, typer.Argument(metavar="TYPE", help="topic, broker, broker-logger, client-metrics or group.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help='Its name; of a broker its id, or "" for all of them.')]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the family of commands."""
+    configs = typer.Typer(no_args_is_help=True, help="Show and change configurations.")
+    add(configs, "show", show)
+    add(configs, "set", change)
+    app.add_typer(configs, name="configs")
+
+
+def _resource(kind: str, name: str) -> ConfigResource:
+    if kind not in _TYPES:
+        raise ConfigError(f"TYPE is one of {', '.join(_TYPES)}, not {kind!r}")
+    return ConfigResource(_TYPES[kind], name)
+
+
+async def show(
+    session: Session,
+    kind: Kind,
+    name: Name,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Defaults as well.")] = False,
+) -> None:
+    """The configurations of a resource: those that were set, unless all are asked for."""
+    resource = _resource(kind, name)
+    async with session.admin() as admin:
+        entries = (await admin.describe_configs([resource]))[resource]
+    rows = [
+        {
+            "name": entry.name,
+            "value": "(secret)" if entry.is_sensitive else entry.value,
+            "source": entry.source.name.lower(),
+            "read_only": entry.read_only,
+        }
+        for entry in sorted(entries.values(), key=lambda entry: entry.name)
+        if everything or entry.source not in (ConfigSource.DEFAULT_CONFIG, ConfigSource.STATIC_BROKER_CONFIG)
+    ]
+    session.out.rows(rows, ["name", "value", "source", "read_only"], "nothing was set: --all shows the defaults")
+
+
+async def change(
+    session: Session,
+    kind: Kind,
+    name: Name,
+    changes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CHANGE...", help="NAME=VALUE sets, NAME- unsets, NAME+=VALUE and NAME-=VALUE edit lists."
+        ),
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check that it could be changed.")] = False,
+) -> None:
+    """Change single configurations; all others stay."""
+    resource = _resource(kind, name)
+    wanted = [_change(text) for text in changes]
+    async with session.admin() as admin:
+        await admin.incremental_alter_configs({resource: wanted}, validate_only=dry_run)
+    done = "could be changed" if dry_run else "changed"
+    names = [each.name for each in wanted]
+    session.out.done(
+        f"{kind} {name}: {done}: {', '.join(names)}", type=kind, name=name, configs=names, changed=not dry_run
+    )
+
+
+def _change(text: str) -> ConfigChange:
+    name, separator, value = text.partition("=")
+    if not separator:
+        if text.endswith("-") and len(text) > 1:
+            return ConfigChange(text[:-1], None, ConfigOperation.DELETE)
+        raise ConfigError(f"CHANGE is NAME=VALUE, NAME-, NAME+=VALUE or NAME-=VALUE, not {text!r}")
+    operations = {"+": ConfigOperation.APPEND, "-": ConfigOperation.SUBTRACT}
+    if name[-1:] in operations:
+        return ConfigChange(name[:-1], value, operations[name[-1]])
+    return ConfigChange(name, value)

@@ -1,0 +1,244 @@
+"""``aiokafka-lead doctor``: what is wrong between here and a cluster, and its cure."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from typing import Annotated
+
+import anyio
+import typer
+
+from ..admin import AdminClient, BrokerDescription, TopicDescription
+from ..config import ClientConfig
+from ..errors import KafkaError, UnsupportedVersionError
+from .failures import Failed
+from .findings import Finding, Findings
+from .logins import login_failure
+from .probes import connect_ms, resolve
+from .registering import add
+from .session import Session
+from .times import duration
+
+__all__ = ["register"]
+
+_SKEW_MS = 1_000
+_SLOW_MS = 250.0
+_ROUND_TRIPS = 3
+_NAMED_AT_MOST = 5
+_MARKS = {"ok": "[green]ok[/]     ", "warning": "[yellow]warning[/]", "error": "[bold red]error[/]  "}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    add(app, "doctor", doctor)
+
+
+async def doctor(
+    session: Session,
+    watch: Annotated[str, typer.Option("--watch", help="For how long to look for moves of leaders.")] = "3s",
+) -> None:
+    """Look at names, addresses, TLS, SASL, versions, clocks, replicas and round trips; say what is wrong, and its cure.
+
+    Ends with 1 where something is wrong.
+    """
+    seconds = duration(watch).total_seconds()
+    config = session.config()
+    findings = Findings()
+    reached = await _bootstrap(session, config, findings)
+    if reached is not None:
+        async with session.admin(bootstrap_servers=reached) as admin:
+            await _cluster(session, admin, findings, seconds)
+    if session.out.as_json:
+        session.out.json([finding.row() for finding in findings])
+    else:
+        for finding in findings:
+            _print(session, finding)
+    if findings.failed:
+        raise Failed
+
+
+def _print(session: Session, finding: Finding) -> None:
+    from rich.markup import escape
+
+    session.out.console.print(f"{_MARKS[finding.level]} {escape(finding.what)}")
+    if finding.cure:
+        session.out.console.print(f"        -> {escape(finding.cure)}")
+
+
+async def _bootstrap(session: Session, config: ClientConfig, findings: Findings) -> str | None:
+    """Each bootstrap server by itself; returns one that can be used."""
+    usable: str | None = None
+    for host, port in config.bootstrap_servers:
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        if not await _reachable(where, host, port, "bootstrap server", findings):
+            continue
+        began = time.perf_counter()
+        try:
+            async with session.admin(bootstrap_servers=where):
+                pass
+        except KafkaError as error:
+            findings.append(await login_failure(error, config, where, host, port))
+            continue
+        elapsed = (time.perf_counter() - began) * 1000
+        findings.ok(f"bootstrap server {where}: {_spoken(config)}, ready in {elapsed:.0f} ms")
+        usable = usable or where
+    return usable
+
+
+def _spoken(config: ClientConfig) -> str:
+    mechanism = "" if config.sasl_mechanism is None else f" with {config.sasl_mechanism}"
+    return f"{config.security_protocol}{mechanism}"
+
+
+async def _reachable(where: str, host: str, port: int, called: str, findings: Findings) -> bool:
+    try:
+        addresses = await resolve(host, port)
+    except OSError as error:
+        findings.error(
+            f"{called} {where}: the name {host} does not resolve: {error}",
+            "check the spelling, the DNS server and the search domain; `getent hosts` must find it here",
+        )
+        return False
+    try:
+        elapsed = await connect_ms(host, port)
+    except OSError as error:
+        reason = "no answer" if isinstance(error, TimeoutError) else str(error)
+        findings.error(
+            f"{called} {where} ({', '.join(addresses)}): it cannot be connected to: {reason}",
+            "start the broker if it is down; else check the port, and what filters between here and there",
+        )
+        return False
+    findings.ok(f"{called} {where}: {', '.join(addresses)}, connected in {elapsed:.0f} ms")
+    return True
+
+
+async def _cluster(session: Session, admin: AdminClient, findings: Findings, seconds: float) -> None:
+    cluster = await admin.describe_cluster()
+    names = ", ".join(str(broker.node_id) for broker in cluster.brokers)
+    findings.ok(f"cluster {cluster.cluster_id}: brokers {names}; controller {cluster.controller_id}")
+    local = all(_is_local(host) for host, _ in session.config().bootstrap_servers)
+    for broker in cluster.brokers:
+        await _broker(session, broker, cluster.cluster_id, local, findings)
+    await _versions(admin, findings)
+    await _clock(admin, findings)
+    await _replicas(admin, {broker.node_id for broker in cluster.brokers}, findings, seconds)
+
+
+async def _broker(
+    session: Session, broker: BrokerDescription, cluster_id: str | None, local: bool, findings: Findings
+) -> None:
+    """What a broker says of itself has to be true from here: clients go to that address, whatever they began with."""
+    where = f"[{broker.host}]:{broker.port}" if ":" in broker.host else f"{broker.host}:{broker.port}"
+    called = f"advertised listener of broker {broker.node_id}"
+    cure = (
+        f"broker {broker.node_id} must be up, and its advertised.listeners must name an address that clients reach;"
+        f" it says {where}"
+    )
+    mine = Findings()
+    if not await _reachable(where, broker.host, broker.port, called, mine):
+        hint = "; that is this machine itself, and the broker is elsewhere" if _is_local(broker.host) != local else ""
+        findings.error(mine[-1].what + hint, cure)
+        return
+    try:
+        async with session.admin(bootstrap_servers=where) as admin:
+            found = await admin.describe_cluster()
+            times = []
+            for _ in range(_ROUND_TRIPS):
+                began = time.perf_counter()
+                await admin.describe_cluster()
+                times.append((time.perf_counter() - began) * 1000)
+    except KafkaError as error:
+        findings.append(await login_failure(error, session.config(), where, broker.host, broker.port))
+        return
+    if found.cluster_id != cluster_id:
+        findings.error(f"{called} {where} leads to another cluster, {found.cluster_id}", cure)
+        return
+    text = f"{called} {where}: round trip {min(times):.1f} ms"
+    if min(times) > _SLOW_MS:
+        findings.warning(text, "records are acknowledged no faster than that: move the client nearer, or batch more")
+    else:
+        findings.ok(text)
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def _versions(admin: AdminClient, findings: Findings) -> None:
+    features = await admin.describe_features()
+    levels = ", ".join(f"{name} {level}" for name, level in sorted(features.finalized.items()))
+    findings.ok(f"features: {levels or 'none are finalized'}")
+
+
+async def _clock(admin: AdminClient, findings: Findings) -> None:
+    """The controller says of itself that it is caught up now: by its own clock."""
+    try:
+        began_ms = time.time() * 1000
+        quorum = await admin.describe_metadata_quorum()
+        ended_ms = time.time() * 1000
+    except (UnsupportedVersionError, KafkaError):
+        return  # not told here; nothing else needs it
+    leader = next((each for each in quorum.voters if each.replica_id == quorum.leader_id), None)
+    if leader is None or leader.last_caught_up_ms is None:
+        return
+    skew_ms = leader.last_caught_up_ms - (began_ms + ended_ms) / 2
+    text = f"clock: the controller's is {abs(skew_ms):.0f} ms {'ahead' if skew_ms > 0 else 'behind'}"
+    if abs(skew_ms) > _SKEW_MS + (ended_ms - began_ms):
+        findings.warning(text, "run NTP here and there: timestamps, retention, tokens and certificates go by the clock")
+    else:
+        findings.ok(text)
+
+
+async def _replicas(admin: AdminClient, alive: set[int], findings: Findings, seconds: float) -> None:
+    before = await admin.describe_topics()
+    everything = [(topic, partition) for topic in before.values() for partition in topic.partitions]
+    lost = [f"{topic.name}-{partition.partition}" for topic, partition in everything if partition.leader_id < 0]
+    behind = [
+        f"{topic.name}-{partition.partition}"
+        for topic, partition in everything
+        if len(partition.isr) < len(partition.replicas)
+    ]
+    dead = sorted({replica for _, partition in everything for replica in partition.replicas} - alive)
+    for broker in dead:
+        findings.error(
+            f"broker {broker} has replicas, and is not there", f"start broker {broker}, or reassign its partitions"
+        )
+    if lost:
+        findings.error(f"no leader: {_some(lost)}", "start the brokers that have their replicas in sync")
+    if behind:
+        findings.warning(
+            f"replicas out of sync: {_some(behind)}", "start brokers that are down; look at those that are slow"
+        )
+    if not lost and not behind:
+        findings.ok(f"replicas: all of {len(everything)} partitions have a leader and all their replicas in sync")
+    await anyio.sleep(seconds)
+    after = await admin.describe_topics()
+    moved = _moves(before, after)
+    if moved:
+        text = f"leaders moved within {seconds:g} s: {_some(moved)}"
+        findings.warning(text, "once is normal while brokers restart; again and again, look at the brokers' health")
+    else:
+        findings.ok(f"leaders: none moved within {seconds:g} s")
+
+
+def _moves(before: dict[str, TopicDescription], after: dict[str, TopicDescription]) -> list[str]:
+    old = {
+        (topic.name, partition.partition): partition.leader_epoch
+        for topic in before.values()
+        for partition in topic.partitions
+    }
+    return [
+        f"{topic.name}-{partition.partition}"
+        for topic in after.values()
+        for partition in topic.partitions
+        if partition.leader_epoch > old.get((topic.name, partition.partition), partition.leader_epoch)
+    ]
+
+
+def _some(names: list[str]) -> str:
+    rest = len(names) - _NAMED_AT_MOST
+    return ", ".join(names[:_NAMED_AT_MOST]) + (f" and {rest} more" if rest > 0 else "")

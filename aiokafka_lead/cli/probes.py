@@ -1,0 +1,47 @@
+"""What can be learnt of an address without Kafka: its name, its port, and whether it speaks TLS."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+
+import anyio
+
+__all__ = ["connect_ms", "resolve", "speaks_tls"]
+
+_PATIENCE_S = 5.0
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """The addresses of a name; raises OSError."""
+    with anyio.fail_after(_PATIENCE_S):
+        found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+async def connect_ms(host: str, port: int) -> float:
+    """How long a TCP connection takes; raises OSError, a TimeoutError too."""
+    began = time.perf_counter()
+    with anyio.fail_after(_PATIENCE_S):
+        stream = await anyio.connect_tcp(host, port)
+    elapsed = (time.perf_counter() - began) * 1000
+    await stream.aclose()
+    return elapsed
+
+
+async def speaks_tls(host: str, port: int) -> bool:
+    """Whether a TLS handshake gets anywhere, whatever the certificate is worth."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # nothing is sent here: only whether it is TLS is asked
+    try:
+        with anyio.fail_after(_PATIENCE_S):
+            stream = await anyio.connect_tcp(host, port, tls=True, ssl_context=context, tls_standard_compatible=False)
+            await anyio.aclose_forcefully(stream)
+    except ssl.SSLError as error:
+        # An alert comes from something that speaks TLS: it wants a client certificate, for one.
+        return "ALERT" in str(error).upper()
+    except (OSError, anyio.EndOfStream, anyio.BrokenResourceError, TimeoutError):
+        return False
+    return True

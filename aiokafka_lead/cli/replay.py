@@ -1,0 +1,121 @@
+"""``aiokafka-lead replay``: dead letters back to where they came from, by the headers that `Consumer.run` gave them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from .._core.run.dead_letter import DEAD_LETTER_HEADERS
+from .._records.record import ConsumerRecord
+from ..errors import ConfigError
+from ..types import TopicPartition
+from .failures import Failed
+from .places import beginnings, endings
+from .registering import add
+from .session import Session
+
+__all__ = ["register"]
+
+_TOPIC, _PARTITION = DEAD_LETTER_HEADERS[:2]
+_GROUP = DEAD_LETTER_HEADERS[4]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    add(app, "replay", replay)
+
+
+async def replay(
+    session: Session,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic of dead letters.")],
+    offset: Annotated[str, typer.Option("--offset", "-o", help="Where to begin: beginning, -N, @2h.")] = "beginning",
+    until: Annotated[str, typer.Option("--until", help="Where to end: end, @TIME.")] = "end",
+    origin: Annotated[str | None, typer.Option("--origin", help="Only those that came from this topic.")] = None,
+    group: Annotated[str | None, typer.Option("--group", "-g", help="Only those of this group.")] = None,
+    to: Annotated[str | None, typer.Option("--to", help="Write them to this topic instead.")] = None,
+    keep_partition: Annotated[
+        bool, typer.Option("--keep-partition", help="Into the partition they came from, not where the key leads.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+) -> None:
+    """Write dead letters to their origin again, without the headers of their death.
+
+    A letter that died several times goes to where it died last. Each is acknowledged before the next run begins to
+    count on it: run it again only from where it ended, since letters stay where they are.
+    """
+    counts: dict[str, int] = {}
+    skipped = 0
+    async with session.admin() as admin:
+        described = (await admin.describe_topics([topic]))[topic]
+        partitions = [TopicPartition(topic, each.partition) for each in described.partitions]
+        first = await beginnings(admin, partitions, offset)
+        last = await endings(admin, partitions, until)
+        assert last is not None
+    open_ones = {where for where in partitions if first[where] < last[where]}
+    async with session.consumer() as consumer, session.producer() as producer:
+        consumer.assign(open_ones)
+        for where in open_ones:
+            consumer.seek(where, first[where])
+        total = sum(last[where] - first[where] for where in open_ones)
+        with session.out.progress(wanted=True) as progress:
+            task = None if progress is None else progress.add_task(topic, total=total)
+            while open_ones:
+                sent = []
+                for where, records in (await consumer.getmany(timeout_ms=500)).items():
+                    for record in records:
+                        if record.offset >= last[where]:
+                            break
+                        death = _death(record)
+                        if not _is_wanted(death, origin, group):
+                            skipped += 1
+                            continue
+                        target = to or death[_TOPIC]
+                        if target == topic:
+                            raise Failed(f"{topic}: a letter came from this topic itself; name another with --to")
+                        counts[target] = counts.get(target, 0) + 1
+                        if not dry_run:
+                            sent.append(await producer.send(target, **_life(record, death, keep_partition)))
+                    if progress is not None and task is not None:
+                        progress.advance(task, len(records))
+                for delivery in sent:
+                    await delivery
+                for where in list(open_ones):
+                    if await consumer.position(where) >= last[where]:
+                        open_ones.discard(where)
+                        consumer.pause(where)
+    rows = [{"topic": name, "records": count, "written": not dry_run} for name, count in sorted(counts.items())]
+    session.out.rows(rows, ["topic", "records", "written"], f"{topic}: no such dead letters")
+    if skipped:
+        session.out.note(f"{skipped} records were left out")
+
+
+def _death(record: ConsumerRecord[Any, Any]) -> dict[str, str]:
+    """What the headers of the last death say; earlier ones stand before them."""
+    return {
+        name: content.decode(errors="replace")
+        for name, content in record.headers
+        if name in DEAD_LETTER_HEADERS and content is not None
+    }
+
+
+def _is_wanted(death: Mapping[str, str], origin: str | None, group: str | None) -> bool:
+    return _TOPIC in death and origin in (None, death[_TOPIC]) and group in (None, death.get(_GROUP))
+
+
+def _life(record: ConsumerRecord[Any, Any], death: Mapping[str, str], keep_partition: bool) -> dict[str, Any]:
+    """The record as it was before."""
+    partition = None
+    if keep_partition:
+        try:
+            partition = int(death[_PARTITION])
+        except (KeyError, ValueError):
+            raise ConfigError(f"offset {record.offset}: the letter does not say which partition it came from") from None
+    return {
+        "value": record.value,
+        "key": record.key,
+        "headers": [(name, content) for name, content in record.headers if name not in DEAD_LETTER_HEADERS],
+        "partition": partition,
+        "timestamp_ms": record.timestamp_ms if record.timestamp_ms >= 0 else None,
+    }

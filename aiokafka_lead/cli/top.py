@@ -1,0 +1,141 @@
+"""``aiokafka-lead top``: brokers, rates, lag and moves of leaders, live."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import anyio
+import typer
+from rich.console import RenderableType
+
+from ..admin import AdminClient, ClusterDescription, OffsetSpec, TopicDescription, outcomes_of
+from ..types import OffsetAndTimestamp, TopicPartition
+from .lags import lag_of_groups, sharing_groups
+from .output import table
+from .registering import add
+from .session import Session
+from .times import duration
+
+__all__ = ["register"]
+
+_SHOWN = 15
+"""Rows of each table: the busiest."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    add(app, "top", top)
+
+
+@dataclass
+class Look:
+    """What was seen at one moment."""
+
+    at: float
+    cluster: ClusterDescription
+    topics: dict[str, TopicDescription]
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    lags: dict[str, int] = field(default_factory=dict)
+
+
+async def top(
+    session: Session,
+    interval: Annotated[str, typer.Option("--interval", help="Between two looks.")] = "2s",
+    count: Annotated[int | None, typer.Option("--count", help="End after so many looks.")] = None,
+) -> None:
+    """Brokers, rates, lag and moves of leaders, until Ctrl-C."""
+    pause_s = duration(interval).total_seconds()
+    moves = 0
+    looks = 0
+    before: Look | None = None
+    async with session.admin() as admin:
+        with session.out.live("") as live:
+            while True:
+                now = await _look(admin)
+                moves += 0 if before is None else _moved(before, now)
+                shown = _rows(before, now, moves)
+                if session.out.as_json:
+                    session.out.json_line(shown)
+                else:
+                    live.update(_screen(session, shown), refresh=True)
+                before = now
+                looks += 1
+                if looks == count:
+                    return
+                await anyio.sleep(pause_s)
+
+
+async def _look(admin: AdminClient) -> Look:
+    cluster = await admin.describe_cluster()
+    look = Look(anyio.current_time(), cluster, await admin.describe_topics())
+    led = [
+        TopicPartition(topic.name, partition.partition)
+        for topic in look.topics.values()
+        for partition in topic.partitions
+        if partition.leader_id >= 0
+    ]
+    if led:
+        ends = await outcomes_of(admin.list_offsets(dict.fromkeys(led, int(OffsetSpec.LATEST)), timeout_ms=5000))
+        look.ends = {where: end.offset for where, end in ends.items() if isinstance(end, OffsetAndTimestamp)}
+    groups = await sharing_groups(admin)
+    for each in await lag_of_groups(admin, groups):
+        look.lags[each.group] = look.lags.get(each.group, 0) + (each.lag or 0)
+    return look
+
+
+def _moved(before: Look, now: Look) -> int:
+    old = {
+        (topic.name, partition.partition): partition.leader_epoch
+        for topic in before.topics.values()
+        for partition in topic.partitions
+    }
+    return sum(
+        max(0, partition.leader_epoch - old.get((topic.name, partition.partition), partition.leader_epoch))
+        for topic in now.topics.values()
+        for partition in topic.partitions
+    )
+
+
+def _rows(before: Look | None, now: Look, moves: int) -> dict[str, Any]:
+    seconds = 0.0 if before is None else now.at - before.at
+    partitions = [partition for topic in now.topics.values() for partition in topic.partitions]
+    brokers = [
+        {
+            "broker": broker.node_id,
+            "address": f"{broker.host}:{broker.port}",
+            "rack": broker.rack,
+            "controller": broker.node_id == now.cluster.controller_id,
+            "leads": sum(each.leader_id == broker.node_id for each in partitions),
+            "replicas": sum(broker.node_id in each.replicas for each in partitions),
+            "out_of_sync": sum(broker.node_id in set(each.replicas) - set(each.isr) for each in partitions),
+        }
+        for broker in now.cluster.brokers
+    ]
+    topics: list[dict[str, Any]] = []
+    for name, topic in now.topics.items():
+        where = [TopicPartition(name, partition.partition) for partition in topic.partitions]
+        rate = None
+        if before is not None and seconds > 0:
+            rate = sum(max(0, now.ends.get(each, 0) - before.ends.get(each, 0)) for each in where) / seconds
+        records = sum(now.ends.get(each, 0) for each in where)
+        topics.append({"topic": name, "partitions": len(where), "end_offsets": records, "per_second": rate})
+    topics.sort(key=lambda row: (-(row["per_second"] or 0.0), row["topic"]))
+    groups: list[dict[str, Any]] = []
+    for group, behind in now.lags.items():
+        change = None
+        if before is not None and seconds > 0 and group in before.lags:
+            change = (behind - before.lags[group]) / seconds
+        groups.append({"group": group, "lag": behind, "lag_per_second": change})
+    groups.sort(key=lambda row: (-row["lag"], row["group"]))
+    return {"brokers": brokers, "topics": topics, "groups": groups, "leader_moves": moves}
+
+
+def _screen(session: Session, shown: dict[str, Any]) -> RenderableType:
+    brokers = ["broker", "address", "rack", "controller", "leads", "replicas", "out_of_sync"]
+    return session.out.together(
+        f"leader moves seen: {shown['leader_moves']} (Ctrl-C ends)",
+        table(shown["brokers"], brokers, title="brokers"),
+        table(shown["topics"][:_SHOWN], ["topic", "partitions", "end_offsets", "per_second"], title="topics"),
+        table(shown["groups"][:_SHOWN], ["group", "lag", "lag_per_second"], title="groups"),
+    )

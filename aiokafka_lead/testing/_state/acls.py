@@ -1,0 +1,77 @@
+"""Access control rules, as stored: the embedded brokers keep and tell them, and enforce none."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["Acls", "Rule", "RuleFilter"]
+
+_ANY = 1
+"""In a filter, of every enumeration."""
+_MATCH, _LITERAL, _PREFIXED = 2, 3, 4
+_WILDCARD = "*"
+
+
+class Rule(NamedTuple):
+    """One rule; enumerations are the protocol's numbers."""
+
+    resource_type: int
+    name: str
+    pattern: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+class RuleFilter(NamedTuple):
+    """Which rules are meant; None is any text."""
+
+    resource_type: int
+    name: str | None
+    pattern: int
+    principal: str | None
+    host: str | None
+    operation: int
+    permission: int
+
+    def accepts(self, rule: Rule) -> bool:
+        """Whether a rule agrees with all that is given (Java: ``AclBindingFilter.matches``)."""
+        return (
+            self.resource_type in (_ANY, rule.resource_type)
+            and self.principal in (None, rule.principal)
+            and self.host in (None, rule.host)
+            and self.operation in (_ANY, rule.operation)
+            and self.permission in (_ANY, rule.permission)
+            and self._accepts_name(rule)
+        )
+
+    def _accepts_name(self, rule: Rule) -> bool:
+        if self.pattern not in (_ANY, _MATCH, rule.pattern):
+            return False
+        if self.name is None or self.name == rule.name:
+            return True
+        if self.pattern != _MATCH:
+            return False
+        if rule.pattern == _LITERAL:
+            return rule.name == _WILDCARD
+        return rule.pattern == _PREFIXED and self.name.startswith(rule.name)
+
+
+class Acls:
+    """All rules of the cluster, each once."""
+
+    def __init__(self) -> None:
+        self._rules: dict[Rule, None] = {}
+
+    def add(self, rule: Rule) -> None:
+        self._rules[rule] = None
+
+    def found(self, wanted: RuleFilter) -> list[Rule]:
+        return [rule for rule in self._rules if wanted.accepts(rule)]
+
+    def delete(self, wanted: RuleFilter) -> list[Rule]:
+        gone = self.found(wanted)
+        for rule in gone:
+            del self._rules[rule]
+        return gone

@@ -1,0 +1,89 @@
+"""``aiokafka-lead top``, ``replay``, ``acls`` and ``bench``."""
+
+from __future__ import annotations
+
+import json
+
+import anyio
+import pytest
+
+from aiokafka_lead import Consumer
+from aiokafka_lead.testing import ClusterThread
+
+from .conftest import CommandLine
+
+
+def test_top(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("busy", 2)
+    cli.fine("produce", "busy", "--partition", "0", stdin="1\n2\n3\n")
+    cli.fine("consume", "busy", "-g", "slow", "-n", "1")
+    first, last = map(json.loads, cli.fine("top", "--count", "2", "--interval", "1ms", "--json").lines)
+    assert [broker["broker"] for broker in first["brokers"]] == [1, 2, 3]
+    assert {topic["topic"]: topic["end_offsets"] for topic in last["topics"]}["busy"] == 3
+    assert {group["group"]: group["lag"] for group in last["groups"]}["slow"] == 2
+    assert last["leader_moves"] == 0
+    text = cli.fine("top", "--count", "1").out
+    assert "leader moves seen: 0" in text
+    assert "busy" in text
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_dead_letters_go_back_to_their_origin(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("orders", 2)
+    cluster.create_topic("orders.dead", 1)
+
+    def prepare() -> None:
+        cli.fine("produce", "orders", "-k", "k", "-H", "own=x", "--partition", "1", stdin="bad\n")
+
+    await anyio.to_thread.run_sync(prepare)
+    servers = cluster.bootstrap_servers
+    async with Consumer("orders", bootstrap_servers=servers, group_id="o", auto_offset_reset="earliest") as consumer:
+
+        async def fail(record: object) -> None:
+            raise ValueError("no")
+
+        async with anyio.create_task_group() as tasks:
+
+            async def run() -> None:
+                await consumer.run(fail, dead_letter_topic="orders.dead")
+
+            tasks.start_soon(run)
+            while not cluster.records("orders.dead"):  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+            tasks.cancel_scope.cancel()
+
+    def go_back() -> None:
+        planned = cli.fine("replay", "orders.dead", "--dry-run", "--json").json
+        assert planned == [{"topic": "orders", "records": 1, "written": False}]
+        assert len(cluster.records("orders", 1)) == 1
+        assert cli.fine("replay", "orders.dead", "--group", "another", "--json").json == []
+        assert cli.fine("replay", "orders.dead", "--keep-partition", "--json").json[0]["records"] == 1
+
+    await anyio.to_thread.run_sync(go_back)
+    again = cluster.records("orders", 1)[1]
+    assert (again.key, again.value, again.headers) == (b"k", b"bad", (("own", b"x"),))
+
+
+def test_acls(cli: CommandLine) -> None:
+    rule = ("-u", "User:alice", "-r", "topic", "-n", "orders")
+    added = cli.fine("acls", "add", *rule, "-o", "read", "-o", "describe", "--json").json
+    assert [each["operation"] for each in added] == ["read", "describe"]
+    cli.fine("acls", "add", "-u", "User:bob", "-r", "topic", "-n", "ord", "-o", "write", "--pattern", "prefixed")
+    assert len(cli.fine("acls", "list", "-n", "orders", "--pattern", "match", "--json").json) == 3
+    assert len(cli.fine("acls", "list", "-n", "orders", "--json").json) == 2
+    assert cli("acls", "remove", "-u", "User:alice", stdin="n\n").code == 1
+    assert len(cli.fine("acls", "remove", "-u", "User:alice", "-y", "--json").json) == 2
+    assert [each["principal"] for each in cli.fine("acls", "list", "--json").json] == ["User:bob"]
+    assert cli("acls", "remove", "-y").code == 2
+    assert cli("acls", "add", "-u", "bob", "-r", "topic", "-n", "x", "-o", "read").code == 2
+    ran = cli("acls", "add", "-u", "User:bob", "-r", "planet", "-n", "x", "-o", "read")
+    assert (ran.code, "--resource is one of" in ran.err) == (2, True)
+
+
+def test_bench_leaves_nothing_behind(cli: CommandLine, cluster: ClusterThread) -> None:
+    before = cluster.topic_names()
+    facts = cli.fine("bench", "-n", "2000", "-s", "10", "--json").json
+    assert facts["records"] == 2000
+    assert min(facts["written_per_second"], facts["read_per_second"], facts["acknowledged_median_ms"]) > 0
+    assert cluster.topic_names() == before

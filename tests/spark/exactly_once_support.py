@@ -12,9 +12,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from aiokafka_lead.testing.thread import ClusterThread
+from aiokafka_lead.spark.client_loop import client_loop
+from aiokafka_lead.spark.sink.exactly_once.ledger import Entry, write
+from aiokafka_lead.spark.sink.exactly_once.settings import ExactlyOnce, exactly_once
 
-from .support import read, source
+from .support import Servers, read, source
 
 ROWS = pa.schema([("value", pa.binary())])
 QUERY = "11111111-2222-3333-4444-555555555555"
@@ -35,9 +37,7 @@ def in_task(task: int, attempt: int, query: str, batch: int) -> Iterator[None]:
 class MicroBatch:
     """One try of a micro-batch, by a driver of its own."""
 
-    def __init__(
-        self, cluster: ClusterThread, topic: str, number: int = 0, *, query: str = QUERY, **options: str
-    ) -> None:
+    def __init__(self, cluster: Servers, topic: str, number: int = 0, *, query: str = QUERY, **options: str) -> None:
         self.query, self.number = query, number
         self._source = source(
             cluster, **{"topic": topic, "exactlyOnce": "true", "transactionalIdPrefix": topic, **options}
@@ -73,7 +73,25 @@ class MicroBatch:
         self.commit([self.write(values, task) for task, values in enumerate(shares)])
 
 
-def counted(cluster: ClusterThread, topic: str) -> list[bytes]:
+def counted(cluster: Servers, topic: str) -> list[bytes]:
     """What readers of committed records see, sorted."""
     found = read(cluster, subscribe=topic, kafka__isolation__level="read_committed")
     return sorted(row["value"] for row in found)
+
+
+def settings_of(cluster: Servers, topic: str) -> ExactlyOnce:
+    given = source(cluster, topic=topic, exactlyOnce="true", transactionalIdPrefix=topic).options
+    found = exactly_once(given, streaming=True)
+    assert found is not None
+    return found
+
+
+def decide(cluster: Servers, topic: str, messages: list[Any]) -> None:
+    """A driver that dies when it has decided, before it commits the other tasks' transactions."""
+    settings = settings_of(cluster, topic)
+    shares = [message.share for message in messages]
+    others = tuple(share.opened for share in shares[1:] if share.opened is not None)
+    query, number = shares[0].batch
+    with client_loop().started(lambda: settings.resumed(shares[0].opened), settings.within_ms) as producer:
+        entry = Entry(shares[0].run, True, query, number, 1_700_000_000_000, others)
+        client_loop().run(write, settings, producer, entry)

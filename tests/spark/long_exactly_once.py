@@ -207,7 +207,7 @@ async def main(arguments: argparse.Namespace) -> list[str]:
             job = Job(kafka.bootstrap(), Path(folder), arguments.batches, arguments.rows)
             seen: Counter[bytes | None] = Counter()
             stop = anyio.Event()
-            began = time.monotonic()
+            began, took_s = time.monotonic(), 0.0
             try:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(read_committed, kafka.bootstrap(), seen, stop)

@@ -7,7 +7,7 @@ import json
 import pickle
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import confluent_kafka
 import pyarrow as pa
@@ -49,13 +49,20 @@ def transactions(cluster: ClusterThread, topic: str, outcomes: str, *, size: int
             producer.abort_transaction(30)
 
 
-def source(cluster: ClusterThread, **options: str) -> KafkaDataSource:
+class Servers(Protocol):
+    """A cluster, embedded or not, as far as a query knows it."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+
+def source(cluster: Servers, **options: str) -> KafkaDataSource:
     """The data source with options as Spark hands them over."""
     given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, **options}
     return KafkaDataSource(CaseInsensitiveDict({name.replace("__", "."): value for name, value in given.items()}))
 
 
-def batch_reader(cluster: ClusterThread, **options: str) -> DataSourceReader:
+def batch_reader(cluster: Servers, **options: str) -> DataSourceReader:
     """The reader of a batch query."""
     found = source(cluster, **options)
     return found.reader(found.schema())
@@ -87,7 +94,7 @@ def batches(
         yield batch
 
 
-def read(cluster: ClusterThread, **options: str) -> list[dict[str, Any]]:
+def read(cluster: Servers, **options: str) -> list[dict[str, Any]]:
     """A whole batch query."""
     reader = batch_reader(cluster, **options)
     return rows(reader, reader.partitions())

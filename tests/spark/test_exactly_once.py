@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,42 +13,25 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from aiokafka_lead._io.transactions.handover import OpenTransaction
 from aiokafka_lead.admin.types import TransactionDescription, TransactionState
+from aiokafka_lead.errors import KafkaError
 from aiokafka_lead.spark.client_loop import client_loop
 from aiokafka_lead.spark.sink.exactly_once import driver
 from aiokafka_lead.spark.sink.exactly_once.errors import ExactlyOnceError, TransactionsLostError
-from aiokafka_lead.spark.sink.exactly_once.ledger import Entry, read, write
-from aiokafka_lead.spark.sink.exactly_once.settings import ExactlyOnce, exactly_once
+from aiokafka_lead.spark.sink.exactly_once.ledger import read
+from aiokafka_lead.spark.sink.exactly_once.settings import exactly_once
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.testing.thread import ClusterThread
 
-from .exactly_once_support import MicroBatch, counted
+from .exactly_once_support import MicroBatch, counted, decide, settings_of
 from .support import fill, numbered, source
 
 NewTopic = Callable[..., str]
 A, B, C = [b"a1", b"a2"], [b"b1"], [b"c1"]
 
 
-def settings_of(cluster: ClusterThread, topic: str) -> ExactlyOnce:
-    given = source(cluster, topic=topic, exactlyOnce="true", transactionalIdPrefix=topic).options
-    found = exactly_once(given, streaming=True)
-    assert found is not None
-    return found
-
-
 def open_ids(cluster: ClusterThread, *names: str) -> list[str]:
     views = {name: cluster.transactions.view(name) for name in names}
     return [name for name, view in views.items() if view is not None and view.state == "Ongoing"]
-
-
-def decide(cluster: ClusterThread, topic: str, messages: list[Any]) -> None:
-    """A driver that dies when it has decided, before it commits the other tasks' transactions."""
-    settings = settings_of(cluster, topic)
-    shares = [message.share for message in messages]
-    others = tuple(share.opened for share in shares[1:])
-    query, number = shares[0].batch
-    with client_loop().started(lambda: settings.resumed(shares[0].opened), settings.within_ms) as producer:
-        entry = Entry(shares[0].run, True, query, number, 1_700_000_000_000, others)
-        client_loop().run(write, settings, producer, entry)
 
 
 def test_batches_of_one_and_of_several_tasks(cluster: ClusterThread, new_topic: NewTopic) -> None:
@@ -110,9 +93,8 @@ def test_the_same_before_kip_890() -> None:
     with ClusterThread(EmbeddedCluster(brokers=1, features={"transaction.version": 1})) as cluster:
         cluster.create_topic("old")
         MicroBatch(cluster, "old").run(A)
-        for _ in range(2):
-            dead = MicroBatch(cluster, "old", 1)
-            dead.write([b"never"], 2)
+        MicroBatch(cluster, "old", 1).write([b"never"], 2)
+        dead = MicroBatch(cluster, "old", 1)
         decide(cluster, "old", [dead.write(B, 0), dead.write(C, 1)])
         for number in (1, 2):
             MicroBatch(cluster, "old", number).run(B, C)
@@ -231,6 +213,24 @@ def test_a_task_of_a_dead_driver_makes_a_run_fail_at_worst(cluster: ClusterThrea
     assert counted(cluster, topic) == sorted([*A, *B])
 
 
+def test_a_task_that_comes_amid_the_begin_of_another_run(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    """Before that run is in the ledger: the one that asked for the main id last goes on, the other one never begins."""
+    topic = new_topic()
+    first = MicroBatch(cluster, topic)
+    cluster.requests.clear()
+    fault = cluster.faults.add("TxnOffsetCommit", hold=True, count=1)
+    with ThreadPoolExecutor(1) as thread:
+        second = thread.submit(MicroBatch, cluster, topic)
+        cluster.wait_for_requests("TxnOffsetCommit")
+        assert fault.struck
+        message = first.write(A)
+        fault.release()
+        with pytest.raises(KafkaError):
+            second.result()
+    first.commit([message])
+    assert counted(cluster, topic) == A
+
+
 def test_a_prefix_belongs_to_one_query(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic()
     MicroBatch(cluster, topic, 3).run(A)
@@ -299,6 +299,11 @@ def test_refused_options(cluster: ClusterThread, options: dict[str, str], messag
     make = found.streamWriter if stream else found.writer
     with pytest.raises(ValueError, match=message):
         make(StructType([StructField("value", BinaryType())]), False)
+
+
+def test_a_timeout_that_brokers_do_not_allow(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    with pytest.raises(ValueError, match=r"'kafka.transaction.timeout.ms' is 900001, more than the brokers'"):
+        MicroBatch(cluster, new_topic(), kafka__transaction__timeout__ms="900001")
 
 
 def test_a_query_is_known_by_its_checkpoint(cluster: ClusterThread) -> None:

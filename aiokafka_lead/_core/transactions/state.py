@@ -30,7 +30,7 @@ class TransactionHealth(NamedTuple):
     transactional_id: str
     phase: str
     """"new", "starting", "ready", "open", "failed" (it can only be aborted), "committing", "aborting", "renewing" (of
-    its epoch) or "fenced"."""
+    its epoch), "handed over" (to another process) or "fenced"."""
     producer_id: int
     """-1 before the first."""
     producer_epoch: int

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ...._io.transactions.handover import Ended, OpenTransaction, Outcome
 from ....admin.types import TransactionDescription, TransactionState
-from ....errors import KafkaError, UnsupportedVersionError
+from ....errors import InvalidTransactionTimeoutError, KafkaError, UnsupportedVersionError
 from ....producer import Producer
 from ...client_loop import ClientLoop, client_loop
 from .errors import ExactlyOnceError, TransactionsLostError
@@ -33,7 +33,16 @@ def begin(settings: ExactlyOnce, *, streaming: bool) -> Run:
     Raises `TransactionsLostError` where the former is not possible any more, and `ExactlyOnceError` for the write of a
     DataFrame under the prefix of a streaming query.
     """
-    loop = client_loop()
+    try:
+        return _begin(client_loop(), settings, streaming)
+    except InvalidTransactionTimeoutError:
+        given_ms = settings.config(settings.main_id).transaction_timeout_ms
+        raise ValueError(
+            f"option 'kafka.transaction.timeout.ms' is {given_ms}, more than the brokers' transaction.max.timeout.ms"
+        ) from None
+
+
+def _begin(loop: ClientLoop, settings: ExactlyOnce, streaming: bool) -> Run:
     with loop.started(lambda: settings.producer(settings.main_id), settings.within_ms) as main:
         found = loop.run(read, settings)
         if found is not None:

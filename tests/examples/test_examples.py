@@ -72,14 +72,16 @@ def test_the_fastapi_app_publishes_what_it_accepts_and_says_when_it_cannot(clust
                 order_id = (dict(record.headers)["order-id"] or b"").decode()
                 stored[order_id] = (record.partition, record.offset, json.loads(record.value or b""))
         assert stored == {
-            body["order_id"]: (body["partition"], body["offset"], {"customer": f"c{n % 4}", "cents": n + 1})
+            body["order_id"]: (body["partition"], body["offset"], {"customer": f"c{n % 4}", "cents": n + 1, "note": ""})
             for n, body in enumerate(answer.json() for answer in answers)
         }
+        assert http.post("/orders", json={"customer": "ann", "cents": 1, "note": "x" * 2_000_000}).status_code == 413
+        assert http.get("/ready").json() == {"ready": True}
         for broker in range(1, 4):
             cluster.kill_broker(broker)
         refused = http.post("/orders", json={"customer": "ann", "cents": 1})
-        assert refused.status_code == 503
-        assert "the order was not stored" in refused.json()["detail"]
+        assert (refused.status_code, refused.json()) == (503, {"detail": "try again later"})
+        assert refused.headers["retry-after"] == "5"
         server.send_signal(signal.SIGTERM)
         read_until(server, "Finished server process")
 
@@ -143,6 +145,39 @@ def test_the_demo_on_a_cluster_that_runs_already(cluster: ClusterThread) -> None
         assert process.returncode == 0, output
     assert "exactly once, through 40 leader moves; while" in one_line(output)
     assert cluster.topic_names() == ["orders"]
+
+
+def test_the_outbox_is_published_once_in_order(cluster: ClusterThread) -> None:
+    with program("examples/outbox.py", cluster.bootstrap_servers) as process:
+        output, _ = process.communicate(timeout=30)
+        assert (process.returncode, output) == (0, "published 500 orders\n" * 2)
+    cents = [
+        [json.loads(record.value or b"")["cents"] for record in cluster.records("orders", partition)]
+        for partition in range(3)
+    ]
+    assert cents == [sorted(part) for part in cents]
+    assert sorted(one for part in cents for one in part) == [100 + number for number in range(1000)]
+
+
+def test_what_is_published_reaches_those_that_listen(cluster: ClusterThread) -> None:
+    async def order() -> None:
+        async with Producer(cluster.bootstrap_servers) as producer:
+            await producer.send_and_wait("orders", b"one\ntwo", partition=1)
+
+    arguments = ("-m", "uvicorn", "examples.sse_orders:app", "--port", "0", "--timeout-graceful-shutdown", "1")
+    with (
+        program(*arguments, BOOTSTRAP_SERVERS=cluster.bootstrap_servers) as server,
+        httpx.Client(base_url=read_until(server, r"running on (http://\S+)")[1], timeout=30) as http,
+    ):
+        assert http.get("/live").json() == {"problems": []}
+        with http.stream("GET", "/orders") as first, http.stream("GET", "/orders") as second:
+            streams = [first.iter_lines(), second.iter_lines()]
+            assert [next(lines) for lines in streams] == [": welcome"] * 2
+            anyio.run(order)
+            for lines in streams:
+                assert [next(lines) for _ in range(4)] == ["", "id: 1-0", "data: one", "data: two"]
+        server.send_signal(signal.SIGTERM)
+        read_until(server, "Finished server process")
 
 
 def test_the_ten_lines_of_the_readme_end_by_themselves(cluster: ClusterThread) -> None:

@@ -1,0 +1,88 @@
+"""The outbox pattern: what is written to a database and what is published cannot differ.
+
+    python examples/outbox.py [HOST:PORT]        # default localhost:9092
+
+An order and its event are written in one transaction of the database; nothing is sent there. A relay then sends the
+events in their order, and marks those that are acknowledged. If it dies in between, it sends some again: each event
+has an id in its headers, by which consumers drop what they have seen. SQLite stands for a database of yours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import sys
+import uuid
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from aiokafka_lead import Producer
+
+TOPIC = "orders"
+BATCH = 500
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, customer TEXT NOT NULL, cents INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS outbox (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL);
+"""
+
+
+def open_database(path: Path) -> None:
+    """Create what is not there yet."""
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(SCHEMA)
+
+
+def place_order(path: Path, customer: str, cents: int) -> str:
+    """What a request does: the order and its event, both or neither."""
+    order_id = str(uuid.uuid4())
+    event = json.dumps({"order": order_id, "customer": customer, "cents": cents})
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("INSERT INTO orders VALUES (?, ?, ?)", (order_id, customer, cents))
+        database.execute("INSERT INTO outbox (id, key, value) VALUES (?, ?, ?)", (order_id, customer, event))
+    return order_id
+
+
+def waiting(path: Path) -> list[tuple[int, str, str, str]]:
+    """The oldest events that are not known to be stored in Kafka."""
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute("SELECT * FROM outbox ORDER BY number LIMIT ?", (BATCH,)).fetchall()
+
+
+def forget(path: Path, last: int) -> None:
+    """These are stored in Kafka."""
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("DELETE FROM outbox WHERE number <= ?", (last,))
+
+
+async def relay(path: Path, producer: Producer[bytes, bytes]) -> int:
+    """Send what waits, and return how much that was. One relay at a time, so that the order stays."""
+    events = await asyncio.to_thread(waiting, path)
+    deliveries = [
+        await producer.send(TOPIC, value.encode(), key=key.encode(), headers=[("event-id", event_id.encode())])
+        for _, event_id, key, value in events
+    ]
+    for delivery in deliveries:
+        await delivery  # the first one that fails ends the relay: it and all after it are sent again
+    if events:
+        await asyncio.to_thread(forget, path, events[-1][0])
+    return len(events)
+
+
+async def main() -> None:
+    """Place some orders, and relay them. A service would call `relay` again and again."""
+    servers = sys.argv[1] if len(sys.argv) > 1 else "localhost:9092"
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "orders.db"
+        open_database(path)
+        for number in range(1000):
+            place_order(path, f"customer-{number % 7}", 100 + number)
+        async with Producer(servers, client_id="outbox") as producer:
+            while sent := await relay(path, producer):
+                print(f"published {sent} orders")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -35,6 +35,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Spark's README is a page here; in the source tree it stands with its package."""
+    return markdown.replace("](../aiokafka_lead/spark/README.md", "](spark.md")
+
+
 def pictures() -> dict[str, Path]:
     """By their place in the site."""
     return {f"pictures/{path.name}": path for path in sorted((ROOT / "benchmarks" / "results").glob("*.svg"))}

@@ -17,7 +17,7 @@ from aiokafka_lead._core.producer.accumulator import Accumulator
 from aiokafka_lead._core.producer.answers import BatchAnswers
 from aiokafka_lead._core.producer.batches import ProducerBatch, Record
 from aiokafka_lead._core.producer.delivery import Delivery
-from aiokafka_lead._core.producer.outcome import BatchOutcome
+from aiokafka_lead._core.producer.outcome import NOTHING_TO_WAIT_FOR
 from aiokafka_lead._options.logs import client_log
 from aiokafka_lead.config import ProducerConfig
 from aiokafka_lead.errors import KafkaConnectionError, error_for_code
@@ -60,7 +60,7 @@ class ProducerSim:
         self.timeline = Timeline(seed, now=1.0)
         self.rng = self.timeline.rng
         self.config = ProducerConfig.from_options("sim:9092", options)
-        self.accumulator = Accumulator(self.config, _no_park, self._notify, self.rng.random)
+        self.accumulator = Accumulator(self.config, NOTHING_TO_WAIT_FOR, self._notify, self.rng.random)
         self.answers = BatchAnswers(
             self.accumulator, self.config.retries, lambda node_id: "", client_log("producer", "simulated")
         )
@@ -141,8 +141,8 @@ class ProducerSim:
     def run_until_done(self, deliveries: Sequence[Delivery], limit: float = 300.0) -> None:
         """Let time pass until every record is acknowledged or failed."""
         end = self.now + limit
-        while not all(delivery.done for delivery in deliveries):
-            assert self.now < end, [delivery for delivery in deliveries if not delivery.done][:3]
+        while not all(delivery.done() for delivery in deliveries):
+            assert self.now < end, [delivery for delivery in deliveries if not delivery.done()][:3]
             self.run(0.01)
 
     # --- the sender's stand-in ----------------------------------------------------------------------------------------
@@ -258,7 +258,3 @@ class ProducerSim:
         brokers = {node_id: Broker(node_id, "sim", 9092 + node_id) for node_id in self.brokers}
         self.snapshot = ClusterSnapshot(self.snapshot.generation + 1, "sim", 0, brokers, {TOPIC: topic})
         self.accumulator.on_snapshot(self.snapshot, self.now)
-
-
-async def _no_park(outcome: BatchOutcome) -> None:
-    raise AssertionError("nothing waits here")

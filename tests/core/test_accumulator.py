@@ -32,7 +32,7 @@ def test_full_batch_does_not_wait() -> None:
     sim.run(0.001)
     assert [batch.builder.record_count for _, _, batch in sim.sent] == [2]
     sim.run(1.1)
-    assert all(delivery.done for delivery in deliveries)
+    assert all(delivery.done() for delivery in deliveries)
 
 
 def test_full_batch_lingers_behind_a_request_and_grows() -> None:
@@ -43,10 +43,10 @@ def test_full_batch_lingers_behind_a_request_and_grows() -> None:
     deliveries += [sim.send(b"x" * 60, partition=0) for _ in range(8)]
     sim.run(0.001)
     assert [batch.builder.record_count for _, _, batch in sim.sent] == [3], "the broker was idle"
-    assert not deliveries[0].done
+    assert not deliveries[0].done()
     deliveries += [sim.send(b"x" * 60, partition=0) for _ in range(2)]
     sim.run(0.02)
-    assert deliveries[2].done
+    assert deliveries[2].done()
     assert [batch.builder.record_count for _, _, batch in sim.sent] == [3, 10], "the answer ends the wait"
     sim.run_until_done(deliveries)
     assert sim.partitions[0].log == [b"x" * 60] * 13
@@ -282,13 +282,13 @@ def test_oldest_batches_expire_in_order_and_in_time() -> None:
     sim.run(0.05)
     second = sim.send(b"x", partition=1)
     sim.run(0.049)
-    done = [(first.done, second.done)]
+    done = [(first.done(), second.done())]
     sim.run(0.002)
-    done.append((first.done, second.done))
+    done.append((first.done(), second.done()))
     with pytest.raises(DeliveryTimeoutError, match="never sent"):
         first.result()
     sim.run(0.05)
-    assert [*done, (first.done, second.done)] == [(False, False), (True, False), (True, True)]
+    assert [*done, (first.done(), second.done())] == [(False, False), (True, False), (True, True)]
     assert sim.accumulator.memory.used == 0
     assert sim.accumulator.schedule.next_at() is None
 
@@ -298,7 +298,7 @@ def test_expired_open_batch_takes_no_more_records() -> None:
     sim.unreachable = {0}
     first = sim.send(b"x", partition=0)
     sim.run(0.101)
-    assert first.done
+    assert first.done()
     sim.unreachable = set()
     second = sim.send(b"y", partition=0)
     sim.run_until_done([second])

@@ -6,25 +6,23 @@ import gc
 import sys
 import weakref
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from aiokafka_lead._core.producer.delivery import Delivery, DeliveryBatch
 from aiokafka_lead._core.producer.outcome import BatchOutcome, Part
-from aiokafka_lead._io.loop import Waiter
+from aiokafka_lead._io.producer.parking import Parking
 from aiokafka_lead.errors import IllegalStateError, InvalidRecordError, MessageTooLargeError
 from aiokafka_lead.types import RecordMetadata
 
 pytestmark = pytest.mark.anyio
 
 
-async def park(outcome: BatchOutcome) -> None:
-    if outcome.waiter is None:
-        outcome.waiter = Waiter()
-    await outcome.waiter.wait()
-
-
 def outcome() -> BatchOutcome:
-    return BatchOutcome("t", 3, park)
+    parking = Parking()
+    parking.start()
+    return BatchOutcome("t", 3, parking)
 
 
 async def test_done_deliveries_do_not_suspend() -> None:
@@ -56,7 +54,7 @@ async def test_done_delivery_can_be_awaited_under_a_debugger() -> None:
 async def test_result_before_and_after() -> None:
     whole = outcome()
     delivery = Delivery(whole, 0, 1)
-    assert not delivery.done
+    assert not delivery.done()
     with pytest.raises(IllegalStateError, match="await the delivery"):
         delivery.result()
     assert repr(delivery) == "<Delivery t-3 pending>"
@@ -112,13 +110,13 @@ async def test_many_records_one_outcome_each() -> None:
     batch.add_delivery(Delivery(second, 2, 3))
     batch.add_delivery(Delivery(second, 3, 3))
     assert len(batch) == 7
-    done = [batch.done]
+    done = [batch.done()]
     first.complete(10)
-    done.append(batch.done)
+    done.append(batch.done())
     second.divide([Part(0, piece, 0)])
-    done.append(batch.done)
+    done.append(batch.done())
     piece.complete(50)
-    assert [*done, batch.done] == [False, False, False, True]
+    assert [*done, batch.done()] == [False, False, False, True]
     results = await batch
     assert isinstance(results[2], MessageTooLargeError)
     assert [r.offset for r in results if isinstance(r, RecordMetadata)] == [15, 16, 50, 51, 52, 53]
@@ -148,3 +146,47 @@ async def test_error_that_was_raised_keeps_nothing_alive() -> None:
     gc.collect()
     assert seen() is None
     assert shared.__traceback__ is None
+
+
+async def test_callbacks_are_called_by_the_event_loop_once_done() -> None:
+    whole, left, right = outcome(), outcome(), outcome()
+    first, second = Delivery(whole, 0, 0), Delivery(whole, 1, 0)
+    called: list[Delivery] = []
+    first.add_done_callback(called.append)
+    second.add_done_callback(called.append)
+    second.add_done_callback(called.append)
+    assert second.remove_done_callback(called.append) == 2
+    second.add_done_callback(called.append)
+    whole.divide([Part(0, left, 0), Part(1, right, 0)])
+    await anyio.lowlevel.checkpoint()
+    right.complete(7)
+    assert not called, "callbacks wait for the event loop"
+    await anyio.wait_all_tasks_blocked()
+    assert called == [second]
+    left.fail(InvalidRecordError("no"))
+    await anyio.wait_all_tasks_blocked()
+    first.add_done_callback(called.append)
+    await anyio.wait_all_tasks_blocked()
+    assert called == [second, first, first]
+    assert isinstance(first.exception(), InvalidRecordError)
+    assert second.exception() is None
+
+
+async def test_a_callback_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    whole = outcome()
+    delivery = Delivery(whole, 0, 0)
+    called: list[Delivery] = []
+    delivery.add_done_callback(lambda _: 1 / 0)
+    delivery.add_done_callback(called.append)
+    whole.complete(7)
+    await anyio.wait_all_tasks_blocked()
+    assert called == [delivery]
+    assert "a callback of a delivery has failed" in caplog.text
+
+
+async def test_a_record_cannot_be_called_back() -> None:
+    delivery = Delivery(outcome(), 0, 0)
+    assert not delivery.cancel()
+    assert not delivery.cancelled()
+    with pytest.raises(IllegalStateError, match="await the delivery"):
+        delivery.exception()

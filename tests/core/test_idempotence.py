@@ -183,7 +183,7 @@ def test_epochs_that_are_used_up_need_another_producer_id() -> None:
     assert sim.accumulator.identity.producer_id == -1
     waiting = sim.send(b"1", partition=0)
     sim.run(0.5)
-    assert not waiting.done
+    assert not waiting.done()
     sim.accumulator.on_producer_id(2000, 0, sim.now)
     sim.run_until_done([waiting])
     assert sim.partitions[0].producers[2000].last_sequence == 0

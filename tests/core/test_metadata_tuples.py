@@ -6,7 +6,7 @@ import gc
 import sys
 import weakref
 
-from aiokafka_lead._core.producer.outcome import BatchOutcome, nothing_to_wait_for
+from aiokafka_lead._core.producer.outcome import NOTHING_TO_WAIT_FOR, BatchOutcome
 from aiokafka_lead.types import RecordMetadata
 
 MANY = 3000
@@ -20,7 +20,7 @@ class Node:
 
 
 def acknowledged(base_offset: int) -> BatchOutcome:
-    whole = BatchOutcome("topic", 3, nothing_to_wait_for)
+    whole = BatchOutcome("topic", 3, NOTHING_TO_WAIT_FOR)
     whole.complete(base_offset)
     return whole
 

@@ -147,8 +147,8 @@ def test_rule_16_one_partition_waits_and_the_others_of_its_broker_do_not() -> No
     for number in range(20):
         others.append(sim.send(b"%d" % number, partition=1))
         sim.run(0.01)
-    assert all(delivery.done for delivery in others)
-    assert not stuck.done
+    assert all(delivery.done() for delivery in others)
+    assert not stuck.done()
     sim.run_until_done([stuck])
 
 

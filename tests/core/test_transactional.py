@@ -72,7 +72,7 @@ def test_before_kip_890_a_batch_waits_until_the_coordinator_knows_its_partition(
     sim.begin(2, 0)
     later = sim.each()
     sim.run(1)
-    assert not any(delivery.done for delivery in later)
+    assert not any(delivery.done() for delivery in later)
     assert sim.add_wanted() == [0, 1, 2, 3]
     sim.run_until_done(later)
     assert [state.producers[1000].last_sequence for state in sim.partitions] == [2] * 4, "sequences go on"
@@ -181,7 +181,7 @@ def test_a_late_answer_to_an_aborted_batch_does_not_touch_the_next_transaction()
     sim.run(0.01)
     sim.transactional.end()
     sim.answers.abort(lambda fate: TransactionAbortedError(fate), sim.now)
-    assert aborted.done
+    assert aborted.done()
     assert sim.unanswered()
     sim.begin(2, 1)
     later = [sim.send(b"%d" % number, partition=0) for number in range(3)]

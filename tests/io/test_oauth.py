@@ -262,7 +262,7 @@ async def test_records_wait_for_a_provider_that_is_down_and_go_when_it_is_back()
                 await cluster.start_broker(broker)
             delivery = await producer.send("t", b"w")
             await provider.called(asked + 3)
-            assert not delivery.done
+            assert not delivery.done()
             provider.instead = None
             await delivery
         assert [record.value for record in cluster.records("t")] == [b"v", b"w"]

@@ -167,7 +167,7 @@ async def test_the_bootstrap_swap(some_brokers: KafkaCluster, topic_name: TopicN
                 while unavailable.metrics().metadata.refresh_failures < failures + 3:  # noqa: ASYNC110
                     await anyio.sleep(0.01)
             assert unavailable.metrics().metadata.rebootstraps_unavailable == 0
-        assert not stuck.done
+        assert not stuck.done()
         await stuck_producer.stop(timeout_ms=0)
 
 

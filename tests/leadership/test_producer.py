@@ -155,7 +155,7 @@ async def test_rule_16_only_the_moved_partition_waits(cluster: EmbeddedCluster, 
         for number in range(1, 51):
             with anyio.fail_after(20):
                 await producer.send_and_wait("pair", b"%d" % number, partition=1)
-        assert not moved.done
+        assert not moved.done()
         requests = asked(cluster, "Produce", topic="pair", partition=0)
         if hinted:
             assert_spaced(requests, first_ms=10, longest_ms=60_000)
@@ -229,7 +229,7 @@ async def test_rule_20_a_partition_without_a_leader_waits_for_one(cluster: Embed
         delivery = await producer.send("lone", b"1", partition=0)
         refreshes = producer.metrics().metadata.refreshes
         await until(lambda: producer.metrics().metadata.refreshes >= refreshes + 3)
-        assert not delivery.done
+        assert not delivery.done()
         await cluster.start_broker(2)
         assert await all_of([delivery]) == [1]
 

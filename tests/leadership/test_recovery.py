@@ -94,7 +94,7 @@ async def test_rule_24_with_none_nobody_comes_back_before_the_broker_does() -> N
         failures = producer.metrics().metadata.refresh_failures
         await until(lambda: producer.metrics().metadata.refresh_failures >= failures + 5)
         await until(lambda: consumer.metrics().metadata.refresh_failures >= 5)
-        assert not delivery.done
+        assert not delivery.done()
         assert len(cluster.requests.select(broker=2)) == since
         await cluster.start_broker(1)
         assert await all_of([delivery]) == [1]

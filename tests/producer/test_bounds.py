@@ -138,13 +138,13 @@ async def test_flush_waits_for_what_was_taken_and_no_more(cluster: EmbeddedClust
         deliveries = [await producer.send("events", b"v", partition=n % 3) for n in range(30)]
         with anyio.fail_after(5):
             await producer.flush()
-        assert all(delivery.done for delivery in deliveries)
+        assert all(delivery.done() for delivery in deliveries)
         await producer.flush()  # nothing is pending
         later = await producer.send("events", b"v", partition=0)
-        assert not later.done
+        assert not later.done()
         with anyio.fail_after(5):
             await producer.flush(timeout_ms=4000)
-        assert later.done
+        assert later.done()
 
 
 async def test_flush_ends_in_time(cluster: EmbeddedCluster) -> None:
@@ -218,5 +218,5 @@ async def test_sends_that_never_wait_do_not_starve_the_sender(cluster: EmbeddedC
         first = await producer.send("events", b"x" * 100, partition=0)
         for _ in range(40_000):
             await producer.send("events", b"x" * 100, partition=0)
-        assert first.done
+        assert first.done()
         assert producer.metrics().buffer_waits == 0

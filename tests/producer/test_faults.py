@@ -122,7 +122,7 @@ async def test_one_partition_does_not_hold_back_another(cluster: EmbeddedCluster
         stuck = await producer.send("events", b"stuck", partition=0)
         for number in range(20):
             await producer.send_and_wait("events", b"%d" % number, partition=1)
-        assert not stuck.done
+        assert not stuck.done()
         refused.remove()
         assert (await stuck).offset == 1
 
@@ -141,7 +141,7 @@ async def test_batch_that_the_broker_finds_too_large_is_split(cluster: EmbeddedC
         assert (await after).offset == 40
         assert producer.metrics().batches_split >= 2
         assert producer.metrics().buffer_used_bytes == 0
-        assert batch.done
+        assert batch.done()
     assert [record.key for record in cluster.records("small")] == [b"k%d" % n for n in range(20)] + [None] * 21
 
 

@@ -49,7 +49,7 @@ async def test_without_hints_the_backoff_is_kept_and_only_the_moved_partition_wa
         moved = await producer.send("events", b"v", partition=0)
         while time.monotonic() - began < 0.25:
             await producer.send_and_wait("events", b"v", partition=1)
-        assert not moved.done
+        assert not moved.done()
         assert cluster.requests.count("Produce", broker=2) == 0
         assert producer.metrics().metadata.hints_received == 0
         await producer.stop(timeout_ms=0)

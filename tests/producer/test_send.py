@@ -155,7 +155,7 @@ async def test_delivery_may_be_awaited_many_times(cluster: EmbeddedCluster) -> N
     async with Producer(cluster.bootstrap_servers) as producer:
         delivery = await producer.send("events", b"v", partition=0)
         assert await delivery == await delivery
-        assert delivery.done
+        assert delivery.done()
         assert delivery.result() == await delivery
         assert (delivery.topic, delivery.partition) == ("events", 0)
 
@@ -192,7 +192,7 @@ async def test_many_records_with_an_outcome_each(cluster: EmbeddedCluster) -> No
         )
         assert len(batch) == 3
         first, second, third = await batch
-        assert batch.done
+        assert batch.done()
     assert first == RecordMetadata("events", 0, 0, 1)
     assert isinstance(second, MessageTooLargeError)
     assert third == RecordMetadata("events", 0, 1, 3)
@@ -247,7 +247,7 @@ async def test_send_nowait_before_anything_is_known_of_the_topic(cluster: Embedd
         deliveries = [producer.send_nowait("events", b"%d" % n, partition=n % 3) for n in range(9)]
         later = await producer.send("events", b"later", partition=0)
         await producer.flush()
-        assert all(delivery.done for delivery in deliveries)
+        assert all(delivery.done() for delivery in deliveries)
         assert [delivery.result().offset for delivery in deliveries] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
         assert later.result().offset == 3
         assert (await producer.send_nowait("events", b"now", partition=0)).offset == 4

@@ -83,7 +83,7 @@ class Failover:
         self.reader.take(1000)
         now = self.timeline.now
         for partition, waiting in enumerate(self._unacknowledged):
-            while waiting and self.writer.sent[partition][waiting[0][1]][1].done:
+            while waiting and self.writer.sent[partition][waiting[0][1]][1].done():
                 took_s = now - waiting.popleft()[0]
                 self.acknowledged_s = max(self.acknowledged_s, took_s if self._measuring else 0.0)
             position = self.reader.position(TopicPartition(TOPIC, partition))

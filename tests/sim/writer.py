@@ -13,7 +13,7 @@ from aiokafka_lead._core.producer.accumulator import Accumulator
 from aiokafka_lead._core.producer.answers import BatchAnswers
 from aiokafka_lead._core.producer.batches import ProducerBatch, Record
 from aiokafka_lead._core.producer.delivery import Delivery
-from aiokafka_lead._core.producer.outcome import BatchOutcome
+from aiokafka_lead._core.producer.outcome import NOTHING_TO_WAIT_FOR
 from aiokafka_lead._options.logs import client_log
 from aiokafka_lead.config import ProducerConfig
 from aiokafka_lead.errors import KafkaError, error_for_code
@@ -42,7 +42,7 @@ class Writer:
         self._timeline = timeline
         self._cluster = cluster
         self._in_flight = config.max_in_flight_requests_per_connection
-        self._accumulator = Accumulator(config, _no_park, self._notify, timeline.rng.random)
+        self._accumulator = Accumulator(config, NOTHING_TO_WAIT_FOR, self._notify, timeline.rng.random)
         self._answers = BatchAnswers(
             self._accumulator, config.retries, lambda node_id: "", client_log("producer", "simulated")
         )
@@ -166,7 +166,3 @@ class Writer:
             self.client.offer_hints(hints)
         else:
             self.client.request_update(refused(node_id))
-
-
-async def _no_park(outcome: BatchOutcome) -> None:
-    raise AssertionError("nothing waits here")

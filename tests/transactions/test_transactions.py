@@ -37,7 +37,7 @@ async def test_what_is_committed_is_seen_and_what_is_aborted_is_not(cluster: Emb
             await txn.send("events", b"one", partition=0)
             txn.send_nowait("events", b"two", partition=1)
             batch = await txn.send_many("events", [b"three", b"four"], partition=2)
-        assert batch.done
+        assert batch.done()
         with pytest.raises(ZeroDivisionError):
             await fail_in_transaction(producer)
         await producer.begin_transaction()

@@ -12,14 +12,15 @@ themselves.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from contextvars import Context, copy_context
 from typing import Any, cast
 
 from ..._cpython import awaiting
 from ...errors import IllegalStateError, KafkaError
 from ...errors.base import own_copy
 from ...types import RecordMetadata
-from .outcome import BatchOutcome, nothing_to_wait_for
+from .outcome import NOTHING_TO_WAIT_FOR, BatchOutcome
 
 __all__ = ["Delivery", "DeliveryBatch", "new_delivery"]
 
@@ -27,7 +28,8 @@ __all__ = ["Delivery", "DeliveryBatch", "new_delivery"]
 class Delivery:
     """One record on its way. Await it, any number of times, for its `RecordMetadata` or the error it failed with.
 
-    Cancelling the await does not cancel the record.
+    Cancelling the await does not cancel the record. It has the methods of an `asyncio.Future` that do not set anything,
+    so that `asyncio.wait` and what else takes futures work with it; it belongs to the producer's event loop.
     """
 
     __slots__ = ("_index", "_outcome", "_timestamp_ms")
@@ -52,10 +54,17 @@ class Delivery:
         """The record's own time in milliseconds since 1970."""
         return self._timestamp_ms
 
-    @property
     def done(self) -> bool:
         """Whether the record was acknowledged or failed."""
         return self._locate().done
+
+    def cancel(self, msg: object = None) -> bool:
+        """False: a record that was taken cannot be called back."""
+        return False
+
+    def cancelled(self) -> bool:
+        """False, see `cancel`."""
+        return False
 
     @property
     def place(self) -> tuple[BatchOutcome, int]:
@@ -68,6 +77,39 @@ class Delivery:
         if not outcome.done:
             raise IllegalStateError("the record is neither acknowledged nor failed yet: await the delivery")
         return self._result(outcome)
+
+    def exception(self) -> KafkaError | None:
+        """What a record that is done has failed with, or None; raises `IllegalStateError` before."""
+        outcome = self._locate()
+        if not outcome.done:
+            raise IllegalStateError("the record is neither acknowledged nor failed yet: await the delivery")
+        if outcome.error is None:
+            return None
+        return own_copy(cast("KafkaError", outcome.record(self._index, self._timestamp_ms)))
+
+    def add_done_callback(self, fn: Callable[[Delivery], object], /, *, context: Context | None = None) -> None:
+        """Have the event loop call ``fn`` with this delivery, in ``context`` (a copy of the current one), once done.
+
+        What it raises is logged.
+        """
+        outcome = self._locate()
+        callback = _Callback(self, fn, copy_context() if context is None else context)
+        if outcome.done:
+            outcome.park.soon(callback)
+        elif outcome.callbacks is None:
+            outcome.callbacks = [callback]
+        else:
+            outcome.callbacks.append(callback)
+
+    def remove_done_callback(self, fn: Callable[[Delivery], object], /) -> int:
+        """Take back each `add_done_callback` of this function that was not scheduled yet; returns their number."""
+        callbacks = self._locate().callbacks
+        if callbacks is None:
+            return 0
+        others = [one for one in callbacks if one.delivery is not self or one.fn != fn]
+        removed = len(callbacks) - len(others)
+        callbacks[:] = others
+        return removed
 
     def __await__(self) -> Generator[Any, Any, RecordMetadata]:
         outcome = self._outcome
@@ -92,6 +134,23 @@ class Delivery:
         outcome = self._locate()
         state = "pending" if not outcome.done else "acknowledged" if outcome.error is None else "failed"
         return f"<Delivery {outcome.topic}-{outcome.partition} {state}>"
+
+
+class _Callback:
+    """A function that waits for a delivery."""
+
+    __slots__ = ("context", "delivery", "fn")
+
+    def __init__(self, delivery: Delivery, fn: Callable[[Delivery], object], context: Context) -> None:
+        self.delivery = delivery
+        self.fn = fn
+        self.context = context
+
+    def __call__(self) -> None:
+        if self.delivery.done():
+            self.context.run(self.fn, self.delivery)
+        else:  # the batch was divided
+            self.delivery.add_done_callback(self.fn, context=self.context)
 
 
 def _is_done(one: Any) -> bool:
@@ -186,14 +245,13 @@ class DeliveryBatch:
 
     def add_failed(self, error: KafkaError, count: int = 1) -> None:
         """The next ``count`` records were not taken, as if they had been in a batch that failed."""
-        failed = BatchOutcome("", -1, nothing_to_wait_for)
+        failed = BatchOutcome("", -1, NOTHING_TO_WAIT_FOR)
         failed.fail(error)
         self.add(failed, 0, count, -1)
 
     def __len__(self) -> int:
         return self._size
 
-    @property
     def done(self) -> bool:
         """Whether every record was acknowledged or failed."""
         return all(_pending(entry) is None for entry in self._entries)
@@ -209,4 +267,4 @@ class DeliveryBatch:
         return results
 
     def __repr__(self) -> str:
-        return f"<DeliveryBatch of {self._size} records, {'done' if self.done else 'pending'}>"
+        return f"<DeliveryBatch of {self._size} records, {'done' if self.done() else 'pending'}>"

@@ -16,6 +16,7 @@ cdef class BatchOutcome:
     cdef readonly object record_errors
     cdef readonly list parts
     cdef public object waiter
+    cdef public object callbacks
     cdef int64_t _time_ms
     cdef object _time
 

@@ -6,14 +6,14 @@ Hot: this module is compiled through ``outcome.pxd`` where a compiler is, and ru
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from ..._cpython import tuples
 from ...errors import IllegalStateError, KafkaError
 from ...types import RecordMetadata
 
-__all__ = ["NO_OFFSET", "BatchOutcome", "Park", "Part", "Wakeable", "nothing_to_wait_for"]
+__all__ = ["NOTHING_TO_WAIT_FOR", "NO_OFFSET", "BatchOutcome", "Park", "Part", "Wakeable"]
 
 NO_OFFSET = -1
 """The broker gave no offset: ``acks=0``, or a duplicate that it no longer remembers."""
@@ -29,6 +29,16 @@ class Wakeable(Protocol):
         """Wait to be woken."""
 
 
+class Park(Protocol):
+    """How tasks wait for outcomes on their event loop. Refers to no outcome, so that one which is done may keep it."""
+
+    async def __call__(self, outcome: BatchOutcome, /) -> None:
+        """Suspend the caller until the outcome is done or divided; of no use after that."""
+
+    def soon(self, fn: Callable[..., object], /, *args: Any) -> None:
+        """Have the event loop call this as soon as it comes to it; what it raises is logged."""
+
+
 class BatchOutcome:
     """The fate of one batch's records: acknowledged, failed, or divided among the batches that it was split into.
 
@@ -39,6 +49,7 @@ class BatchOutcome:
         "_time",
         "_time_ms",
         "base_offset",
+        "callbacks",
         "done",
         "error",
         "log_append_time_ms",
@@ -54,7 +65,6 @@ class BatchOutcome:
         self.topic = topic
         self.partition = partition
         self.park = park
-        """Suspends the caller until the outcome is done or divided; of no use after that."""
         self.done = False
         self.base_offset = NO_OFFSET
         self.log_append_time_ms = -1
@@ -66,6 +76,8 @@ class BatchOutcome:
         """Where the records are once they are divided, in order."""
         self.waiter: Wakeable | None = None
         """Made by ``park`` when somebody waits."""
+        self.callbacks: list[Any] | None = None
+        """What to call when the outcome is done or divided, where somebody asked for that."""
         self._time_ms = -1
         self._time = -1
         """The latest ``_time_ms`` as an object: most records of a batch share theirs."""
@@ -93,11 +105,15 @@ class BatchOutcome:
         self._wake()
 
     def _wake(self) -> None:
-        self.park = nothing_to_wait_for  # the last that could refer back to a delivery: see there
         waiter = self.waiter
         if waiter is not None:
             self.waiter = None
             waiter.set_result(None)
+        callbacks = self.callbacks
+        if callbacks is not None:
+            self.callbacks = None  # they refer to deliveries, and those to this
+            for callback in callbacks:
+                self.park.soon(callback)
 
     def locate(self, index: int) -> tuple[BatchOutcome, int]:
         """The undivided outcome that holds the record now, and the record's index there."""
@@ -147,12 +163,16 @@ def _first(part: Part) -> int:
     return part.first
 
 
-Park = Callable[[BatchOutcome], Awaitable[None]]
+class _NothingToWaitFor:
+    async def __call__(self, outcome: BatchOutcome, /) -> None:
+        raise IllegalStateError("the outcome is known")
+
+    def soon(self, fn: Callable[..., object], /, *args: Any) -> None:
+        fn(*args)
 
 
-async def nothing_to_wait_for(_: BatchOutcome) -> None:
-    """The ``park`` of outcomes that are done."""
-    raise IllegalStateError("the outcome is known")
+NOTHING_TO_WAIT_FOR: Park = _NothingToWaitFor()
+"""The ``park`` of outcomes that are done from the beginning."""
 
 
 tuples.recycle(RecordMetadata)

@@ -28,7 +28,7 @@ cdef class Sender:
     cdef object _builds
     cdef object _wake
     cdef object _identity_wanted
-    cdef object _loop
+    cdef object _parking
     cdef bint _working
     cdef double _sleeps_until
     cdef object _warnings

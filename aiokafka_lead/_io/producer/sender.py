@@ -26,7 +26,6 @@ from ..._core.producer.buffer_memory import MemoryClaim
 from ..._core.producer.delivery import Delivery
 from ..._core.producer.idempotence import IdempotentSequencing
 from ..._core.producer.metrics import ProducerMetrics, snapshot
-from ..._core.producer.outcome import BatchOutcome
 from ..._core.producer.produce import (
     SentBatches,
     produce_request,
@@ -45,15 +44,15 @@ from ...config import ProducerConfig
 from ...errors import (
     BufferFull,
     KafkaError,
-    WrongEventLoopError,
     error_for_code,
 )
 from ..connection.brokers import Brokers, NodeState
 from ..connection.connection import Connection, Lane
 from ..deadline import Deadline
-from ..loop import Signal, Spawn, Waiter, loop_token
+from ..loop import Signal, Spawn, Waiter
 from ..metadata.actor import MetadataActor
 from .builds import THREADS, Builds
+from .parking import Parking
 
 __all__ = ["HOT_REQUESTS", "Sender"]
 
@@ -78,7 +77,8 @@ class Sender:
         self, config: ProducerConfig, brokers: Brokers, metadata: MetadataActor, ask_any: AskAny, spawn: Spawn
     ) -> None:
         """``ask_any`` sends a request to whichever broker has the least to do, ``spawn`` runs a supervised task."""
-        self.accumulator = Accumulator(config, self._park, self._notify)
+        self._parking = Parking()
+        self.accumulator = Accumulator(config, self._parking, self._notify)
         self._unknown = UnknownTopics(self.accumulator)
         self._log = client_log("producer", config.client_id)
         self._answers = BatchAnswers(self.accumulator, config.retries, self._explain, self._log)
@@ -93,7 +93,6 @@ class Sender:
         self._wake = Signal()
         self._identity_wanted = Signal()
         """Wakes the task that gets producer ids."""
-        self._loop: object | None = None
         self._working = False
         """While it works it sees what comes up, and need not be woken."""
         self._sleeps_until = math.inf
@@ -109,7 +108,7 @@ class Sender:
 
     def start(self) -> None:
         """Begin to send."""
-        self._loop = loop_token()
+        self._parking.start()
         self._brokers.add_listener(self._on_node)
         self._metadata.add_listener(self._on_snapshot)
         self.accumulator.on_snapshot(self._metadata.snapshot, time.monotonic())
@@ -210,13 +209,6 @@ class Sender:
         finally:
             self._answered = None
         return True
-
-    async def _park(self, outcome: BatchOutcome) -> None:
-        if loop_token() is not self._loop:
-            raise WrongEventLoopError
-        if outcome.waiter is None:
-            outcome.waiter = Waiter()
-        await outcome.waiter.wait()
 
     # --- what wakes it ------------------------------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ class Sending:
                 await self._send(bulk, first_row)
         except RowError as error:
             raise self._failed(first_row + error.index, error.why) from None
-        while self._pending and (self._pending[0][0].done or self._unconfirmed > UNCONFIRMED_ROWS):
+        while self._pending and (self._pending[0][0].done() or self._unconfirmed > UNCONFIRMED_ROWS):
             await self._confirm()
 
     async def _send(self, bulk: Bulk, first_row: int) -> None:

@@ -11,6 +11,7 @@ __all__ = [
     "BrokerError",
     "InvalidMetadataError",
     "KafkaError",
+    "KafkaTimeoutError",
     "RetriableBrokerError",
     "UnknownServerError",
     "error_for_code",
@@ -38,6 +39,10 @@ class KafkaError(Exception):
         super().__init__(text if broker is None else f"{text} [broker {broker}]")
         self.message = text
         self.broker = broker
+
+
+class KafkaTimeoutError(KafkaError):
+    """The root of errors that say that time ran out; each says for what."""
 
 
 def without_frames(error: E) -> E:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import KafkaError
+from .base import KafkaError, KafkaTimeoutError
 
 __all__ = [
     "BackgroundTaskError",
@@ -58,7 +58,7 @@ class BackgroundTaskError(KafkaError):
     """A background task of this client has ended with an unexpected error, which is the cause of this one."""
 
 
-class BufferFull(KafkaError):
+class BufferFull(KafkaTimeoutError):
     """The producer's buffer_memory is used up."""
 
     retriable = True
@@ -108,7 +108,7 @@ class RebootstrapError(KafkaConnectionError):
     """The connection was closed because the client bootstraps anew (KIP-899, KIP-1102)."""
 
 
-class DeliveryTimeoutError(KafkaError):
+class DeliveryTimeoutError(KafkaTimeoutError):
     """delivery_timeout_ms passed before the record was acknowledged."""
 
     retriable = True

@@ -5,7 +5,7 @@ The names are those of Kafka's error codes; `aiokafka_lead.errors` exports them.
 
 from __future__ import annotations
 
-from .base import BrokerError, InvalidMetadataError, RetriableBrokerError
+from .base import BrokerError, InvalidMetadataError, KafkaTimeoutError, RetriableBrokerError
 
 __all__ = [
     "BrokerNotAvailableError",
@@ -91,7 +91,7 @@ class NotLeaderOrFollowerError(InvalidMetadataError):
     code = 6
 
 
-class RequestTimedOutError(RetriableBrokerError):
+class RequestTimedOutError(RetriableBrokerError, KafkaTimeoutError):
     """The broker could not finish the request in its time."""
 
     code = 7

@@ -105,15 +105,15 @@ class BatchOutcome:
         self._wake()
 
     def _wake(self) -> None:
-        waiter = self.waiter
-        if waiter is not None:
-            self.waiter = None
-            waiter.set_result(None)
         callbacks = self.callbacks
         if callbacks is not None:
             self.callbacks = None  # they refer to deliveries, and those to this
             for callback in callbacks:
                 self.park.soon(callback)
+        waiter = self.waiter
+        if waiter is not None:
+            self.waiter = None
+            waiter.set_result(None)
 
     def locate(self, index: int) -> tuple[BatchOutcome, int]:
         """The undivided outcome that holds the record now, and the record's index there."""

@@ -1,0 +1,147 @@
+"""aiokafka's options, and what each one is natively."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from .._options.checks import INT32_MAX
+from ..errors import ConfigError
+from ._assignors import native_assignors
+
+__all__ = ["CLIENT", "client_options", "consumer_options", "producer_options"]
+
+_NEVER_MS = INT32_MAX
+"""Connections that may be idle for ever; None is aiokafka's word for it."""
+
+_producers = itertools.count(1)
+
+CLIENT: dict[str, Any] = {
+    "client_id": None,
+    "metadata_max_age_ms": 300_000,
+    "request_timeout_ms": 40_000,
+    "retry_backoff_ms": 100,
+    "connections_max_idle_ms": 540_000,
+    "security_protocol": "PLAINTEXT",
+    "ssl_context": None,
+    "sasl_mechanism": "PLAIN",
+    "sasl_plain_username": None,
+    "sasl_plain_password": None,
+    "sasl_kerberos_service_name": "kafka",
+    "sasl_kerberos_domain_name": None,
+    "sasl_oauth_token_provider": None,
+}
+"""What every client takes, with aiokafka's defaults."""
+
+_SASL_OF = {
+    "PLAIN": ("sasl_plain_username", "sasl_plain_password"),
+    "SCRAM-SHA-256": ("sasl_plain_username", "sasl_plain_password"),
+    "SCRAM-SHA-512": ("sasl_plain_username", "sasl_plain_password"),
+    "GSSAPI": ("sasl_kerberos_service_name", "sasl_kerberos_domain_name"),
+    "OAUTHBEARER": ("sasl_oauth_token_provider",),
+}
+"""The options of each mechanism: those of others are left out, as aiokafka does not look at them."""
+
+
+def client_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Native options of what every client takes."""
+    options = {name: given[name] for name in CLIENT if not name.startswith("sasl_")}
+    if options["connections_max_idle_ms"] is None:
+        options["connections_max_idle_ms"] = _NEVER_MS
+    if options["ssl_context"] is None or "SSL" not in str(options["security_protocol"]).split("_"):
+        del options["ssl_context"]
+    if options["client_id"] is None:
+        del options["client_id"]
+    # aiokafka waits as long before each try: there the backoff does not grow.
+    options["retry_backoff_max_ms"] = options["retry_backoff_ms"]
+    if str(options["security_protocol"]).startswith("SASL_"):
+        mechanism = given["sasl_mechanism"]
+        options["sasl_mechanism"] = mechanism
+        options |= {name: given[name] for name in _SASL_OF.get(mechanism, ()) if given[name] is not None}
+    return options
+
+
+def producer_options(given: Mapping[str, Any], acks_given: bool) -> dict[str, Any]:
+    """Native options of a producer; raises ValueError as aiokafka does."""
+    acks, compression = given["acks"], given["compression_type"]
+    if acks not in (0, 1, -1, "all"):
+        raise ConfigError("Invalid ACKS parameter")
+    if compression not in ("gzip", "snappy", "lz4", "zstd", None):
+        raise ConfigError("Invalid compression type!")
+    idempotent = given["enable_idempotence"] or given["transactional_id"] is not None
+    if idempotent:
+        if not acks_given:
+            acks = "all"
+        elif acks not in ("all", -1):
+            raise ConfigError(f"acks={acks} not supported if enable_idempotence=True")
+    options = client_options(given)
+    options.setdefault("client_id", f"aiokafka-producer-{next(_producers)}")
+    timeout_ms, linger_ms = given["request_timeout_ms"], given["linger_ms"]
+    options |= {
+        "acks": acks,
+        "enable_idempotence": idempotent,
+        # Without sequences a batch that is sent again could overtake the next one.
+        "max_in_flight_requests_per_connection": 5 if idempotent else 1,
+        "compression_type": compression,
+        "batch_size": given["max_batch_size"],
+        "max_request_size": given["max_request_size"],
+        "linger_ms": linger_ms,
+        "max_block_ms": timeout_ms,
+        "delivery_timeout_ms": timeout_ms + linger_ms,
+    }
+    if not is_default_partitioner(given["partitioner"]):
+        options["partitioner"] = given["partitioner"]
+    if given["transactional_id"] is not None:
+        options["transactional_id"] = given["transactional_id"]
+        options["transaction_timeout_ms"] = given["transaction_timeout_ms"]
+    return options
+
+
+def is_default_partitioner(partitioner: object) -> bool:
+    """Whether it is aiokafka's, kafka-python's or none: then the producer chooses as that does."""
+    if partitioner is None:
+        return True
+    kind = type(partitioner)
+    return kind.__name__ == "DefaultPartitioner" and kind.__module__.partition(".")[0] in {
+        "aiokafka", "kafka", __name__.partition(".")[0],
+    }  # fmt: skip
+
+
+_AS_THEY_ARE = (
+    "group_id",
+    "group_instance_id",
+    "fetch_max_wait_ms",
+    "fetch_max_bytes",
+    "fetch_min_bytes",
+    "max_partition_fetch_bytes",
+    "auto_offset_reset",
+    "enable_auto_commit",
+    "auto_commit_interval_ms",
+    "check_crcs",
+    "max_poll_interval_ms",
+    "session_timeout_ms",
+    "heartbeat_interval_ms",
+    "exclude_internal_topics",
+    "isolation_level",
+    "client_rack",
+)
+"""Options of a consumer that are the same natively."""
+
+
+def consumer_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Native options of a consumer; raises ValueError as aiokafka does."""
+    limit = given["max_poll_records"]
+    if limit is not None and (not isinstance(limit, int) or limit < 1):
+        raise ConfigError("`max_poll_records` should be positive Integer")
+    rebalance_ms = given["rebalance_timeout_ms"]
+    return (
+        client_options(given)
+        | {name: given[name] for name in _AS_THEY_ARE}
+        | {
+            "max_poll_records": limit,
+            "rebalance_timeout_ms": given["session_timeout_ms"] if rebalance_ms is None else rebalance_ms,
+            "partition_assignment_strategy": native_assignors(given["partition_assignment_strategy"]),
+            "default_api_timeout_ms": given["request_timeout_ms"],
+        }
+    )

@@ -1,0 +1,298 @@
+"""`AIOKafkaAdminClient`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from ..._io.group.coordinators import CoordinatorKind, Coordinators
+from ..._wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from ..._wire.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from ..._wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from ..._wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ..._wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ..._wire.messages.describe_groups import DescribeGroupsRequest
+from ..._wire.messages.list_groups import ListGroupsRequest
+from ...admin import AdminClient
+from ...admin._calls import Route
+from ...types import TopicPartition
+from .._options import CLIENT, client_options
+from ..client import client_of
+from ..errors import for_code
+from ..protocol.admin import (
+    ALTERED_CONFIGS,
+    CREATED_PARTITIONS,
+    CREATED_TOPICS,
+    DELETED_TOPICS,
+    DESCRIBED_CONFIGS,
+    DESCRIBED_GROUPS,
+)
+from ..protocol.api import Response, Rows
+from ..protocol.metadata import MetadataRequest
+from ..structs import OffsetAndMetadata
+from ..util import deprecated
+from ..version import __version__
+from .config_resource import ConfigResource, ConfigResourceType
+from .new_partitions import NewPartitions
+from .new_topic import NewTopic
+from .records_to_delete import RecordsToDelete
+
+__all__ = ["AIOKafkaAdminClient"]
+
+
+class AIOKafkaAdminClient:
+    """A native `AdminClient` that answers as aiokafka's does: with what the brokers said, errors by their codes."""
+
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+        bootstrap_servers: str | list[str] = "localhost",
+        client_id: str = "aiokafka-" + __version__,
+        request_timeout_ms: int = 40_000,
+        connections_max_idle_ms: int = 540_000,
+        retry_backoff_ms: int = 100,
+        metadata_max_age_ms: int = 300_000,
+        security_protocol: str = "PLAINTEXT",
+        ssl_context: Any = None,
+        api_version: object = None,
+        sasl_mechanism: str = "PLAIN",
+        sasl_plain_username: str | None = None,
+        sasl_plain_password: str | None = None,
+        sasl_kerberos_service_name: str = "kafka",
+        sasl_kerberos_domain_name: str | None = None,
+        sasl_oauth_token_provider: Any = None,
+    ) -> None:
+        """Check the options; connects to nothing. Raises ValueError or TypeError."""
+        given = {name: value for name, value in locals().items() if name in CLIENT}
+        deprecated(loop, api_version)
+        self._request_timeout_ms = request_timeout_ms
+        self._native = AdminClient(
+            bootstrap_servers, **client_options(given), default_api_timeout_ms=request_timeout_ms
+        )
+        self._client = client_of(self._native._client, bootstrap_servers)
+        self._coordinators = Coordinators(self._native._client)
+        self._started = False
+        self._closed = False
+
+    async def start(self) -> None:
+        """Connect to the cluster; may be called again."""
+        if not self._started:
+            await self._native.start()
+            self._started = True
+
+    async def close(self) -> None:
+        """Close every connection; may be called again."""
+        if not self._closed:
+            await self._native.stop()
+            self._closed = True
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _ask(self, to: Route | int, request: Any, form: Rows, timeout_ms: float | None = None) -> Response:
+        calls = self._native._calls
+        return Response(form, await calls.call(to, request, calls.deadline(timeout_ms)))
+
+    # --- topics -------------------------------------------------------------------------------------------------------
+
+    async def create_topics(
+        self, new_topics: list[NewTopic], timeout_ms: int | None = None, validate_only: bool = False
+    ) -> Response:
+        """Create topics; ``topic_errors`` has (topic, code, message) for each."""
+        wanted = [
+            CreatableTopic(
+                name=topic.name,
+                num_partitions=topic.num_partitions,
+                replication_factor=topic.replication_factor,
+                assignments=[
+                    CreatableReplicaAssignment(partition_index=partition, broker_ids=list(replicas))
+                    for partition, replicas in topic.replica_assignments.items()
+                ],
+                configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.topic_configs.items()],
+            )
+            for topic in new_topics
+        ]
+        request = CreateTopicsRequest(topics=wanted, validate_only=validate_only)
+        return await self._ask(Route.CONTROLLER, request, CREATED_TOPICS, timeout_ms)
+
+    async def delete_topics(self, topics: list[str], timeout_ms: int | None = None) -> Response:
+        """Delete topics; ``topic_error_codes`` has (topic, code) for each."""
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in topics], topic_names=list(topics))
+        return await self._ask(Route.CONTROLLER, request, DELETED_TOPICS, timeout_ms)
+
+    async def create_partitions(
+        self, topic_partitions: Mapping[str, NewPartitions], timeout_ms: int | None = None, validate_only: bool = False
+    ) -> Response:
+        """Give topics more partitions; raises the error of the first that was refused."""
+        wanted = [
+            CreatePartitionsTopic(
+                name=name,
+                count=new.total_count,
+                assignments=None
+                if new.new_assignments is None
+                else [CreatePartitionsAssignment(broker_ids=list(replicas)) for replicas in new.new_assignments],
+            )
+            for name, new in topic_partitions.items()
+        ]
+        request = CreatePartitionsRequest(topics=wanted, validate_only=validate_only)
+        response = await self._ask(Route.CONTROLLER, request, CREATED_PARTITIONS, timeout_ms)
+        for topic, code, message in response.topic_errors:
+            if code:
+                raise for_code(code)(f"Could not create partitions for {topic}: {message}")
+        return response
+
+    async def _get_cluster_metadata(self, topics: list[str] | None = None) -> Response:
+        request = MetadataRequest(topics)
+        return await self._ask(Route.ANY, request.native(), request.answer)
+
+    async def list_topics(self) -> list[str]:
+        """The names of all topics."""
+        return [topic["topic"] for topic in await self.describe_topics()]
+
+    async def describe_topics(self, topics: list[str] | None = None) -> list[dict[str, Any]]:
+        """Topics with their partitions, as dicts."""
+        described: list[dict[str, Any]] = (await self._get_cluster_metadata(topics)).to_object()["topics"]
+        return described
+
+    async def describe_cluster(self) -> dict[str, Any]:
+        """Brokers, the cluster's id and its controller."""
+        found = (await self._get_cluster_metadata([])).to_object()
+        del found["topics"]
+        return found
+
+    # --- configurations -----------------------------------------------------------------------------------------------
+
+    async def describe_configs(
+        self, config_resources: list[ConfigResource], include_synonyms: bool = False
+    ) -> list[Response]:
+        """The configs of topics and brokers: an answer of each broker that is described, and one for all topics."""
+        by_broker, topics = _by_node(config_resources)
+        asked = [
+            self._ask(to, DescribeConfigsRequest(resources=some, include_synonyms=include_synonyms), DESCRIBED_CONFIGS)
+            for to, some in (
+                *((node_id, [_described(one) for one in some]) for node_id, some in by_broker.items()),
+                *([(Route.ANY, [_described(one) for one in topics])] if topics else ()),
+            )
+        ]
+        return await asyncio.gather(*asked)
+
+    async def alter_configs(self, config_resources: list[ConfigResource]) -> list[Response]:
+        """Set the configs of topics and brokers; all others of theirs go back to the default."""
+        by_broker, topics = _by_node(config_resources)
+        asked = [
+            self._ask(to, AlterConfigsRequest(resources=some), ALTERED_CONFIGS)
+            for to, some in (
+                *([(Route.ANY, [_altered(one) for one in topics])] if topics else ()),
+                *((node_id, [_altered(one) for one in some]) for node_id, some in by_broker.items()),
+            )
+        ]
+        return await asyncio.gather(*asked)
+
+    # --- groups -------------------------------------------------------------------------------------------------------
+
+    async def find_coordinator(self, group_id: str, coordinator_type: int = 0) -> int:
+        """The broker that coordinates a group (0) or a transactional id (1)."""
+        calls = self._native._calls
+        kind = CoordinatorKind(coordinator_type)
+        return (await self._coordinators.connection(kind, group_id, calls.deadline(None).at)).node_id
+
+    async def describe_consumer_groups(
+        self,
+        group_ids: list[str],
+        group_coordinator_id: int | None = None,
+        include_authorized_operations: bool = False,
+    ) -> list[Response]:
+        """Groups with their members: an answer of each coordinator."""
+        by_node: dict[int, list[str]] = {}
+        for group_id in group_ids:
+            node_id = group_coordinator_id
+            if node_id is None:
+                node_id = await self.find_coordinator(group_id)
+            by_node.setdefault(node_id, []).append(group_id)
+        asked = [
+            self._ask(
+                node_id,
+                DescribeGroupsRequest(groups=some, include_authorized_operations=include_authorized_operations),
+                DESCRIBED_GROUPS,
+            )
+            for node_id, some in by_node.items()
+        ]
+        return await asyncio.gather(*asked)
+
+    async def list_consumer_groups(self, broker_ids: list[int] | None = None) -> list[tuple[str, str]]:
+        """(group, protocol type) of every group, or of those that these brokers coordinate."""
+        if broker_ids is None:
+            broker_ids = [broker["node_id"] for broker in (await self.describe_cluster())["brokers"]]
+        calls = self._native._calls
+        found: set[tuple[str, str]] = set()
+        for broker_id in broker_ids:
+            answer = await calls.call(broker_id, ListGroupsRequest(), calls.deadline(None))
+            found.update((group.group_id, group.protocol_type) for group in answer.groups)
+        return list(found)
+
+    async def list_consumer_group_offsets(
+        self,
+        group_id: str,
+        group_coordinator_id: int | None = None,
+        partitions: Iterable[TopicPartition] | None = None,
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a group has committed, of all partitions or of these; -1 where it has committed nothing.
+
+        The coordinator is found whether or not it is named.
+        """
+        found = await self._native.list_consumer_group_offsets(group_id, partitions)
+        return {
+            tp: OffsetAndMetadata(-1, "") if one is None else OffsetAndMetadata(one.offset, one.metadata)
+            for tp, one in found.items()
+        }
+
+    async def delete_records(
+        self, records_to_delete: Mapping[TopicPartition, RecordsToDelete], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """Delete the records before an offset of each partition; returns the first offset that is left."""
+        before = {tp: records.before_offset for tp, records in records_to_delete.items()}
+        return await self._native.delete_records(before, timeout_ms=timeout_ms)
+
+
+def _by_node(resources: list[ConfigResource]) -> tuple[dict[int, list[ConfigResource]], list[ConfigResource]]:
+    """Brokers' resources by the broker, and the others."""
+    brokers: dict[int, list[ConfigResource]] = {}
+    others: list[ConfigResource] = []
+    for resource in resources:
+        if resource.resource_type is ConfigResourceType.BROKER:
+            brokers.setdefault(int(resource.name), []).append(resource)
+        else:
+            others.append(resource)
+    return brokers, others
+
+
+def _described(resource: ConfigResource) -> DescribeConfigsResource:
+    names = list(resource.configs) if resource.configs else None
+    return DescribeConfigsResource(
+        resource_type=int(resource.resource_type), resource_name=str(resource.name), configuration_keys=names
+    )
+
+
+def _altered(resource: ConfigResource) -> AlterConfigsResource:
+    configs = [AlterableConfig(name=name, value=value) for name, value in (resource.configs or {}).items()]
+    return AlterConfigsResource(
+        resource_type=int(resource.resource_type), resource_name=str(resource.name), configs=configs
+    )

@@ -1,0 +1,28 @@
+"""`ConfigResource`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+__all__ = ["ConfigResource", "ConfigResourceType"]
+
+
+class ConfigResourceType(IntEnum):
+    """What has a configuration."""
+
+    BROKER = 4
+    TOPIC = 2
+
+
+class ConfigResource:
+    """A topic or a broker, and the names of configs to describe, or the configs to set."""
+
+    def __init__(
+        self, resource_type: ConfigResourceType | str, name: str, configs: Mapping[str, str | None] | None = None
+    ) -> None:
+        if not isinstance(resource_type, ConfigResourceType):
+            resource_type = ConfigResourceType[str(resource_type).upper()]
+        self.resource_type = resource_type
+        self.name = name
+        self.configs = configs

@@ -1,0 +1,135 @@
+"""`AIOKafkaClient`: connections and metadata, by themselves or of another client."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+from typing import Any
+
+from .._io.client import Client
+from ..config import ClientConfig
+from ..errors import KafkaConnectionError
+from ._options import CLIENT, client_options
+from .cluster import ClusterMetadata
+from .protocol.api import Request, Response
+from .protocol.metadata import MetadataRequest
+from .util import deprecated
+
+__all__ = ["AIOKafkaClient", "client_of"]
+
+
+class AIOKafkaClient:
+    """A native client by aiokafka's methods."""
+
+    _bootstrap_servers: str | list[str]
+    """As they were given; tracers read it."""
+    _client_id: str
+    """What brokers call the client; tracers read it."""
+
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+        bootstrap_servers: str | list[str] = "localhost",
+        api_version: object = None,
+        **options: Any,
+    ) -> None:
+        """Check the options; connects to nothing. Raises ValueError or TypeError."""
+        deprecated(loop, api_version)
+        unknown = sorted(options.keys() - CLIENT.keys())
+        if unknown:
+            raise TypeError(f"AIOKafkaClient() got an unexpected keyword argument {unknown[0]!r}")
+        native = client_options(CLIENT | {"client_id": "aiokafka-0.14.0"} | options)
+        self._adopt(Client(ClientConfig.from_options(bootstrap_servers, native)), bootstrap_servers)
+
+    def _adopt(self, native: Client, bootstrap_servers: str | list[str]) -> None:
+        self._native = native
+        self._bootstrap_servers = bootstrap_servers
+        self._client_id = native.config.client_id
+        self.cluster = ClusterMetadata(native)
+
+    def __repr__(self) -> str:
+        return f"<AIOKafkaClient client_id={self._client_id}>"
+
+    async def bootstrap(self) -> None:
+        """Connect, and learn of the cluster; raises `KafkaConnectionError`."""
+        await self._native.start()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._native.stop()
+
+    @property
+    def hosts(self) -> list[tuple[str, int]]:
+        """The bootstrap servers."""
+        return list(self._native.config.bootstrap_servers)
+
+    def get_random_node(self) -> int | None:
+        """A broker's id, or None while none is known."""
+        known = [node_id for node_id in self._native.metadata.snapshot.brokers if node_id >= 0]
+        return random.choice(known) if known else None
+
+    async def ready(self, node_id: int, *, group: object = None) -> bool:
+        """Whether there is a connection to the broker, which is made if need be."""
+        try:
+            await self._native.brokers.get(node_id)
+        except KafkaConnectionError:
+            return False
+        return True
+
+    async def send(self, node_id: int, request: Request, *, group: object = None) -> Response:
+        """A broker's answer to one of the requests in `aiokafka.protocol`."""
+        return request.response(await self._native.request(node_id, request.native()))
+
+    def set_topics(self, topics: Iterable[str]) -> asyncio.Future[bool]:
+        """Look for these topics, too."""
+        self._native.metadata.add_topics(topics)
+        return self.force_metadata_update()
+
+    def add_topic(self, topic: str) -> asyncio.Future[bool]:
+        """Look for this topic, too."""
+        return self.set_topics([topic])
+
+    def force_metadata_update(self) -> asyncio.Future[bool]:
+        """Ask the cluster again; the future is done when newer metadata is there, False if that took too long."""
+        return asyncio.ensure_future(self._newer())
+
+    async def _newer(self) -> bool:
+        metadata = self._native.metadata
+        generation = metadata.snapshot.generation
+        metadata.request_update()
+        try:
+            await metadata.wait_newer(generation, self._native.config.request_timeout_ms)
+        except KafkaConnectionError:
+            return False
+        return True
+
+    async def fetch_all_metadata(self) -> ClusterMetadata:
+        """Metadata of every topic, this once."""
+        answer = await self._native.request_any(MetadataRequest().native())
+        return AllTopics(self._native, {topic.name: topic for topic in answer.topics if topic.name})
+
+    async def _wait_on_metadata(self, topic: str) -> set[int]:
+        """The topic's partitions, when they are known; raises `UnknownTopicOrPartitionError`. Tracers call it."""
+        found = await self._native.metadata.topic(topic, self._native.config.request_timeout_ms)
+        return set(range(len(found.partitions)))
+
+
+class AllTopics(ClusterMetadata):
+    """The cluster's metadata with every topic in it."""
+
+    def __init__(self, client: Client, topics: dict[str, Any]) -> None:
+        super().__init__(client)
+        self._all = topics
+
+    def topics(self, exclude_internal_topics: bool = True) -> set[str]:
+        """The cluster's topics."""
+        return {name for name, topic in self._all.items() if not (exclude_internal_topics and topic.is_internal)}
+
+
+def client_of(native: Client, bootstrap_servers: str | list[str]) -> AIOKafkaClient:
+    """The client that a producer, a consumer or an admin client has."""
+    client = AIOKafkaClient.__new__(AIOKafkaClient)
+    client._adopt(native, bootstrap_servers)
+    return client

@@ -1,0 +1,82 @@
+"""What a client knows of its cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .._core.metadata.types import NO_LEADER
+from .._io.client import Client
+from ..types import TopicPartition
+from .structs import BrokerMetadata
+
+__all__ = ["AssignableCluster", "ClusterMetadata"]
+
+
+class AssignableCluster:
+    """The partitions of a group's topics, for an assignor."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._counts = counts
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """The topic's partitions, or None for one that is not known."""
+        count = self._counts.get(topic)
+        return None if count is None else set(range(count))
+
+    def topics(self) -> set[str]:
+        """The topics that are known."""
+        return set(self._counts)
+
+
+class ClusterMetadata:
+    """The latest metadata of a native client, by aiokafka's methods."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster's id, None until a broker has said it."""
+        return self._client.metadata.snapshot.cluster_id
+
+    @property
+    def controller(self) -> BrokerMetadata | None:
+        """The broker that takes requests for the controller."""
+        return self.broker_metadata(self._client.metadata.snapshot.controller_id)
+
+    def brokers(self) -> set[BrokerMetadata]:
+        """Every broker that is known."""
+        return {BrokerMetadata(*broker) for broker in self._client.metadata.snapshot.brokers.values()}
+
+    def broker_metadata(self, broker_id: int) -> BrokerMetadata | None:
+        """A broker by its id, or None."""
+        broker = self._client.metadata.snapshot.brokers.get(broker_id)
+        return None if broker is None else BrokerMetadata(*broker)
+
+    def topics(self, exclude_internal_topics: bool = True) -> set[str]:
+        """The topics that this client knows."""
+        return {
+            topic.name
+            for topic in self._client.metadata.snapshot.topics.values()
+            if topic.partitions and not (exclude_internal_topics and topic.is_internal)
+        }
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """The topic's partitions, or None for one that the client does not know."""
+        count = self._client.metadata.snapshot.partition_count(topic)
+        return set(range(count)) if count else None
+
+    def available_partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Those partitions that have a leader, or None for a topic that the client does not know."""
+        partitions = self.partitions_for_topic(topic)
+        if partitions is None:
+            return None
+        leader = self._client.metadata.snapshot.leader
+        return {number for number in partitions if leader(topic, number)[0] != NO_LEADER}
+
+    def leader_for_partition(self, partition: TopicPartition) -> int | None:
+        """The partition's leader, -1 where it has none, None where the partition is not known."""
+        snapshot = self._client.metadata.snapshot
+        if not 0 <= partition.partition < snapshot.partition_count(partition.topic):
+            return None
+        return snapshot.leader(*partition)[0]

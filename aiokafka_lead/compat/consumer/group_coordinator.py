@@ -1,0 +1,44 @@
+"""A consumer's place in its group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+from ...consumer import Consumer
+from ...types import TopicPartition
+from ..structs import OffsetAndMetadata
+from ..util import native_offsets
+
+__all__ = ["Consumed", "GroupCoordinator"]
+
+
+class Consumed(dict[TopicPartition, OffsetAndMetadata]):
+    """The positions of all assigned partitions."""
+
+
+class GroupCoordinator:
+    """What FastStream reads of the membership, and the one way by which offsets are committed: ddtrace watches it."""
+
+    def __init__(self, native: Consumer[Any, Any], group_id: str) -> None:
+        self._native = native
+        self.group_id = group_id
+
+    @property
+    def member_id(self) -> str:
+        """The member's id, "" while the consumer is no member."""
+        return self._native.group_metadata().member_id
+
+    @property
+    def generation(self) -> int:
+        """The group's generation, -1 while the consumer is no member."""
+        return self._native.group_metadata().generation_id
+
+    async def commit_offsets(
+        self, assignment: Set[TopicPartition], offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        """Store these offsets; raises `CommitFailedError` if the partitions are other members' now."""
+        if isinstance(offsets, Consumed):
+            await self._native.commit()  # which knows the epochs, too
+        else:
+            await self._native.commit(native_offsets(offsets))

@@ -1,0 +1,28 @@
+"""What a consumer is subscribed to, as FastStream asks for it."""
+
+from __future__ import annotations
+
+from ...consumer import Consumer
+from ...types import TopicPartition
+
+__all__ = ["SubscriptionState"]
+
+
+class SubscriptionState:
+    """A native consumer's subscription by aiokafka's names."""
+
+    def __init__(self, native: Consumer[bytes | None, bytes | None]) -> None:
+        self._native = native
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that are subscribed to, or those of partitions that are assigned by hand."""
+        return self._native._engine.subscription.topics or self._native.subscription()
+
+    def assigned_partitions(self) -> set[TopicPartition]:
+        """The partitions that are the consumer's now."""
+        return set(self._native.assignment())
+
+    def is_assigned(self, tp: TopicPartition) -> bool:
+        """Whether the partition is the consumer's now."""
+        return tp in self._native.assignment()

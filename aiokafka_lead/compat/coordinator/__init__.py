@@ -1,0 +1,1 @@
+"""What groups of consumers are made of."""

@@ -1,0 +1,1 @@
+"""Which member of a group gets which partitions."""

@@ -1,0 +1,48 @@
+"""Kafka's assignors under aiokafka's interface: the native ones do the work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from ...._core.group.assignors import ASSIGNORS, MemberSubscription, TopicPartitions
+from ..protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
+from .abstract import AbstractPartitionAssignor
+
+__all__ = ["BuiltinAssignor"]
+
+
+class BuiltinAssignor(AbstractPartitionAssignor):
+    """A native assignor, by its name."""
+
+    name: ClassVar[str]
+    version = 0
+
+    @classmethod
+    def assign(
+        cls, cluster: Any, members: Mapping[str, ConsumerProtocolMemberMetadata]
+    ) -> dict[str, ConsumerProtocolMemberAssignment]:
+        """Each member's partitions."""
+        topics = sorted({topic for member in members.values() for topic in member.subscription})
+        counts = {topic: len(cluster.partitions_for_topic(topic) or ()) for topic in topics}
+        native = [
+            MemberSubscription(member_id, tuple(member.subscription), user_data=member.user_data or None)
+            for member_id, member in members.items()
+        ]
+        given = ASSIGNORS[cls.name].assign(native, TopicPartitions(counts))
+        assignments = {}
+        for member_id, partitions in given.items():
+            by_topic: dict[str, list[int]] = {}
+            for topic, partition in partitions:
+                by_topic.setdefault(topic, []).append(partition)
+            assignments[member_id] = ConsumerProtocolMemberAssignment(cls.version, sorted(by_topic.items()), b"")
+        return assignments
+
+    @classmethod
+    def metadata(cls, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
+        """What a member tells that wants these topics."""
+        return ConsumerProtocolMemberMetadata(cls.version, list(topics), b"")
+
+    @classmethod
+    def on_assignment(cls, assignment: ConsumerProtocolMemberAssignment) -> None:
+        """Nothing to remember."""

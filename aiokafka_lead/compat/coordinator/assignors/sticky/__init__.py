@@ -1,0 +1,1 @@
+"""Partitions that stay where they are."""

@@ -1,0 +1,231 @@
+"""aiokafka's names of errors: each is the native class that says the same, so that either name catches it.
+
+The few that have no native counterpart are classes of their own below `KafkaError`. The native classes are lent what
+aiokafka's have besides: ``errno``, ``invalid_metadata``, ``description``, and, on the classes, ``message``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .. import errors as native
+
+# --- the client's own -------------------------------------------------------------------------------------------------
+
+KafkaError = native.KafkaError
+IllegalStateError = native.IllegalStateError
+IllegalArgumentError = native.ConfigError
+KafkaConfigurationError = native.ConfigError
+KafkaConnectionError = native.KafkaConnectionError
+NoBrokersAvailable = native.KafkaConnectionError
+KafkaProtocolError = native.MalformedMessageError
+KafkaTimeoutError = native.KafkaTimeoutError
+CommitFailedError = native.CommitFailedError
+NoOffsetForPartitionError = native.NoOffsetForPartitionError
+RecordTooLargeError = native.BatchTooLargeError
+ProducerClosed = native.ClientClosedError
+QuotaViolationError = native.ThrottlingQuotaExceededError
+
+
+class ConsumerStoppedError(Exception):
+    """The consumer was stopped, before or while somebody waited for records."""
+
+
+class IllegalOperation(Exception):
+    """The operation does not fit the options: a commit without ``group_id``, for one."""
+
+
+class NodeNotReadyError(KafkaError):
+    """A broker cannot be sent requests yet."""
+
+    retriable = True
+
+
+class CorrelationIdError(KafkaProtocolError):
+    """An answer does not belong to the request that waits for one."""
+
+    retriable = True
+
+
+class Cancelled(KafkaError):
+    """A request was given up."""
+
+    retriable = True
+
+
+class TooManyInFlightRequests(KafkaError):
+    """A connection takes no more requests now."""
+
+    retriable = True
+
+
+class StaleMetadata(KafkaError):
+    """The client's view of the cluster is out of date."""
+
+    retriable = True
+    refreshes_metadata = True
+
+
+class MetadataEmptyBrokerList(KafkaError):
+    """A broker's metadata names no broker."""
+
+    retriable = True
+
+
+class UnrecognizedBrokerVersion(KafkaError):
+    """The broker's version is not known."""
+
+
+class IncompatibleBrokerVersion(KafkaError):
+    """The broker is too old for the request."""
+
+
+class AuthenticationMethodNotSupported(KafkaError):
+    """The broker does not offer this way to authenticate."""
+
+
+class KafkaUnavailableError(KafkaError):
+    """The cluster cannot be reached."""
+
+
+class UnsupportedCodecError(KafkaError):
+    """A batch is compressed in a way that cannot be undone here."""
+
+
+# --- what brokers answer ----------------------------------------------------------------------------------------------
+
+BrokerResponseError = native.BrokerError
+
+
+class NoError(BrokerResponseError):
+    """No error: it worked."""
+
+
+NoError.code = 0
+
+UnknownError = native.UnknownServerError
+OffsetOutOfRangeError = native.OffsetOutOfRangeError
+CorruptRecordException = native.CorruptRecordError
+InvalidMessageError = CorruptRecordException
+UnknownTopicOrPartitionError = native.UnknownTopicOrPartitionError
+InvalidFetchRequestError = native.InvalidFetchSizeError
+LeaderNotAvailableError = native.LeaderNotAvailableError
+NotLeaderForPartitionError = native.NotLeaderOrFollowerError
+RequestTimedOutError = native.RequestTimedOutError
+BrokerNotAvailableError = native.BrokerNotAvailableError
+ReplicaNotAvailableError = native.ReplicaNotAvailableError
+MessageSizeTooLargeError = native.MessageTooLargeError
+StaleControllerEpochError = native.StaleControllerEpochError
+OffsetMetadataTooLargeError = native.OffsetMetadataTooLargeError
+StaleLeaderEpochCodeError = native.NetworkError
+GroupLoadInProgressError = native.CoordinatorLoadInProgressError
+CoordinatorLoadInProgressError = GroupLoadInProgressError
+GroupCoordinatorNotAvailableError = native.CoordinatorNotAvailableError
+CoordinatorNotAvailableError = GroupCoordinatorNotAvailableError
+NotCoordinatorForGroupError = native.NotCoordinatorError
+NotCoordinatorError = NotCoordinatorForGroupError
+InvalidTopicError = native.InvalidTopicError
+RecordListTooLargeError = native.RecordListTooLargeError
+NotEnoughReplicasError = native.NotEnoughReplicasError
+NotEnoughReplicasAfterAppendError = native.NotEnoughReplicasAfterAppendError
+InvalidRequiredAcksError = native.InvalidRequiredAcksError
+IllegalGenerationError = native.IllegalGenerationError
+InconsistentGroupProtocolError = native.InconsistentGroupProtocolError
+InvalidGroupIdError = native.InvalidGroupIdError
+UnknownMemberIdError = native.UnknownMemberIdError
+InvalidSessionTimeoutError = native.InvalidSessionTimeoutError
+RebalanceInProgressError = native.RebalanceInProgressError
+InvalidCommitOffsetSizeError = native.InvalidCommitOffsetSizeError
+TopicAuthorizationFailedError = native.TopicAuthorizationFailedError
+GroupAuthorizationFailedError = native.GroupAuthorizationFailedError
+ClusterAuthorizationFailedError = native.ClusterAuthorizationFailedError
+InvalidTimestampError = native.InvalidTimestampError
+UnsupportedSaslMechanismError = native.UnsupportedSaslMechanismError
+IllegalSaslStateError = native.IllegalSaslStateError
+UnsupportedVersionError = native.UnsupportedVersionError
+TopicAlreadyExistsError = native.TopicAlreadyExistsError
+InvalidPartitionsError = native.InvalidPartitionsError
+InvalidReplicationFactorError = native.InvalidReplicationFactorError
+InvalidReplicationAssignmentError = native.InvalidReplicaAssignmentError
+InvalidConfigurationError = native.InvalidConfigError
+NotControllerError = native.NotControllerError
+InvalidRequestError = native.InvalidRequestError
+UnsupportedForMessageFormatError = native.UnsupportedForMessageFormatError
+PolicyViolationError = native.PolicyViolationError
+OutOfOrderSequenceNumber = native.OutOfOrderSequenceNumberError
+DuplicateSequenceNumber = native.DuplicateSequenceNumberError
+InvalidProducerEpoch = native.InvalidProducerEpochError
+InvalidTxnState = native.InvalidTxnStateError
+InvalidProducerIdMapping = native.InvalidProducerIdMappingError
+InvalidTransactionTimeout = native.InvalidTransactionTimeoutError
+ConcurrentTransactions = native.ConcurrentTransactionsError
+TransactionCoordinatorFenced = native.TransactionCoordinatorFencedError
+TransactionalIdAuthorizationFailed = native.TransactionalIdAuthorizationFailedError
+SecurityDisabled = native.SecurityDisabledError
+OperationNotAttempted = native.OperationNotAttemptedError
+KafkaStorageError = native.KafkaStorageError
+LogDirNotFound = native.LogDirNotFoundError
+SaslAuthenticationFailed = native.SaslAuthenticationFailedError
+AuthenticationFailedError = SaslAuthenticationFailed
+UnknownProducerId = native.UnknownProducerIdError
+ReassignmentInProgress = native.ReassignmentInProgressError
+DelegationTokenAuthDisabled = native.DelegationTokenAuthDisabledError
+DelegationTokenNotFound = native.DelegationTokenNotFoundError
+DelegationTokenOwnerMismatch = native.DelegationTokenOwnerMismatchError
+DelegationTokenRequestNotAllowed = native.DelegationTokenRequestNotAllowedError
+DelegationTokenAuthorizationFailed = native.DelegationTokenAuthorizationFailedError
+DelegationTokenExpired = native.DelegationTokenExpiredError
+InvalidPrincipalType = native.InvalidPrincipalTypeError
+NonEmptyGroup = native.NonEmptyGroupError
+GroupIdNotFound = native.GroupIdNotFoundError
+FetchSessionIdNotFound = native.FetchSessionIdNotFoundError
+InvalidFetchSessionEpoch = native.InvalidFetchSessionEpochError
+ListenerNotFound = native.ListenerNotFoundError
+MemberIdRequired = native.MemberIdRequiredError
+ProducerFenced = native.ProducerFencedError
+
+
+def for_code(error_code: int) -> type[BrokerResponseError]:
+    """The class for a broker's error code: `NoError` for 0, `UnknownError` or one below it for what nobody knows."""
+    return NoError if error_code == 0 else native.error_for_code(error_code)
+
+
+kafka_errors: dict[int, type[BrokerResponseError]] = {
+    found.code: found
+    for found in vars().copy().values()
+    if isinstance(found, type) and issubclass(found, BrokerResponseError) and "code" in vars(found)
+}
+"""The classes above by their codes."""
+
+
+# --- what aiokafka's classes have besides -----------------------------------------------------------------------------
+
+
+class _OfClass:
+    """An attribute that is worked out from the class, on the class as on its errors."""
+
+    def __init__(self, of: Any) -> None:
+        self._of = of
+
+    def __get__(self, error: object, kind: type) -> Any:
+        return self._of(kind)
+
+
+def _protocol_name(kind: type) -> str:
+    """``UNKNOWN_TOPIC_OR_PARTITION`` of its class."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__.removesuffix("Error")).upper()
+
+
+def _lend(kind: type, **attributes: Any) -> None:
+    for name, of in attributes.items():
+        setattr(kind, name, _OfClass(of))
+
+
+_lend(KafkaError, invalid_metadata=lambda kind: kind.refreshes_metadata)
+_lend(
+    BrokerResponseError,
+    errno=lambda kind: kind.code,
+    message=_protocol_name,
+    description=lambda kind: (kind.__doc__ or "").partition("\n")[0],
+)

@@ -1,0 +1,31 @@
+"""`create_ssl_context`."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Callable
+
+__all__ = ["create_ssl_context"]
+
+_Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+_Secret = str | bytes | bytearray
+
+
+def create_ssl_context(
+    *,
+    cafile: _Path | None = None,
+    capath: _Path | None = None,
+    cadata: str | bytes | None = None,
+    certfile: _Path | None = None,
+    keyfile: _Path | None = None,
+    password: Callable[[], _Secret] | _Secret | None = None,
+) -> ssl.SSLContext:
+    """A context for a client that checks the brokers' certificates and names, with its own certificate if one is given.
+
+    Without ``cafile``, ``capath`` and ``cadata`` it trusts the authorities that the system trusts.
+    """
+    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=cafile, capath=capath, cadata=cadata)
+    if certfile is not None:
+        context.load_cert_chain(certfile, keyfile, password)
+    return context

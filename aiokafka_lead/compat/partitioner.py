@@ -1,0 +1,28 @@
+"""`DefaultPartitioner`, and the hash that it shares with the Java client."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from .._records.murmur2 import murmur2 as signed_murmur2
+
+__all__ = ["DefaultPartitioner", "murmur2"]
+
+
+class DefaultPartitioner:
+    """By the hash of the key; without one any available partition, or any where none is available.
+
+    A producer that has it chooses partitions itself: keys go where this class has them go, records without a key stay
+    with a partition until a batch is full.
+    """
+
+    def __call__(self, key: bytes | None, all_partitions: Sequence[int], available: Sequence[int]) -> int:
+        if key is None:
+            return random.choice(available or all_partitions)
+        return all_partitions[(murmur2(key) & 0x7FFFFFFF) % len(all_partitions)]
+
+
+def murmur2(data: bytes | bytearray) -> int:
+    """Kafka's MurmurHash2, as an unsigned number of 32 bits."""
+    return signed_murmur2(bytes(data)) & 0xFFFFFFFF

@@ -1,0 +1,7 @@
+"""aiokafka's producer."""
+
+from __future__ import annotations
+
+from .producer import AIOKafkaProducer
+
+__all__ = ["AIOKafkaProducer"]

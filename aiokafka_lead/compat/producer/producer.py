@@ -1,0 +1,293 @@
+"""`AIOKafkaProducer`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from ...errors import (
+    ClientClosedError,
+    IllegalStateError,
+    ProducerFencedError,
+    TransactionAbortedError,
+)
+from ...producer import Producer
+from ...types import Header, TopicPartition
+from .._options import is_default_partitioner, producer_options
+from ..client import AIOKafkaClient, client_of
+from ..errors import IllegalOperation
+from ..partitioner import DefaultPartitioner
+from ..structs import RecordMetadata
+from ..util import commit_structure_validate, deprecated, get_running_loop, native_offsets
+from .futures import RecordFuture, batch_result
+from .message_accumulator import BatchBuilder
+
+__all__ = ["AIOKafkaProducer", "TransactionContext"]
+
+_missing: Any = object()
+"""``acks`` that was not given: FastStream passes it on."""
+_DEFAULT_PARTITIONER = DefaultPartitioner()
+
+
+class AIOKafkaProducer:
+    """A native `Producer` with aiokafka's options, defaults and calls. Belongs to one asyncio event loop."""
+
+    client: AIOKafkaClient
+    """Its connections; tracers ask it for ``_bootstrap_servers`` and ``_client_id``."""
+    _closed: bool | None = None
+    """Whether it was stopped; FastStream asks."""
+    _source_traceback: Any = None
+
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+        bootstrap_servers: str | list[str] = "localhost",
+        client_id: str | None = None,
+        metadata_max_age_ms: int = 300_000,
+        request_timeout_ms: int = 40_000,
+        api_version: object = None,
+        acks: Any = _missing,
+        key_serializer: Callable[[Any], bytes] | None = None,
+        value_serializer: Callable[[Any], bytes] | None = None,
+        compression_type: str | None = None,
+        max_batch_size: int = 16_384,
+        partitioner: Callable[..., int] | None = _DEFAULT_PARTITIONER,
+        max_request_size: int = 1_048_576,
+        linger_ms: int = 0,
+        retry_backoff_ms: int = 100,
+        security_protocol: str = "PLAINTEXT",
+        ssl_context: Any = None,
+        connections_max_idle_ms: int | None = 540_000,
+        enable_idempotence: bool = False,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
+        sasl_mechanism: str = "PLAIN",
+        sasl_plain_password: str | None = None,
+        sasl_plain_username: str | None = None,
+        sasl_kerberos_service_name: str = "kafka",
+        sasl_kerberos_domain_name: str | None = None,
+        sasl_oauth_token_provider: Any = None,
+    ) -> None:
+        """Check the options; connects to nothing. Raises ValueError or TypeError."""
+        given = dict(locals())
+        self._loop = deprecated(loop, api_version)
+        if self._loop.get_debug():
+            self._source_traceback = traceback.extract_stack(sys._getframe(1))
+        given["acks"] = 1 if acks is _missing else acks
+        options = producer_options(given, acks is not _missing)
+        self._key_serializer = key_serializer
+        """Tracers and kstreams call it."""
+        self._value_serializer = value_serializer
+        self._partitioner = _DEFAULT_PARTITIONER if is_default_partitioner(partitioner) else partitioner
+        """kstreams calls it."""
+        self._request_timeout_ms = request_timeout_ms
+        self._max_batch_size = max_batch_size
+        self._acks = options["acks"]
+        self._plain = key_serializer is None and value_serializer is None
+        self._native = Producer(bootstrap_servers, **options)
+        self.client = client_of(self._native._client, bootstrap_servers)
+        self._metadata = self.client.cluster
+        """What it knows of topics; kstreams asks."""
+        self._closed = False
+
+    def __del__(self, _warnings: Any = warnings) -> None:
+        if self._closed is False:
+            _warnings.warn(f"Unclosed AIOKafkaProducer {self!r}", ResourceWarning, source=self)
+            context = {"producer": self, "message": "Unclosed AIOKafkaProducer"}
+            if self._source_traceback is not None:
+                context["source_traceback"] = self._source_traceback
+            self._loop.call_exception_handler(context)
+
+    # --- its life -----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Connect to the cluster; raises `KafkaConnectionError`."""
+        assert self._loop is get_running_loop(), "Please create objects with the same loop as running with"
+        await self._native.start()
+
+    async def stop(self) -> None:
+        """Send what is pending, and close every connection."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._native.stop()
+
+    async def flush(self) -> None:
+        """Wait until everything that was sent is acknowledged or failed."""
+        await self._native.flush()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    # --- records ------------------------------------------------------------------------------------------------------
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """The topic's partitions; raises `UnknownTopicOrPartitionError` after ``request_timeout_ms``."""
+        return await self._native.partitions_for(topic)
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] | None = None,
+    ) -> RecordFuture:
+        """Take a record; returns what to await for its `RecordMetadata`.
+
+        Waits for metadata and for room, at most ``request_timeout_ms``, and raises `KafkaTimeoutError` then.
+        """
+        assert not (value is None and key is None), "Need at least one: key or value"
+        if not self._plain:
+            key, value = self._serialize(key, value)
+        if partition is not None:
+            await self._check_partition(topic, partition)
+        try:
+            delivery = await self._native.send(topic, value, key, partition, timestamp_ms, headers)
+        except IllegalStateError as error:
+            raise self._outside(error) from None
+        return RecordFuture(delivery, self._acks == 0)
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] | None = None,
+    ) -> RecordMetadata | None:
+        """`send`, and wait for the acknowledgement; None with ``acks=0``."""
+        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+
+    def create_batch(self) -> BatchBuilder:
+        """An empty batch of ``max_batch_size``, to be filled and given to `send_batch`."""
+        return BatchBuilder(self._max_batch_size, self._key_serializer, self._value_serializer)
+
+    async def send_batch(
+        self, batch: BatchBuilder, topic: str, *, partition: int
+    ) -> asyncio.Future[RecordMetadata | None]:
+        """Send a batch's records to a partition; the future is done when all are acknowledged, with the first's place.
+
+        Records of one batch have consecutive offsets, unless the broker finds the batch too large and it is divided.
+        """
+        await self._check_partition(topic, partition)
+        batch.close()
+        sent = self._native.send_many(
+            topic, batch.values, batch.keys, partition, list(batch.headers), batch.timestamps_ms
+        )
+        try:
+            deliveries = await sent
+        except IllegalStateError as error:
+            raise self._outside(error) from None
+        future = asyncio.ensure_future(batch_result(deliveries, self._acks == 0))
+        future.add_done_callback(_seen)
+        return future
+
+    def _serialize(self, key: Any, value: Any) -> tuple[Any, Any]:
+        key_bytes = key if self._key_serializer is None else self._key_serializer(key)
+        value_bytes = value if self._value_serializer is None else self._value_serializer(value)
+        return key_bytes, value_bytes
+
+    async def _check_partition(self, topic: str, partition: int) -> None:
+        count = self._native._client.metadata.snapshot.partition_count(topic)
+        if not count:
+            count = len(await self._native.partitions_for(topic))
+        assert 0 <= partition < count, "Unrecognized partition"
+
+    def _partition(
+        self, topic: str, partition: int | None, key: Any, value: Any, serialized_key: Any, serialized_value: Any
+    ) -> int:
+        """The partition that ``partitioner`` chooses for a record of a topic that is known. OpenTelemetry asks."""
+        every = self._metadata.partitions_for_topic(topic) or set()
+        if partition is not None:
+            assert partition in every, "Unrecognized partition"
+            return partition
+        available = self._metadata.available_partitions_for_topic(topic) or set()
+        assert self._partitioner is not None
+        return self._partitioner(serialized_key, sorted(every), sorted(available))
+
+    # --- transactions -------------------------------------------------------------------------------------------------
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction; raises `IllegalOperation` without a ``transactional_id``."""
+        self._ensure_transactional()
+        await self._native.begin_transaction()
+
+    async def commit_transaction(self) -> None:
+        """Commit; raises what a record of the transaction has failed with, and `ProducerFenced`."""
+        self._ensure_transactional()
+        try:
+            await self._native.commit_transaction()
+        except TransactionAbortedError as error:
+            raise error.__cause__ or error from None
+
+    async def abort_transaction(self) -> None:
+        """Abort: nothing of the transaction counts."""
+        self._ensure_transactional()
+        await self._native.abort_transaction()
+
+    def transaction(self) -> TransactionContext:
+        """A transaction for ``async with``: committed at its end, aborted when the block raises."""
+        return TransactionContext(self)
+
+    async def send_offsets_to_transaction(self, offsets: dict[TopicPartition, Any], group_id: str) -> None:
+        """Commit a group's offsets with the open transaction."""
+        self._ensure_transactional()
+        if not self._in_transaction():
+            raise IllegalOperation("Not in the middle of a transaction")
+        if not group_id or not isinstance(group_id, str):
+            raise ValueError(group_id)
+        checked = commit_structure_validate(offsets)
+        await self._native.send_offsets_to_transaction(native_offsets(checked), group_id)
+
+    def _ensure_transactional(self) -> None:
+        if self._native.transactional_id is None:
+            raise IllegalOperation("You need to configure transaction_id to use transactions")
+
+    def _in_transaction(self) -> bool:
+        return self._native.transaction_health().phase in ("open", "failed")
+
+    def _outside(self, error: IllegalStateError) -> Exception:
+        """The error in aiokafka's class, where a record came outside of a transaction."""
+        if isinstance(error, ClientClosedError) or self._native.transactional_id is None or self._in_transaction():
+            return error
+        return IllegalOperation("Can't send messages while not in transaction")
+
+
+def _seen(future: asyncio.Future[Any]) -> None:
+    """An error that nobody awaits is no news for the event loop: it belongs to the batch."""
+    if not future.cancelled():
+        future.exception()
+
+
+class TransactionContext:
+    """A transaction as a block."""
+
+    def __init__(self, producer: AIOKafkaProducer) -> None:
+        self._producer = producer
+
+    async def __aenter__(self) -> Self:
+        await self._producer.begin_transaction()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self._producer.commit_transaction()
+        elif not isinstance(error, ProducerFencedError):
+            await self._producer.abort_transaction()

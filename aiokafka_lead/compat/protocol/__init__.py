@@ -1,0 +1,1 @@
+"""Requests that programs send by hand, and the form of answers."""

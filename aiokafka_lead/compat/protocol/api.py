@@ -1,0 +1,75 @@
+"""Requests and answers in aiokafka's form: rows are tuples, ``to_object()`` gives dicts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+__all__ = ["Request", "Response", "Rows"]
+
+Column = tuple[str, str] | tuple[str, str, "Rows"]
+"""aiokafka's name of a field, the native one, and, of a field that holds rows, those."""
+
+
+class Rows:
+    """How a list of native structures is written as rows."""
+
+    def __init__(self, *columns: Column) -> None:
+        self.columns = columns
+
+    def tuples(self, structures: Iterable[Any]) -> list[tuple[Any, ...]]:
+        """A tuple for each structure, in the order of the columns."""
+        return [tuple(self._cell(one, column) for column in self.columns) for one in structures]
+
+    def _cell(self, structure: Any, column: Column) -> Any:
+        value = getattr(structure, column[1])
+        if len(column) == 3:
+            return column[2].tuples(value or ())
+        return list(value) if isinstance(value, (list, tuple)) else value
+
+    def objects(self, rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
+        """A dict for each of those tuples."""
+        return [
+            {
+                column[0]: column[2].objects(cell) if len(column) == 3 else cell
+                for column, cell in zip(self.columns, row, strict=True)
+            }
+            for row in rows
+        ]
+
+
+class Response:
+    """An answer: its fields are attributes."""
+
+    def __init__(self, fields: Rows, structure: Any) -> None:
+        self._fields = fields
+        (row,) = fields.tuples([structure])
+        for column, cell in zip(fields.columns, row, strict=True):
+            setattr(self, column[0], cell)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"the answer has no field {name!r}")
+
+    def to_object(self) -> dict[str, Any]:
+        """The answer as a dict, and its rows as dicts."""
+        row = [getattr(self, column[0]) for column in self._fields.columns]
+        return self._fields.objects([row])[0]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.to_object()!r})"
+
+
+class Request(ABC):
+    """What `AIOKafkaClient.send` takes."""
+
+    answer: Rows
+    """The form of the answer."""
+
+    @abstractmethod
+    def native(self) -> Any:
+        """The native request."""
+
+    def response(self, structure: Any) -> Response:
+        """The native answer in aiokafka's form."""
+        return Response(self.answer, structure)

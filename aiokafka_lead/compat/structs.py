@@ -1,0 +1,86 @@
+"""aiokafka's tuples and records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from ..types import TopicPartition
+from .errors import KafkaError
+
+__all__ = [
+    "BrokerMetadata",
+    "ConsumerRecord",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "PartitionMetadata",
+    "RecordMetadata",
+    "TopicPartition",
+]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class BrokerMetadata(NamedTuple):
+    """A broker as metadata names it."""
+
+    nodeId: int | str  # noqa: N815 - aiokafka's name
+    host: str
+    port: int
+    rack: str | None
+
+
+class PartitionMetadata(NamedTuple):
+    """A partition as metadata describes it."""
+
+    topic: str
+    partition: int
+    leader: int
+    replicas: list[int]
+    isr: list[int]
+    error: KafkaError | None
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset, and the text that was stored beside it."""
+
+    offset: int
+    metadata: str
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """The first record at or after a time, and its own time."""
+
+    offset: int
+    timestamp: int | None
+
+
+class RecordMetadata(NamedTuple):
+    """Where an acknowledged record is; ``timestamp_type`` is 1 where the broker set the time."""
+
+    topic: str
+    partition: int
+    topic_partition: TopicPartition
+    offset: int
+    timestamp: int | None
+    timestamp_type: int
+    log_start_offset: int | None
+
+
+@dataclass
+class ConsumerRecord(Generic[K, V]):
+    """A record as it was read. Sizes are those of the serialized key and value, -1 where there is none."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: K | None
+    value: V | None
+    checksum: int | None
+    serialized_key_size: int
+    serialized_value_size: int
+    headers: Sequence[tuple[str, bytes]]

@@ -1,0 +1,81 @@
+"""Small checks that aiokafka's classes have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
+
+from .. import types as native
+from ..types import TopicPartition
+from .structs import OffsetAndMetadata
+
+__all__ = [
+    "commit_structure_validate",
+    "create_future",
+    "create_task",
+    "deprecated",
+    "get_running_loop",
+    "native_offsets",
+]
+
+T = TypeVar("T")
+
+INTEGER_MAX_VALUE = 2**31 - 1
+
+
+def create_task(coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """A task on the running event loop."""
+    return get_running_loop().create_task(coro)
+
+
+def create_future(loop: asyncio.AbstractEventLoop | None = None) -> asyncio.Future[Any]:
+    """A future of the running event loop."""
+    return (loop or get_running_loop()).create_future()
+
+
+def get_running_loop() -> asyncio.AbstractEventLoop:
+    """The event loop; RuntimeError where none runs."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError("The object should be created within an async function or provide loop directly.") from None
+
+
+def deprecated(loop: asyncio.AbstractEventLoop | None, api_version: object) -> asyncio.AbstractEventLoop:
+    """The event loop to use, with aiokafka's warnings about arguments that do nothing any more."""
+    if api_version is not None:
+        warnings.warn("The `api_version` parameter is a no-op.", DeprecationWarning, stacklevel=3)
+    if loop is None:
+        return get_running_loop()
+    warnings.warn("The `loop` parameter is deprecated.", DeprecationWarning, stacklevel=3)
+    return loop
+
+
+def commit_structure_validate(offsets: Mapping[TopicPartition, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets to commit, each an int or a pair with a text. Raises ValueError or TypeError for what is neither."""
+    if not offsets or not isinstance(offsets, dict):
+        raise ValueError(offsets)
+    formatted = {}
+    for tp, given in offsets.items():
+        if not isinstance(tp, TopicPartition):
+            raise TypeError("Key should be TopicPartition instance")
+        if isinstance(given, int):
+            offset, metadata = given, ""
+        else:
+            try:
+                offset, metadata = given
+            except Exception as error:
+                raise ValueError(offsets) from error
+            if not isinstance(metadata, str):
+                raise TypeError("Metadata should be a string")
+        formatted[tp] = OffsetAndMetadata(offset, metadata)
+    return formatted
+
+
+def native_offsets(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+) -> dict[TopicPartition, native.OffsetAndMetadata]:
+    """The same as native clients take them."""
+    return {tp: native.OffsetAndMetadata(offset, metadata) for tp, (offset, metadata) in offsets.items()}

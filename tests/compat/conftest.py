@@ -1,0 +1,15 @@
+"""A cluster for each test, and asyncio alone: aiokafka knows no other event loop."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.embedded import cluster_with
+
+cluster = cluster_with(brokers=1, events=2)
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """The event loop."""
+    return "asyncio"

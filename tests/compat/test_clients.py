@@ -1,0 +1,309 @@
+"""What programs written for aiokafka count on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from aiokafka_lead.compat import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka_lead.compat.errors import (
+    ConsumerStoppedError,
+    IllegalOperation,
+    IllegalStateError,
+    MessageSizeTooLargeError,
+    ProducerClosed,
+)
+from aiokafka_lead.compat.structs import OffsetAndMetadata, RecordMetadata
+from aiokafka_lead.testing import EmbeddedCluster
+
+pytestmark = pytest.mark.anyio
+
+FIRST, SECOND = TopicPartition("events", 0), TopicPartition("events", 1)
+
+
+async def test_send_gives_a_future(cluster: EmbeddedCluster) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        future = await producer.send("events", b"v", key=b"k", partition=1, timestamp_ms=5, headers=[("h", b"1")])
+        called: list[object] = []
+        future.add_done_callback(called.append)
+        found = await future
+        assert found == RecordMetadata("events", 1, SECOND, 0, 5, 0, None)
+        assert future.done()
+        assert not future.cancel()
+        assert future.exception() is None
+        assert called == [future]
+        others = [await producer.send("events", b"%d" % number, partition=0) for number in range(3)]
+        assert await asyncio.wait(cast("Any", others)) == (set(others), set())
+        assert [one.offset for one in await asyncio.gather(*others) if one is not None] == [0, 1, 2]
+        with pytest.raises(AssertionError, match="key or value"):
+            await producer.send("events")
+        with pytest.raises(AssertionError, match="Unrecognized partition"):
+            await producer.send("events", b"v", partition=2)
+        with pytest.raises(MessageSizeTooLargeError):
+            await producer.send("events", bytes(2_000_000))
+    with pytest.raises(ProducerClosed):
+        await producer.send("events", b"v")
+
+
+async def test_a_future_that_is_cancelled(cluster: EmbeddedCluster) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=50) as producer:
+        future = await producer.send("events", b"v", partition=0)
+        with pytest.raises(asyncio.InvalidStateError):
+            future.result()
+        called: list[object] = []
+        future.add_done_callback(called.append)
+        future.add_done_callback(print)
+        assert future.remove_done_callback(print) == 1
+        assert future.cancel()
+        assert future.cancelled()
+        with pytest.raises(asyncio.CancelledError):
+            await future
+        await producer.flush()
+        assert called == [future]
+    assert cluster.end_offset("events", 0) == 1
+
+
+async def test_without_acknowledgements_nothing_is_known(cluster: EmbeddedCluster) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, acks=0) as producer:
+        assert await producer.send_and_wait("events", b"v") is None
+
+
+async def test_serializers_get_none_too(cluster: EmbeddedCluster) -> None:
+    async with AIOKafkaProducer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        key_serializer=lambda key: repr(key).encode(),
+        value_serializer=lambda value: repr(value).encode(),
+    ) as producer:
+        await producer.send_and_wait("events", 5, partition=0)
+        batch = producer.create_batch()
+        assert batch.append(key="a", value=6, timestamp=None) is not None
+        await (await producer.send_batch(batch, "events", partition=0))
+    async with AIOKafkaConsumer(
+        "events",
+        bootstrap_servers=cluster.bootstrap_servers,
+        auto_offset_reset="earliest",
+        key_deserializer=lambda key: key.decode(),
+    ) as consumer:
+        records = [await consumer.getone(), await consumer.getone()]
+    assert [(one.key, one.value, one.serialized_key_size) for one in records] == [("None", b"5", 4), ("'a'", b"6", 3)]
+
+
+async def test_batches_are_sent_whole(cluster: EmbeddedCluster) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, max_batch_size=200) as producer:
+        batch = producer.create_batch()
+        taken = 0
+        while batch.append(key=b"key", value=b"value", timestamp=7) is not None:
+            taken += 1
+        assert (batch.record_count(), batch.closed()) == (taken, True)
+        assert batch.size() <= 200
+        found = await (await producer.send_batch(batch, "events", partition=1))
+        assert found is not None
+        assert (found.offset, found.topic_partition) == (0, SECOND)
+    assert cluster.end_offset("events", 1) == taken
+
+
+async def test_start_waits_for_the_first_assignment(cluster: EmbeddedCluster) -> None:
+    servers = cluster.bootstrap_servers
+    async with AIOKafkaConsumer("events", bootstrap_servers=servers, group_id="g") as first:
+        assert first.assignment() == {FIRST, SECOND}
+        async with (
+            AIOKafkaConsumer("events", bootstrap_servers=servers, group_id="g") as second,
+            AIOKafkaConsumer("events", bootstrap_servers=servers, group_id="g") as third,
+        ):
+            assert sorted(map(len, (first.assignment(), second.assignment(), third.assignment()))) == [0, 1, 1]
+
+
+class Listener(ConsumerRebalanceListener):
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, set[TopicPartition]]] = []
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        self.calls.append(("revoked", revoked))
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self.calls.append(("assigned", assigned))
+        raise RuntimeError("no rebalance fails because of this")
+
+
+async def test_listeners_get_all_partitions_and_no_stop(cluster: EmbeddedCluster) -> None:
+    listener = Listener()
+    consumer = AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, group_id="g")
+    consumer.subscribe(pattern="ev", listener=listener)
+    await consumer.start()
+    assert consumer.subscription() == {"events"}
+    await consumer.stop()
+    await consumer.stop()
+    assert listener.calls == [("revoked", set()), ("assigned", {FIRST, SECOND})]
+
+
+async def filled(cluster: EmbeddedCluster, records: int) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for number in range(records):
+            await producer.send("events", b"%d" % number, partition=0)
+
+
+async def test_what_was_handed_out_is_committed_at_the_stop(cluster: EmbeddedCluster) -> None:
+    await filled(cluster, 5)
+    options = {"bootstrap_servers": cluster.bootstrap_servers, "group_id": "g", "auto_offset_reset": "earliest"}
+    async with AIOKafkaConsumer("events", **options) as consumer:  # type: ignore[arg-type]
+        assert [(await consumer.getone()).value for _ in range(2)] == [b"0", b"1"]
+    async with AIOKafkaConsumer("events", **options) as consumer:  # type: ignore[arg-type]
+        assert await consumer.committed(FIRST) == 2
+        assert await consumer.committed(SECOND) is None or await consumer.committed(SECOND) == 0
+        (records,) = (await consumer.getmany(timeout_ms=5000, max_records=1)).values()
+        assert [record.value for record in records] == [b"2"]
+
+
+async def test_a_rebalance_does_not_wait_for_the_application(cluster: EmbeddedCluster) -> None:
+    await filled(cluster, 5)
+    options = {"bootstrap_servers": cluster.bootstrap_servers, "group_id": "g", "auto_offset_reset": "earliest"}
+    async with AIOKafkaConsumer("events", enable_auto_commit=False, session_timeout_ms=60_000, **options) as first:  # type: ignore[arg-type]
+        await first.getone()
+        async with AIOKafkaConsumer("events", **options) as second:  # type: ignore[arg-type]
+            assert len(first.assignment()) == len(second.assignment()) == 1
+
+
+async def test_commits(cluster: EmbeddedCluster) -> None:
+    await filled(cluster, 5)
+    servers = cluster.bootstrap_servers
+    async with AIOKafkaConsumer(
+        "events", bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest", enable_auto_commit=False
+    ) as consumer:
+        await consumer.getone()
+        await consumer.commit()
+        assert await consumer.committed(FIRST) == 1
+        await consumer.commit({FIRST: (3, "why")})
+        assert await consumer.committed(FIRST) == 3
+        await consumer.commit({FIRST: OffsetAndMetadata(2, "")})
+        assert await consumer.seek_to_committed(FIRST) == {FIRST: 2}
+        assert await consumer.position(FIRST) == 2
+        with pytest.raises(ValueError):
+            await consumer.commit({FIRST: (1, 2, 3)})
+        with pytest.raises(TypeError):
+            await consumer.commit({"events": 1})  # type: ignore[dict-item]
+        with pytest.raises(IllegalStateError):
+            await consumer.commit({TopicPartition("events", 7): 1})
+    async with AIOKafkaConsumer("events", bootstrap_servers=servers) as consumer:
+        with pytest.raises(IllegalOperation):
+            await consumer.commit()
+        with pytest.raises(IllegalOperation):
+            await consumer.committed(FIRST)
+
+
+async def test_what_a_consumer_knows(cluster: EmbeddedCluster) -> None:
+    await filled(cluster, 5)
+    consumer = AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers)
+    consumer.assign([FIRST])
+    with pytest.raises(IllegalStateError):
+        consumer.subscribe(["events"])
+    async with consumer:
+        assert consumer.partitions_for_topic("events") == {0, 1}
+        assert consumer.partitions_for_topic("none") is None
+        assert await consumer.topics() == {"events"}
+        assert await consumer.end_offsets([FIRST, SECOND]) == {FIRST: 5, SECOND: 0}
+        assert await consumer.seek_to_beginning(FIRST)
+        assert await consumer.position(FIRST) == 0
+        consumer.seek(FIRST, 4)
+        assert (await consumer.getone(FIRST)).offset == 4
+        assert consumer.highwater(FIRST) == 5
+        assert consumer.last_stable_offset(FIRST) == -1
+        found = await consumer.offsets_for_times({FIRST: 0})
+        assert [one and one.offset for one in found.values()] == [0]
+        with pytest.raises(ValueError):
+            consumer.seek(FIRST, -1)
+        with pytest.raises(IllegalStateError):
+            consumer.seek(SECOND, 0)
+        with pytest.raises(AssertionError):
+            consumer.highwater(SECOND)
+        consumer.pause(FIRST)
+        assert consumer.paused() == {FIRST}
+
+
+async def test_tasks_that_read_take_turns_and_end_with_the_consumer(cluster: EmbeddedCluster) -> None:
+    consumer = AIOKafkaConsumer("events", bootstrap_servers=cluster.bootstrap_servers)
+    await consumer.start()
+    reading = [asyncio.create_task(consumer.getone()) for _ in range(3)]
+    await asyncio.sleep(0)
+    await filled(cluster, 2)
+    done, waiting = await asyncio.wait(reading, return_when=asyncio.FIRST_COMPLETED)
+    while len(done) < 2:
+        done, waiting = await asyncio.wait(reading, return_when=asyncio.FIRST_COMPLETED) if waiting else (done, waiting)
+        await asyncio.sleep(0)
+    assert {task.result().value for task in done} == {b"0", b"1"}
+    assert await consumer.getmany() == {}
+    await consumer.stop()
+    for task in waiting:
+        with pytest.raises(ConsumerStoppedError):
+            await task
+    with pytest.raises(ConsumerStoppedError):
+        await consumer.getone()
+    with pytest.raises(ConsumerStoppedError):
+        await consumer.getmany()
+
+
+async def test_a_record_that_cannot_be_deserialized_comes_again(cluster: EmbeddedCluster) -> None:
+    await filled(cluster, 3)
+    refused = b"1"
+
+    def deserialize(value: bytes) -> int:
+        if value == refused:
+            raise ValueError("not this one")
+        return int(value)
+
+    async with AIOKafkaConsumer(
+        "events",
+        bootstrap_servers=cluster.bootstrap_servers,
+        auto_offset_reset="earliest",
+        value_deserializer=deserialize,
+    ) as consumer:
+        assert (await consumer.getone()).value == 0
+        for _ in range(2):
+            with pytest.raises(ValueError, match="not this one"):
+                await consumer.getmany(timeout_ms=5000)
+            with pytest.raises(ValueError, match="not this one"):
+                await consumer.getone()
+        refused = b""
+        found = []
+        async for record in consumer:
+            found.append(record.value)
+            if len(found) == 2:
+                break
+        assert found == [1, 2]
+
+
+async def abort(producer: AIOKafkaProducer) -> None:
+    async with producer.transaction():
+        await producer.send_and_wait("events", b"aborted", partition=0)
+        raise ZeroDivisionError
+
+
+async def test_transactions(cluster: EmbeddedCluster) -> None:
+    servers = cluster.bootstrap_servers
+    async with AIOKafkaProducer(bootstrap_servers=servers, transactional_id="tx") as producer:
+        with pytest.raises(IllegalOperation):
+            await producer.send("events", b"v")
+        async with producer.transaction():
+            await producer.send("events", b"committed", partition=0)
+            await producer.send_offsets_to_transaction({SECOND: 7}, "g")
+        with pytest.raises(ZeroDivisionError):
+            await abort(producer)
+        with pytest.raises(IllegalOperation):
+            await producer.send_offsets_to_transaction({SECOND: 9}, "g")
+        await producer.begin_transaction()
+        await producer.send("events", b"last", partition=0)
+        await producer.commit_transaction()
+    async with AIOKafkaConsumer(
+        "events",
+        bootstrap_servers=servers,
+        group_id="g",
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    ) as consumer:
+        assert [(await consumer.getone()).value for _ in range(2)] == [b"committed", b"last"]
+        assert consumer.last_stable_offset(FIRST) == 6
+        assert await consumer.committed(SECOND) == 7
+    async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
+        with pytest.raises(IllegalOperation):
+            await producer.begin_transaction()

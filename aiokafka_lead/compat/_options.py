@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 from .._options.checks import INT32_MAX
@@ -45,25 +46,42 @@ _SASL_OF = {
 
 
 def client_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Native options of what every client takes."""
+    """Native options of what every client takes; raises ValueError as aiokafka does."""
+    given = plain_values(given)
+    protocol = given["security_protocol"]
+    if protocol not in ("SSL", "PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL"):
+        raise ConfigError("`security_protocol` should be SSL or PLAINTEXT")
+    if protocol in ("SSL", "SASL_SSL") and given["ssl_context"] is None:
+        raise ConfigError("`ssl_context` is mandatory if security_protocol=='SSL'")
     options = {name: given[name] for name in CLIENT if not name.startswith("sasl_")}
     if options["connections_max_idle_ms"] is None:
         options["connections_max_idle_ms"] = _NEVER_MS
-    if options["ssl_context"] is None or "SSL" not in str(options["security_protocol"]).split("_"):
+    if protocol not in ("SSL", "SASL_SSL"):
         del options["ssl_context"]
     if options["client_id"] is None:
         del options["client_id"]
     # aiokafka waits as long before each try: there the backoff does not grow.
     options["retry_backoff_max_ms"] = options["retry_backoff_ms"]
-    if str(options["security_protocol"]).startswith("SASL_"):
+    if protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
         mechanism = given["sasl_mechanism"]
         options["sasl_mechanism"] = mechanism
+        if mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512") and None in (
+            given["sasl_plain_username"],
+            given["sasl_plain_password"],
+        ):
+            raise ConfigError(f"sasl_plain_username and sasl_plain_password required for {mechanism} sasl")
         options |= {name: given[name] for name in _SASL_OF.get(mechanism, ()) if given[name] is not None}
     return options
 
 
+def plain_values(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with the values of enumerations in place of their members, which kstreams gives."""
+    return {name: value.value if isinstance(value, Enum) else value for name, value in given.items()}
+
+
 def producer_options(given: Mapping[str, Any], acks_given: bool) -> dict[str, Any]:
     """Native options of a producer; raises ValueError as aiokafka does."""
+    given = plain_values(given)
     acks, compression = given["acks"], given["compression_type"]
     if acks not in (0, 1, -1, "all"):
         raise ConfigError("Invalid ACKS parameter")
@@ -131,9 +149,12 @@ _AS_THEY_ARE = (
 
 def consumer_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Native options of a consumer; raises ValueError as aiokafka does."""
+    given = plain_values(given)
     limit = given["max_poll_records"]
     if limit is not None and (not isinstance(limit, int) or limit < 1):
         raise ConfigError("`max_poll_records` should be positive Integer")
+    if given["isolation_level"] not in ("read_uncommitted", "read_committed"):
+        raise ConfigError(f"Incorrect isolation level {given['isolation_level']}")
     rebalance_ms = given["rebalance_timeout_ms"]
     return (
         client_options(given)

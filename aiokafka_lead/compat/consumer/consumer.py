@@ -19,9 +19,15 @@ from .._options import consumer_options
 from ..abc import ConsumerRebalanceListener
 from ..client import AIOKafkaClient, client_of
 from ..coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-from ..errors import ConsumerStoppedError, IllegalOperation, IllegalStateError
+from ..errors import (
+    ConsumerStoppedError,
+    IllegalOperation,
+    IllegalStateError,
+    KafkaTimeoutError,
+    UnknownTopicOrPartitionError,
+)
 from ..structs import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
-from ..util import commit_structure_validate, deprecated, get_running_loop
+from ..util import commit_structure_validate, create_task, deprecated, get_running_loop
 from ..version import __version__
 from .group_coordinator import Consumed, GroupCoordinator
 from .listener import ListenerCalls
@@ -110,6 +116,8 @@ class AIOKafkaConsumer:
         """FastStream asks for its ``topics``."""
         self._coordinator = None if group_id is None else GroupCoordinator(self._native, group_id)
         """FastStream asks for its ``member_id``."""
+        self._telling: asyncio.Task[None] | None = None
+        """A listener learns of partitions that were there before it."""
         self._turn = asyncio.Lock()
         """Held by the task that reads."""
         self._closed = False
@@ -137,12 +145,7 @@ class AIOKafkaConsumer:
         await self._native.start()
         for topic in self._native._engine.subscription.topics:
             await self._client._wait_on_metadata(topic)
-        membership = self._native._engine.membership
-        while membership is not None and membership.standing.awaits is not None:
-            try:
-                await self._native.wait_ready()
-            except RequestTimedOutError:
-                continue
+        await self._subscription.wait_for_assignment()
 
     async def stop(self) -> None:
         """Commit what was handed out, if that is automatic, leave the group, and close every connection."""
@@ -174,17 +177,25 @@ class AIOKafkaConsumer:
             raise TypeError("listener should be an instance of ConsumerRebalanceListener")
         calls = None
         if listener is not None and self._group_id is not None:
-            calls = ListenerCalls(listener, self._native.assignment, lambda: bool(self._closed))
+            calls = ListenerCalls(listener, self._native.assignment, self._is_leaving)
         self._refuse_other_kind(by_hand=False)
+        before = self._native.subscription()
         if pattern is None:
             self._native.subscribe(_checked_topics(topics), listener=calls)
         else:
             self._native.subscribe(pattern=_beginning(pattern), listener=calls)
+        if calls is not None and self._native.assignment() and self._native.subscription() == before:
+            # No rebalance comes of this, as one does in aiokafka, but the listener is to know where it stands.
+            self._telling = create_task(calls.call_again())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions; raises `IllegalStateError` after `subscribe`."""
         self._refuse_other_kind(by_hand=True)
         self._native.assign(partitions)
+
+    def _is_leaving(self) -> bool:
+        """Whether partitions are given up because the application wants none."""
+        return bool(self._closed) or not self._native._engine.subscription.by_topics
 
     def _refuse_other_kind(self, *, by_hand: bool) -> None:
         subscription = self._native._engine.subscription
@@ -253,7 +264,7 @@ class AIOKafkaConsumer:
             left_ms = max(0.0, until - time.monotonic()) * 1000
             native = await self._native.getmany(*partitions, timeout_ms=left_ms, max_records=max_records)
         except ClientClosedError:
-            raise ConsumerStoppedError from None
+            return {}  # stopped meanwhile: the next call raises
         finally:
             self._turn.release()
         convert = self._convert
@@ -367,11 +378,11 @@ class AIOKafkaConsumer:
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each partition."""
-        return await self._native.beginning_offsets(partitions)
+        return await self._known(self._native.beginning_offsets(partitions))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset behind the last record of each partition."""
-        return await self._native.end_offsets(partitions)
+        return await self._known(self._native.end_offsets(partitions))
 
     async def offsets_for_times(
         self, timestamps: dict[TopicPartition, int]
@@ -380,10 +391,17 @@ class AIOKafkaConsumer:
         for tp, at in timestamps.items():
             if at < 0:
                 raise ValueError(f"The target time for partition {tp} is {at}. The target time cannot be negative.")
-        found = await self._native.offsets_for_times({tp: int(at) for tp, at in timestamps.items()})
+        found = await self._known(self._native.offsets_for_times({tp: int(at) for tp, at in timestamps.items()}))
         return {
             tp: None if one is None else OffsetAndTimestamp(one.offset, one.timestamp_ms) for tp, one in found.items()
         }
+
+    async def _known(self, offsets: Awaitable[T]) -> T:
+        """Offsets of partitions, which time out where there is no such partition."""
+        try:
+            return await offsets
+        except UnknownTopicOrPartitionError as error:
+            raise KafkaTimeoutError(str(error)) from error
 
     # --- committed offsets --------------------------------------------------------------------------------------------
 
@@ -399,6 +417,8 @@ class AIOKafkaConsumer:
         if not subscription.by_topics and not subscription.assigned:
             raise IllegalStateError("Not subscribed to any topics")
         assignment = self._native.assignment()
+        if not assignment and subscription.by_topics and self._subscription.awaits_assignment:
+            raise IllegalStateError("No partitions assigned")
         if offsets is None:
             positions = ((state.tp, state.position) for state in self._native._engine.reading.positions)
             found = {tp: OffsetAndMetadata(at.offset, "") for tp, at in positions if at is not None}

@@ -47,6 +47,12 @@ class ListenerCalls:
         self._revoked = False
         await self._call(self._listener.on_partitions_assigned, set(self._assignment() | partitions))
 
+    async def call_again(self) -> None:
+        """The application has subscribed to what it had: all of it counts as given up and taken again."""
+        partitions = self._assignment()
+        await self.on_partitions_revoked(partitions)
+        await self.on_partitions_assigned(partitions)
+
     async def _call(self, callback: Callable[[Any], Any], partitions: set[TopicPartition]) -> None:
         try:
             result = callback(partitions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...consumer import Consumer
+from ...errors import RequestTimedOutError
 from ...types import TopicPartition
 
 __all__ = ["SubscriptionState"]
@@ -18,6 +19,20 @@ class SubscriptionState:
     def topics(self) -> frozenset[str]:
         """The topics that are subscribed to, or those of partitions that are assigned by hand."""
         return self._native._engine.subscription.topics or self._native.subscription()
+
+    @property
+    def awaits_assignment(self) -> bool:
+        """Whether the group has not assigned anything yet, not even nothing."""
+        membership = self._native._engine.membership
+        return membership is not None and membership.standing.awaits is not None
+
+    async def wait_for_assignment(self) -> None:
+        """Wait until the group has assigned partitions, be it none; at once without a group."""
+        while self.awaits_assignment:
+            try:
+                await self._native.wait_ready()
+            except RequestTimedOutError:
+                continue
 
     def assigned_partitions(self) -> set[TopicPartition]:
         """The partitions that are the consumer's now."""

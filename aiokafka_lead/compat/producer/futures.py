@@ -17,6 +17,8 @@ __all__ = ["RecordFuture", "batch_result"]
 
 Callback = Callable[[Any], object]
 
+_new: Any = tuple.__new__
+
 
 class RecordFuture:
     """The fate of one record: `RecordMetadata`, None with ``acks=0``, or the error it failed with.
@@ -26,18 +28,27 @@ class RecordFuture:
 
     __slots__ = ("_callbacks", "_cancelled", "_delivery", "_noack")
 
+    _asyncio_future_blocking = None
+    """What tells asyncio that it is awaited as any object, and not as its own futures are."""
+
     def __init__(self, delivery: Delivery, noack: bool) -> None:
         self._delivery = delivery
         self._noack = noack
         self._cancelled = False
         self._callbacks: list[tuple[Callback, Callback]] | None = None
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """``isinstance(sent, asyncio.Future)`` holds, which programs ask."""
+        return asyncio.Future
+
     def __await__(self) -> Generator[Any, Any, RecordMetadata | None]:
-        if not self._delivery.done() and not self._cancelled:
+        delivery = self._delivery
+        if not delivery.done() and not self._cancelled:
             try:
-                yield from self._delivery.__await__()
+                yield from delivery.__await__()
             except KafkaError:
-                pass
+                pass  # raised as it is when the result is asked for
         return self.result()
 
     def done(self) -> bool:
@@ -61,15 +72,16 @@ class RecordFuture:
 
     def result(self) -> RecordMetadata | None:
         """What awaiting gives; raises `asyncio.InvalidStateError` before this is done."""
-        self._check()
-        found = self._delivery.result()
+        delivery = self._delivery
+        if self._cancelled or not delivery.done():
+            self._check()
+        topic, partition, offset, timestamp_ms = delivery.result()
         if self._noack:
             return None
-        topic, partition, offset, timestamp_ms = found
-        by_broker = self._delivery.place[0].log_append_time_ms >= 0
-        return RecordMetadata(
-            topic, partition, TopicPartition(topic, partition), offset, timestamp_ms, int(by_broker), None
-        )
+        where = _new(TopicPartition, (topic, partition))  # which takes a third of a call of the class
+        kind = 1 if delivery.place[0].log_append_time_ms >= 0 else 0
+        metadata: RecordMetadata = _new(RecordMetadata, (topic, partition, where, offset, timestamp_ms, kind, None))
+        return metadata
 
     def exception(self) -> BaseException | None:
         """What the record failed with, or None; raises as `result` does before this is done."""

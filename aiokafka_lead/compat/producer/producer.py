@@ -178,13 +178,18 @@ class AIOKafkaProducer:
         return BatchBuilder(self._max_batch_size, self._key_serializer, self._value_serializer)
 
     async def send_batch(
-        self, batch: BatchBuilder, topic: str, *, partition: int
+        self, batch: BatchBuilder, topic: str, *, partition: int | None
     ) -> asyncio.Future[RecordMetadata | None]:
         """Send a batch's records to a partition; the future is done when all are acknowledged, with the first's place.
 
+        ``partition`` None leaves the choice to ``partitioner``.
         Records of one batch have consecutive offsets, unless the broker finds the batch too large and it is divided.
         """
-        await self._check_partition(topic, partition)
+        if partition is None:
+            await self._native.partitions_for(topic)
+            partition = self._partition(topic, None, None, None, None, None)
+        else:
+            await self._check_partition(topic, partition)
         batch.close()
         sent = self._native.send_many(
             topic, batch.values, batch.keys, partition, list(batch.headers), batch.timestamps_ms

@@ -1,0 +1,230 @@
+"""aiokafka's own tests of its producer, consumer and admin client, against `aiokafka_lead.compat`:
+
+    python -m tests.compat.aiokafka_suite CHECKOUT [--bootstrap HOST:PORT] [--client compat|aiokafka] [-- OPTIONS]
+
+CHECKOUT is a clone of aiokafka's repository; nothing is fetched. Without ``--bootstrap`` the tests have an embedded
+cluster. ``--client aiokafka`` runs the same tests on the aiokafka that is installed, for comparison. Those that look
+into aiokafka, or put something in its place, are left out: they say nothing of another implementation (``--list`` names
+them with what they touch).
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import asyncio
+import gc
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FILES = (
+    "test_admin",
+    "test_consumer",
+    "test_helpers",
+    "test_partitioner",
+    "test_pep492",
+    "test_producer",
+    "test_transactional_consumer",
+    "test_transactional_producer",
+)
+
+DOCUMENTED = {
+    "_client", "_closed", "_coordinator", "_get_cluster_metadata", "_group_id", "_loop", "_subscription",
+    "_wait_on_metadata",
+}  # fmt: skip
+"""Private attributes that `compat` has for other libraries."""
+
+PUBLIC_ROOMS = {
+    "aiokafka", "aiokafka.abc", "aiokafka.admin", "aiokafka.admin.config_resource", "aiokafka.client",
+    "aiokafka.consumer", "aiokafka.errors", "aiokafka.helpers", "aiokafka.partitioner", "aiokafka.producer",
+    "aiokafka.structs", "aiokafka.util",
+}  # fmt: skip
+
+NEEDS = {"ssl_folder", "kafka_ssl_port", "acl_manager", "kerberos_utils", "create_ssl_context", "kafka_config"}
+"""What the tests' own containers have, and no broker here."""
+
+
+def internal_names(module: ast.Module) -> set[str]:
+    """What a test file imports that is no part of aiokafka's interface."""
+    found: set[str] = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "aiokafka":
+            if node.module not in PUBLIC_ROOMS or node.module == "aiokafka.consumer":
+                found |= {name.asname or name.name for name in node.names} - {"AIOKafkaConsumer"}
+        elif isinstance(node, ast.ImportFrom) and node.module == "unittest":
+            found |= {name.name for name in node.names}
+    return found
+
+
+def touched(test: ast.AST, internal: set[str]) -> set[str]:
+    """What a test uses that no other implementation has."""
+    found: set[str] = set()
+    for node in ast.walk(test):
+        if isinstance(node, ast.Attribute):
+            name = node.attr
+            own = isinstance(node.value, ast.Name) and node.value.id == "self"
+            if (
+                name.startswith("_") and not name.startswith("__") and not own and name not in DOCUMENTED
+            ) or name in NEEDS:
+                found.add(name)
+        elif isinstance(node, ast.Name) and node.id in internal:
+            found.add(node.id)
+    return found
+
+
+def inside_tests(folder: Path) -> dict[str, set[str]]:
+    """The tests that look into aiokafka, by "file::test", with what they touch."""
+    found = {}
+    for name in FILES:
+        module = ast.parse((folder / f"{name}.py").read_text())
+        internal = internal_names(module)
+        helpers = {
+            node.name: touched(node, internal)
+            for node in ast.walk(module)
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not node.name.startswith("test_")
+        }
+        for node in ast.walk(module):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_"):
+                uses = touched(node, internal)
+                for call in ast.walk(node):
+                    if isinstance(call, ast.Attribute):
+                        uses |= helpers.get(call.attr, set())
+                if uses:
+                    found[f"{name}::{node.name}"] = uses
+    return found
+
+
+class _Internal(types.ModuleType):
+    """A module of aiokafka's own workings: the names that test files import from it are there, and are of no use."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {})
+
+
+class Suite:
+    """The pytest plugin: what the tests' own conftest would give them."""
+
+    def __init__(self, bootstrap: str, inside: dict[str, set[str]]) -> None:
+        self._host, _, self._port = bootstrap.rpartition(":")
+        self._inside = inside
+        self.results: dict[str, str] = {}
+        self.why: dict[str, str] = {}
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leave out the tests that look inside."""
+        out = [item for item in items if f"{Path(item.path).stem}::{item.name.partition('[')[0]}" in self._inside]
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if item not in out]
+
+    @pytest.fixture(scope="class")
+    def loop(self) -> Iterator[asyncio.AbstractEventLoop]:
+        """The event loop of a class of tests."""
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        yield loop
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+        gc.collect()
+        asyncio.set_event_loop(None)
+
+    @pytest.fixture
+    def ssl_folder(self) -> None:
+        """The certificates of the tests' own containers."""
+        pytest.skip("needs certificates")
+
+    @pytest.fixture(scope="class")
+    def setup_test_class_serverless(self, request: pytest.FixtureRequest, loop: asyncio.AbstractEventLoop) -> None:
+        """For tests without a broker."""
+        request.cls.loop = loop
+
+    @pytest.fixture(scope="class")
+    def setup_test_class(self, request: pytest.FixtureRequest, loop: asyncio.AbstractEventLoop) -> None:
+        """For tests with one."""
+        request.cls.loop = loop
+        request.cls.kafka_host, request.cls.kafka_port = self._host, int(self._port)
+        request.cls.hosts = [f"{self._host}:{self._port}"]
+        request.cls.kafka_version = "4.0.0"
+        request.cls.kerberos_utils = request.cls.acl_manager = request.cls.kafka_config = None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep what became of each test."""
+        if report.when == "call" or report.outcome != "passed":
+            self.results[report.nodeid] = report.outcome
+            if report.outcome == "failed":
+                self.why[report.nodeid] = str(report.longrepr).strip().splitlines()[-1]
+
+
+def main() -> int:
+    """Run the tests; the number of those that failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.compat.aiokafka_suite", description=__doc__)
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("--bootstrap")
+    parser.add_argument("--client", choices=["compat", "aiokafka"], default="compat")
+    parser.add_argument("--list", action="store_true", help="name the tests that are left out, and why")
+    parser.add_argument("rest", nargs="*", help="options of pytest, behind --")
+    given = parser.parse_args()
+    folder = given.checkout.resolve() / "tests"
+    inside = inside_tests(folder)
+    if given.list:
+        for name, uses in sorted(inside.items()):
+            print(name, "touches", ", ".join(sorted(uses)))
+        return 0
+    with ExitStack() as stack:
+        bootstrap = given.bootstrap
+        if bootstrap is None:
+            from aiokafka_lead.testing import ClusterThread, EmbeddedCluster, GroupOptions
+
+            cluster = EmbeddedCluster(brokers=1, num_partitions=2, groups=GroupOptions(min_session_timeout_ms=6000))
+            bootstrap = stack.enter_context(ClusterThread(cluster)).bootstrap_servers.partition(",")[0]
+        _have_client(given.client, given.checkout.resolve())
+        suite = Suite(bootstrap, inside)
+        files = [str(folder / f"{name}.py") for name in FILES]
+        options = ["--noconftest", "-p", "no:cacheprovider", "-p", "no:asyncio", "-o", "addopts=", "-W", "default"]
+        options += ["--rootdir", str(folder.parent), "-o", "filterwarnings=", "--timeout", "150", "-q"]
+        pytest.main([*options, *given.rest, *files], plugins=[suite])
+    failed = [name for name, outcome in suite.results.items() if outcome == "failed"]
+    outcomes = list(suite.results.values())
+    for name in failed:
+        print(f"failed: {name}: {suite.why.get(name, '')}")
+    passed, skipped = outcomes.count("passed"), outcomes.count("skipped")
+    print(
+        f"{given.client}: {passed} passed, {len(failed)} failed, {skipped} skipped; {len(inside)} look inside: left out"
+    )
+    return len(failed)
+
+
+def _have_client(client: str, checkout: Path) -> None:
+    """Have ``import aiokafka`` give this client, and ``tests`` the checkout's."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+        del sys.modules[name]
+    if client == "aiokafka":
+        import aiokafka
+
+        assert "site-packages" in aiokafka.__file__
+    else:
+        import aiokafka_lead.compat
+
+        aiokafka_lead.compat.install()
+        for name in ("consumer.fetcher", "conn", "record", "record.default_records", "protocol.produce",
+                     "protocol.commit", "protocol.group", "producer.transaction_manager"):  # fmt: skip
+            sys.modules.setdefault(f"aiokafka.{name}", _Internal(f"aiokafka.{name}"))
+        for package, names in {"client": ("ConnectionGroup", "CoordinationType"), "consumer": ("fetcher",),
+                               "consumer.group_coordinator": ("CoordinatorGroupRebalance", "NoGroupCoordinator"),
+                               "util": ("NO_EXTENSIONS",)}.items():  # fmt: skip
+            for name in names:
+                module: Any = sys.modules[f"aiokafka.{package}"]
+                if not hasattr(module, name):
+                    setattr(module, name, type(name, (), {}))
+    sys.path.insert(0, str(checkout))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -212,7 +212,7 @@ class AIOKafkaAdminClient:
         """The broker that coordinates a group (0) or a transactional id (1)."""
         calls = self._native._calls
         kind = CoordinatorKind(coordinator_type)
-        return (await self._coordinators.connection(kind, group_id, calls.deadline(None).at)).node_id
+        return (await self._coordinators.connection(kind, group_id, calls.deadline(None))).node_id
 
     async def describe_consumer_groups(
         self,

@@ -108,9 +108,9 @@ class AIOKafkaConsumer:
         self._convert = converter(key_deserializer, value_deserializer)
         self._native: Consumer[Any, Any] = Consumer(bootstrap_servers=bootstrap_servers, **options)
         engine = self._native._engine
-        witness = engine.reader.tell(None)
-        if witness is not None:
-            engine.reader.tell(NothingInHand(witness))
+        account = engine.reader.replace_listener(None)
+        if account is not None:
+            engine.reader.replace_listener(NothingInHand(account))
         self._client = client_of(self._native._client, bootstrap_servers)
         self._subscription = SubscriptionState(self._native)
         """FastStream asks for its ``topics``."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
+from ..._io.consumer.reader import ReadListener
 from ..._records import ConsumerRecord as NativeRecord
 from ..structs import ConsumerRecord
 
@@ -54,24 +55,18 @@ def converter(key_deserializer: Deserializer | None, value_deserializer: Deseria
     return deserialized
 
 
-class _Witness(Protocol):
-    def returned(self, now: float) -> None: ...
-
-    def watch(self, now: float) -> float | None: ...
-
-
 class NothingInHand:
     """In place of the native consumer's account of what the application works on: what was handed out counts as done.
 
     So a rebalance does not wait for the application, and automatic commits cover all that it got, as in aiokafka.
     """
 
-    def __init__(self, witness: _Witness) -> None:
-        self.returned = witness.returned
-        self.watch = witness.watch
+    def __init__(self, account: ReadListener) -> None:
+        self.returned = account.returned
+        self.watch = account.watch
 
-    def hold(self, tp: object, before: object) -> None:
+    def handed_out(self, tp: object, before: object) -> None:
         """Records were handed out."""
 
-    def hold_last(self, chunk: object) -> None:
+    def handing_out(self, chunk: object) -> None:
         """Records are handed out one by one."""

@@ -143,16 +143,18 @@ class Suite:
     @pytest.fixture(scope="class")
     def setup_test_class_serverless(self, request: pytest.FixtureRequest, loop: asyncio.AbstractEventLoop) -> None:
         """For tests without a broker."""
-        request.cls.loop = loop
+        tests: Any = request.cls
+        tests.loop = loop
 
     @pytest.fixture(scope="class")
     def setup_test_class(self, request: pytest.FixtureRequest, loop: asyncio.AbstractEventLoop) -> None:
         """For tests with one."""
-        request.cls.loop = loop
-        request.cls.kafka_host, request.cls.kafka_port = self._host, int(self._port)
-        request.cls.hosts = [f"{self._host}:{self._port}"]
-        request.cls.kafka_version = "4.0.0"
-        request.cls.kerberos_utils = request.cls.acl_manager = request.cls.kafka_config = None
+        tests: Any = request.cls
+        tests.loop = loop
+        tests.kafka_host, tests.kafka_port = self._host, int(self._port)
+        tests.hosts = [f"{self._host}:{self._port}"]
+        tests.kafka_version = "4.0.0"
+        tests.kerberos_utils = tests.acl_manager = tests.kafka_config = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep what became of each test."""

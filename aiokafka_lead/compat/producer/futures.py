@@ -38,7 +38,7 @@ class RecordFuture:
         self._callbacks: list[tuple[Callback, Callback]] | None = None
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
         """``isinstance(sent, asyncio.Future)`` holds, which programs ask."""
         return asyncio.Future
 

@@ -15,7 +15,7 @@ __all__ = ["BuiltinAssignor"]
 class BuiltinAssignor(AbstractPartitionAssignor):
     """A native assignor, by its name."""
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # pyright: ignore[reportIncompatibleMethodOverride]
     version = 0
 
     @classmethod

@@ -36,7 +36,7 @@ async def busy_brokers(bootstrap: str) -> AsyncIterator[float]:
     Raises `RuntimeError` where they do not become so slow.
     """
     topic = f"busy-{uuid.uuid4().hex[:8]}"
-    partitions = FIRST_PARTITIONS
+    partitions, took = FIRST_PARTITIONS, 0.0
     config: dict[str, str | None] = {
         "compression.type": "zstd",
         "retention.bytes": "20000000",

@@ -17,8 +17,8 @@ from aiokafka_lead._core.run.options import RunConfig
 from aiokafka_lead.config import AdminConfig, ConsumerConfig, ProducerConfig
 
 if TYPE_CHECKING:
-    from mkdocs.config.defaults import MkDocsConfig
-    from mkdocs.structure.files import Files
+    from mkdocs.config.defaults import MkDocsConfig  # pyright: ignore[reportMissingImports]
+    from mkdocs.structure.files import Files  # pyright: ignore[reportMissingImports]
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "aiokafka_lead"
@@ -26,7 +26,7 @@ PACKAGE = ROOT / "aiokafka_lead"
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what is made here."""
-    from mkdocs.structure.files import File
+    from mkdocs.structure.files import File  # pyright: ignore[reportMissingImports]
 
     for name, page in PAGES.items():
         files.append(File.generated(config, name, content=page()))

@@ -81,9 +81,9 @@ async def kafka(options: argparse.Namespace) -> bool:
         with CutProxy(cluster.bootstrap()) as proxy:
             proxy.loses = lambda api: api in _TOUCHED and rng.random() < 0.02
             proxy.delays = lambda api: api in _TOUCHED and rng.random() < 0.02
+            brokers = BrokerTrouble(cluster, [topic], seed, ALL_KINDS)
             async with anyio.create_task_group() as background:
                 background.start_soon(read_along, cluster.bootstrap(), topic, along)
-                brokers = BrokerTrouble(cluster, [topic], seed, ALL_KINDS)
                 background.start_soon(brokers.run, (3.0, 10.0))
                 background.start_soon(_rivals, cluster.bootstrap(), random.Random(seed))
                 async with anyio.create_task_group() as group:

@@ -34,6 +34,7 @@ cdef class IdempotentSequencing(Sequencing):
     cdef readonly Py_ssize_t restarts
 
     cpdef bint blocks(self, PartitionQueue queue, ProducerBatch batch, int leader_id) except -1
+    cpdef bint is_new_to(self, PartitionQueue queue) except -1
     @cython.locals(queue=PartitionQueue)
     cpdef sending(self, ProducerBatch batch)
     @cython.locals(queue=PartitionQueue, following=int64_t)

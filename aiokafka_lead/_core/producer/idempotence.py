@@ -6,7 +6,8 @@ known, and in order. Only when a batch is certainly not in the log may the seque
 done under the next producer epoch, because a request thought lost may still reach the log, and is fenced off then.
 
 The epoch is the partition's own here: brokers compare it within a partition only, and so one partition's trouble does
-not make the others wait for theirs to drain (Java bumps the epoch of all). A transactional producer will share one.
+not make the others wait for theirs to drain (Java bumps the epoch of all). A transactional producer's share one, see
+`TransactionalSequencing`.
 """
 
 from __future__ import annotations
@@ -123,11 +124,15 @@ class IdempotentSequencing(Sequencing):
         # way to a leader whose state is not certain would let the second in when the first is refused.
         return queue.in_flight > 0 and queue.proven_node != leader_id
 
+    def is_new_to(self, queue: PartitionQueue) -> bool:
+        """Whether the partition's sequences are those of another identity."""
+        return queue.producer_id != self.producer_id
+
     def sending(self, batch: ProducerBatch) -> None:
         if batch.base_sequence != _NO_SEQUENCE:
             return
         queue = batch.queue
-        if queue.producer_id != self.producer_id:
+        if self.is_new_to(queue):
             queue.producer_id = self.producer_id
             queue.producer_epoch = self.producer_epoch
             queue.next_sequence = queue.acked_sequence = 0

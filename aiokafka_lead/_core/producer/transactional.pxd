@@ -31,8 +31,7 @@ cdef class TransactionalSequencing(IdempotentSequencing):
 
     cpdef bint blocks(self, PartitionQueue queue, ProducerBatch batch, int leader_id) except -1
     cpdef double waits_until(self, PartitionQueue queue) except -1
-    @cython.locals(queue=PartitionQueue)
-    cpdef sending(self, ProducerBatch batch)
+    cpdef bint is_new_to(self, PartitionQueue queue) except -1
     @cython.locals(queue=PartitionQueue, following=int64_t)
     cpdef acknowledged(self, ProducerBatch batch, int node_id)
     cpdef bint restart_if_due(self, PartitionQueue queue) except -1

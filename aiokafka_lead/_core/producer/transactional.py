@@ -167,19 +167,8 @@ class TransactionalSequencing(IdempotentSequencing):
         self._waiting[queue] = None
         return self._touch_at
 
-    def sending(self, batch: ProducerBatch) -> None:
-        if batch.base_sequence != _NO_SEQUENCE:
-            return
-        queue = batch.queue
-        if queue.producer_id != self.producer_id or queue.producer_epoch != self.producer_epoch:
-            queue.producer_id = self.producer_id
-            queue.producer_epoch = self.producer_epoch
-            queue.next_sequence = queue.acked_sequence = 0
-            queue.proven_node = _NO_LEADER
-        batch.producer_id = queue.producer_id
-        batch.producer_epoch = queue.producer_epoch
-        batch.base_sequence = queue.next_sequence
-        queue.next_sequence = sequence_after(queue.next_sequence, batch.builder.record_count)
+    def is_new_to(self, queue: PartitionQueue) -> bool:
+        return queue.producer_id != self.producer_id or queue.producer_epoch != self.producer_epoch
 
     def acknowledged(self, batch: ProducerBatch, node_id: int) -> None:
         queue = batch.queue

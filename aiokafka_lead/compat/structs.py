@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Generic, NamedTuple, TypeVar
 
 from ..types import TopicPartition
@@ -69,9 +69,11 @@ class RecordMetadata(NamedTuple):
     log_start_offset: int | None
 
 
-@dataclass
+@dataclass(eq=False)
 class ConsumerRecord(Generic[K, V]):
     """A record as it was read. Sizes are those of the serialized key and value, -1 where there is none."""
+
+    __hash__ = None  # type: ignore[assignment]
 
     topic: str
     partition: int
@@ -84,3 +86,9 @@ class ConsumerRecord(Generic[K, V]):
     serialized_key_size: int
     serialized_value_size: int
     headers: Sequence[tuple[str, bytes]]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all attributes are equal, also those of a subclass."""
+        if not isinstance(other, ConsumerRecord):
+            return NotImplemented
+        return all(getattr(self, field.name) == getattr(other, field.name) for field in fields(ConsumerRecord))

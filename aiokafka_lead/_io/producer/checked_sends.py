@@ -15,7 +15,6 @@ from ..._core.producer.record import (
     check_topic,
     headers_for_each,
     one_for_each,
-    to_bytes,
 )
 from ..._core.producer.serializers import Serializers
 from ..._cpython.clock import wall_ms
@@ -23,7 +22,7 @@ from ..._options.arguments import entries
 from ...config import ProducerConfig
 from ...errors import BufferFull, IllegalStateError, KafkaError
 from ...types import Header
-from .intake import Admission, Intake
+from .intake import Admission, Intake, all_bytes
 
 __all__ = ["CheckedSends"]
 
@@ -110,8 +109,8 @@ class CheckedSends:
         admission = self._intake.admission
         admission.check()
         if self.as_they_come and headers is None and timestamps_ms is None:
-            plain_keys = None if every_key is None else _all_bytes("key", every_key)
-            plain_values = _all_bytes("value", contents)
+            plain_keys = None if every_key is None else all_bytes("key", every_key)
+            plain_values = all_bytes("value", contents)
             return await self._intake.put_plain(topic, plain_values, plain_keys, target, now_ms, admission)
         every_key = every_key or [None] * count
         every_headers = headers_for_each(headers, count)
@@ -167,10 +166,3 @@ class CheckedSends:
         value_bytes = await self._serializers.await_value(value, name, pairs)
         admission.check()
         return Record(name, value_bytes, key_bytes, number, time_ms, pairs)
-
-
-def _all_bytes(what: str, contents: list[Any]) -> list[bytes | None]:
-    """The values or keys, if they are fit to be sent as they are, else what can be made of them."""
-    if all(content is None or type(content) is bytes for content in contents):
-        return contents
-    return [to_bytes(what, content) for content in contents]

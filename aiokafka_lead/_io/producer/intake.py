@@ -9,12 +9,13 @@ is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import anyio.lowlevel
 
 from ..._core.producer.batches import Record, TopicBuffer
 from ..._core.producer.delivery import Delivery, DeliveryBatch
-from ..._core.producer.record import check_headers
+from ..._core.producer.record import check_headers, to_bytes
 from ..._cpython import clock
 from ...config import ProducerConfig
 from ...errors import ConfigError, ConfigTypeError, KafkaError, MessageTooLargeError, RequestTimedOutError
@@ -23,11 +24,18 @@ from ..deadline import Deadline
 from ..metadata.actor import MetadataActor
 from .sender import Sender
 
-__all__ = ["Admission", "Intake"]
+__all__ = ["Admission", "Intake", "all_bytes"]
 
 INT64_MAX = 2**63 - 1
 
 _NONE_YET = object()
+
+
+def all_bytes(what: str, contents: list[Any]) -> list[bytes | None]:
+    """The values or keys, if they are fit to be sent as they are, else what can be made of them."""
+    if all(content is None or type(content) is bytes for content in contents):
+        return contents
+    return [to_bytes(what, content) for content in contents]
 
 
 class Admission:

@@ -30,6 +30,8 @@ from aiokafka_lead.admin import (
 from aiokafka_lead.errors import ConfigError, ConfigTypeError
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster, Faults
 
+from . import wrong_admin_arguments
+
 pytestmark = pytest.mark.anyio
 
 TP = TopicPartition("events", 0)
@@ -268,10 +270,19 @@ GOOD: dict[str, dict[str, Any]] = {
     "fence_producers": {"transactional_ids": ["tx"]},
     "find_hanging_transactions": {"topics": ["events"]},
 }
+
+
+def public_methods(client: type[Any]) -> dict[str, Any]:
+    """Also those of the classes that a client is made of."""
+    return {name: method for name, method in inspect.getmembers(client, inspect.isfunction) if name[0] != "_"}
+
+
+ADMIN += wrong_admin_arguments.CASES
+GOOD |= wrong_admin_arguments.GOOD
 ADMIN += [
     (name, GOOD.get(name, {}), "timeout_ms", TIMEOUTS)
-    for name, method in vars(AdminClient).items()
-    if name != "stop" and not name.startswith("_") and "timeout_ms" in inspect.signature(method).parameters
+    for name, method in public_methods(AdminClient).items()
+    if name != "stop" and "timeout_ms" in inspect.signature(method).parameters
 ]
 
 NO_BROKERS: list[Any] = [None, "1", True, 1.5, -1, 9]
@@ -473,10 +484,15 @@ def test_a_cluster_in_a_thread_says_the_same() -> None:
             cluster.address(7)
 
 
+TRANSACTIONS = {f"{verb}_transaction" for verb in ("begin", "commit", "abort", "send_offsets_to")}
+"""What a transaction is asked first is whether it is open: tests/transactions has the wrong arguments."""
+TRANSACTIONS |= {"transaction", "transaction_health"}
+
+
 @pytest.mark.parametrize(
     ("client", "cases", "without_wrong_ones"),
     [
-        (Producer, PRODUCER, {"start", "metrics"}),
+        (Producer, PRODUCER, {"start", "metrics"} | TRANSACTIONS),
         (
             Consumer,
             CONSUMER,
@@ -495,7 +511,7 @@ def test_a_cluster_in_a_thread_says_the_same() -> None:
     ],
 )
 def test_no_public_method_is_left_out(client: type[Any], cases: list[Case], without_wrong_ones: Iterable[str]) -> None:
-    methods = {name for name, method in vars(client).items() if inspect.isfunction(method) and not name.startswith("_")}
+    methods = set(public_methods(client))
     assert methods == {method for method, *_ in cases} | set(without_wrong_ones)
     for name in methods - set(without_wrong_ones):
         asked = {argument.strip("*") for method, _, argument, _ in cases if method == name}

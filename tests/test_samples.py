@@ -10,6 +10,7 @@ import ast
 import asyncio
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import aiokafka_lead.compat
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 ROOT = Path(__file__).parents[1]
@@ -62,6 +64,17 @@ async def run(sample: Sample, names: dict[str, Any]) -> None:
 def cluster() -> Iterator[ClusterThread]:
     with ClusterThread(EmbeddedCluster(3)) as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def aiokafka_kept_apart() -> Iterator[None]:
+    """A page may install what stands in for aiokafka, which other tests in this process have imported."""
+    imported = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "aiokafka"}
+    for name in imported:
+        del sys.modules[name]
+    yield
+    aiokafka_lead.compat.uninstall()
+    sys.modules.update(imported)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -84,7 +84,7 @@ def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -
         except KeyboardInterrupt:
             raise typer.Exit(ExitCode.INTERRUPTED) from None
         except BrokenPipeError:
-            # Whoever read the results has enough of them; nothing more can be written, at exit neither.
+            # The program that read the results has enough of them; nothing more can be written, at exit neither.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise typer.Exit(ExitCode.DONE) from None
         except Exception as error:

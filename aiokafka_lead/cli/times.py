@@ -35,7 +35,7 @@ def moment_ms(text: str) -> int:
         when = datetime.fromisoformat(text)
     except ValueError:
         raise ConfigError(f"{text!r} is no time: write 2h (ago), 2026-11-23T10:00 or milliseconds since 1970") from None
-    # Without a zone it is the time of whoever wrote it.
+    # Without a zone it is the time where it was written.
     return max(0, int(when.timestamp() * 1000))
 
 

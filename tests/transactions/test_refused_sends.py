@@ -81,7 +81,7 @@ async def test_a_record_that_cannot_be_serialized_forbids_the_commit(cluster: Em
 async def test_wrong_arguments_and_send_nowait_without_room_leave_the_transaction_as_it_is(
     cluster: EmbeddedCluster,
 ) -> None:
-    """Whoever calls `send_nowait` comes back when there is room, as one does outside of transactions."""
+    """A caller of `send_nowait` comes back when there is room, as one does outside of transactions."""
     held = cluster.faults.add("Produce", hold=True)
     async with transactional(cluster, **SMALL_MEMORY) as producer:
         await producer.begin_transaction()

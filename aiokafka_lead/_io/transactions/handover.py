@@ -1,7 +1,7 @@
 """Transactions that one process opens and another one ends, as a worker and its driver do.
 
 The first process hands over what identifies the transaction, with its version: one that began under KIP-890 has to end
-under it, whoever ends it. The coordinator knows no processes: to it, both are one producer. So an end may be repeated,
+under it in every process. The coordinator knows no processes: to it, both are one producer. So an end may be repeated,
 also by a third process; and whatever asks for a producer id under the transactional id meanwhile fences them all.
 """
 
@@ -29,7 +29,7 @@ ENDS_AT_ONCE = 100
 
 
 async def hand_over(producer: TransactionalCalls[Any, Any]) -> OpenTransaction:
-    """Send all that the producer's open transaction took, and leave its end to whoever gets what this returns.
+    """Send all that the producer's open transaction took, and leave its end to another process, which needs what this returns.
 
     The producer is good for nothing then but to be stopped, which leaves the transaction open. Raises as
     `Producer.commit_transaction` does where a record is not stored: then the transaction is aborted.

@@ -29,7 +29,7 @@ ENDS_AT_ONCE = 100
 
 
 async def hand_over(producer: TransactionalCalls[Any, Any]) -> OpenTransaction:
-    """Send all that the producer's open transaction took, and leave its end to another process, which needs what this returns.
+    """Send all that the producer's open transaction took; another process may end it with what this returns.
 
     The producer is good for nothing then but to be stopped, which leaves the transaction open. Raises as
     `Producer.commit_transaction` does where a record is not stored: then the transaction is aborted.

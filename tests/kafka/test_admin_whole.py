@@ -240,18 +240,22 @@ async def test_log_directories(kafka: KafkaCluster, admin: AdminClient, topic_na
     topic = topic_name()
     where = TopicPartition(topic, 0)
     await admin.create_topics([NewTopic(topic, replica_assignments={0: [1, 2]})])
-    found = await admin.describe_log_dirs([1, 2, 3], partitions=[where])
-    placed = set()
-    for broker, paths in found.items():
-        for path in paths.values():
-            assert isinstance(path, LogDirDescription)
-            assert path.total_bytes is not None
-            if where in path.replicas:
-                placed.add(broker)
-    assert placed == {1, 2}
+
+    async def placed() -> bool:  # a replica has its log when its broker has come to it
+        found = await admin.describe_log_dirs([1, 2, 3], partitions=[where])
+        brokers = set()
+        for broker, paths in found.items():
+            for path in paths.values():
+                assert isinstance(path, LogDirDescription)
+                assert path.total_bytes is not None
+                if where in path.replicas:
+                    brokers.add(broker)
+        return brokers == {1, 2}
+
+    await eventually(placed)
     printed = await tool(kafka, "org.apache.kafka.tools.LogDirsCommand", "--describe", "--topic-list", topic)
     theirs = json.loads(printed.splitlines()[-1])
-    assert {each["broker"] for each in theirs["brokers"] for d in each["logDirs"] if d["partitions"]} == placed
+    assert {each["broker"] for each in theirs["brokers"] for d in each["logDirs"] if d["partitions"]} == {1, 2}
     with pytest.raises(LogDirNotFoundError):
         await admin.alter_replica_log_dirs({(where, 1): "/no/such/directory"})
 

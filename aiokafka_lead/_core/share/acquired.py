@@ -1,0 +1,333 @@
+"""Records of one partition that one answer has acquired, and what the application decided about each of them.
+
+A record's state is one byte of `Acquired.marks`, so that whole runs of records go from state to state at once. These
+are the states and what leads from one to another; what the table does not name leaves a mark as it is.
+
+    mark              decide        sent           answered          tried again    refused, or lost
+    ----------------  ------------  -------------  ----------------  -------------  ----------------
+    OPEN              kind or GAP                                                   LOST
+    kind, GAP                       kind | SENT                                     LOST
+    kind | SENT                                    SETTLED           kind           LOST
+    RENEW             kind          RENEW | SENT                                    LOST
+    RENEW | SENT      kind          .              OPEN              RENEW          LOST
+    SETTLED, LOST     (nothing)
+
+``kind`` is ACCEPT, RELEASE or REJECT.
+
+Hot: this module is compiled through ``acquired.pxd`` where a compiler is, and runs as it is elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from ...errors import KafkaError
+from ...errors.base import own_copy
+from ...types import AcknowledgeType, TopicPartition
+
+__all__ = ["GAP", "LOST", "OPEN", "RENEW", "SETTLED", "AckBatch", "Acquired", "AcquiredRange", "Span"]
+
+OPEN = 0
+"""Acquired, and nothing decided."""
+GAP = 5
+"""No record for the application: compaction left none, or it is a control record. The protocol's type 0."""
+SENT = 8
+SETTLED = 16
+"""The broker has taken the acknowledgement."""
+LOST = 17
+"""The lock is gone, or the broker refused the acknowledgement."""
+
+RENEW = int(AcknowledgeType.RENEW)
+DECISIONS = (int(AcknowledgeType.ACCEPT), int(AcknowledgeType.RELEASE), int(AcknowledgeType.REJECT), GAP)
+UNSENT = (*DECISIONS, RENEW)
+
+
+def _table(**changes: Sequence[tuple[int, int]]) -> dict[str, bytes]:
+    tables = {}
+    for name, pairs in changes.items():
+        table = bytearray(range(256))
+        for before, after in pairs:
+            table[before] = after
+        tables[name] = bytes(table)
+    return tables
+
+
+TABLES = _table(
+    sent=[(mark, mark | SENT) for mark in UNSENT],
+    answered=[*((mark | SENT, SETTLED) for mark in DECISIONS), (RENEW | SENT, OPEN)],
+    again=[(mark | SENT, mark) for mark in UNSENT],
+    refused=[(mark | SENT, LOST) for mark in UNSENT],
+    lost=[(mark, LOST) for mark in (OPEN, *UNSENT, *(mark | SENT for mark in UNSENT))],
+)
+"""For ``bytes.translate``, by the event."""
+
+_UNSENT_RUN = re.compile(b"[" + bytes(UNSENT) + b"]+")
+_HELD_RUN = re.compile(b"[" + bytes((OPEN, *UNSENT)) + b"]+")
+_OPEN_RUN = re.compile(b"\x00+")
+_OPEN = OPEN
+_RENEW = RENEW
+_RENEW_SENT = RENEW | SENT
+
+
+class AcquiredRange(NamedTuple):
+    """Offsets that were acquired together."""
+
+    first: int
+    last: int
+    delivery_count: int
+
+
+class Span(NamedTuple):
+    """Successive marks, by index; the end is not part of it."""
+
+    start: int
+    end: int
+
+
+class AckBatch(NamedTuple):
+    """Acknowledgements of successive offsets, as the protocol has them: one type for each, or one for all."""
+
+    first: int
+    last: int
+    types: list[int]
+
+
+class Acquired:
+    """What one answer has acquired of one partition, until the last of it is settled or lost."""
+
+    __slots__ = (
+        "bases",
+        "dirty",
+        "error",
+        "expires_at",
+        "gone_at",
+        "marks",
+        "ranges",
+        "renewed",
+        "topic_id",
+        "tp",
+    )
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        topic_id: UUID,
+        ranges: list[AcquiredRange],
+        *,
+        expires_at: float,
+        gone_at: float,
+    ) -> None:
+        self.tp = tp
+        self.topic_id = topic_id
+        self.ranges = ranges
+        """In offset order."""
+        self.bases: list[int] = []
+        """The index of each range's first mark."""
+        count = 0
+        for entry in ranges:
+            self.bases.append(count)
+            count += entry.last - entry.first + 1
+        self.marks = bytearray(count)
+        self.expires_at = expires_at
+        """Until when the locks certainly hold: the broker took them after it was asked."""
+        self.gone_at = gone_at
+        """From when on they certainly do not, unless renewed: the broker took them before it answered."""
+        self.renewed: dict[int, tuple[float, float]] = {}
+        """The same two times of records whose lock was renewed, by index."""
+        self.dirty = False
+        """Whether it is in the list of those with something to send."""
+        self.error: KafkaError | None = None
+        """Why records were lost, the last time that some were."""
+
+    def __len__(self) -> int:
+        return len(self.marks)
+
+    # --- offsets ---
+
+    def index_of(self, offset: int) -> int | None:
+        """The mark of an offset; None if it was not acquired."""
+        for base, entry in zip(self.bases, self.ranges, strict=True):
+            if entry.first <= offset <= entry.last:
+                return base + offset - entry.first
+        return None
+
+    def count_to(self, offset: int) -> int:
+        """How many of the acquired offsets are at or before this one."""
+        return sum(max(0, min(entry.last, offset) - entry.first + 1) for entry in self.ranges)
+
+    def offset_of(self, index: int) -> int:
+        """The offset that a mark belongs to."""
+        at = len(self.bases) - 1
+        while self.bases[at] > index:
+            at -= 1
+        return self.ranges[at].first + index - self.bases[at]
+
+    def lock_expires_at(self, index: int) -> float:
+        """Until when the record's lock certainly holds; 0 once it is settled or lost."""
+        if self.marks[index] >= SETTLED:
+            return 0.0
+        renewed = self.renewed.get(index)
+        return self.expires_at if renewed is None else renewed[0]
+
+    # --- decisions ---
+
+    def may_decide(self, index: int) -> bool:
+        """Whether nothing was decided about the record yet, or only that its lock is to be renewed."""
+        mark = self.marks[index]
+        return mark in (_OPEN, _RENEW, _RENEW_SENT)
+
+    def decide(self, index: int, kind: int) -> bool:
+        """Acknowledge a record, or have its lock renewed; whether that was still to be done, and its lock not lost."""
+        mark = self.marks[index]
+        if mark == _OPEN or (kind != _RENEW and mark in (_RENEW, _RENEW_SENT)):
+            self.marks[index] = kind
+            return True
+        return mark in (_RENEW, _RENEW_SENT)
+
+    def is_open(self, index: int) -> bool:
+        """Whether nothing was decided about the record, and its lock is not lost."""
+        return self.marks[index] == _OPEN
+
+    def decide_all(self, kind: int) -> bool:
+        """Acknowledge all records about which nothing was decided; whether there was one."""
+        return self._over(_OPEN_RUN, 0, len(self.marks), kind)
+
+    def decide_span(self, span: Span, kind: int) -> bool:
+        """The same of some of them."""
+        if span.end - span.start == 1:
+            is_open = self.marks[span.start] == OPEN
+            if is_open:
+                self.marks[span.start] = kind
+            return is_open
+        return self._over(_OPEN_RUN, *span, kind)
+
+    def _over(self, pattern: re.Pattern[bytes], start: int, end: int, kind: int) -> bool:
+        found = [match.span() for match in pattern.finditer(self.marks, start, end)]
+        for first, last in found:
+            self.marks[first:last] = bytes((kind,)) * (last - first)
+        return bool(found)
+
+    # --- sending ---
+
+    def unsent(self, limit: int, *, renewals: bool) -> list[tuple[Span, AckBatch]]:
+        """What is to be sent, in offset order, of ``limit`` offsets at most. Without renewals, those wait."""
+        found: list[tuple[Span, AckBatch]] = []
+        for match in _UNSENT_RUN.finditer(self.marks):
+            for span in self._contiguous(*match.span(), renewals=renewals):
+                if limit <= 0:
+                    return found
+                start, end = span.start, min(span.end, span.start + limit)
+                limit -= end - start
+                marks = self.marks[start:end]
+                first = self.offset_of(start)
+                types = [0 if mark == GAP else mark for mark in marks]
+                if marks.count(marks[0]) == len(marks):
+                    del types[1:]
+                found.append((Span(start, end), AckBatch(first, first + end - start - 1, types)))
+        return found
+
+    def _contiguous(self, start: int, end: int, *, renewals: bool) -> Iterator[Span]:
+        """A run of marks cut where offsets are missing between two ranges, and at renewals if those are left out."""
+        cuts = [base for base in self.bases if start < base < end] + [end]
+        for cut in cuts:
+            if renewals:
+                yield Span(start, cut)
+            else:
+                at = start
+                for piece in bytes(self.marks[start:cut]).split(bytes((RENEW,))):
+                    if piece:
+                        yield Span(at, at + len(piece))
+                    at += len(piece) + 1
+            start = cut
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether there is something to send."""
+        return _UNSENT_RUN.search(self.marks) is not None
+
+    def has(self, kind: int) -> bool:
+        """Whether a record has this mark."""
+        return kind in self.marks
+
+    def sent(self, span: Span) -> None:
+        """These marks go out with a request."""
+        self._change(span, "sent")
+
+    def answered(self, span: Span, expires_at: float, gone_at: float) -> None:
+        """The broker has taken them; the times are those of locks that were renewed now."""
+        start, end = span
+        at = self.marks.find(RENEW | SENT, start, end)
+        while at >= 0:
+            self.renewed[at] = (expires_at, gone_at)
+            at = self.marks.find(RENEW | SENT, at + 1, end)
+        self._change(span, "answered")
+
+    def send_again(self, span: Span) -> None:
+        """The broker has not taken them, but may."""
+        self._change(span, "again")
+
+    def refused(self, span: Span, error: KafkaError) -> None:
+        """The broker does not take them."""
+        self.error = error
+        self._change(span, "refused")
+
+    def lose(self, error: KafkaError) -> bool:
+        """The locks are gone; whether there was one left."""
+        before = bytes(self.marks)
+        self.marks[:] = before.translate(TABLES["lost"])
+        if before != self.marks:
+            self.error = error
+            return True
+        return False
+
+    def lose_expired(self, now: float, error: KafkaError) -> bool:
+        """Lose what was not acknowledged in time; whether something was decided of it."""
+        decided = False
+        for match in list(_HELD_RUN.finditer(self.marks)):
+            for index in range(*match.span()):
+                if now >= self.renewed.get(index, (0.0, 0.0))[1]:
+                    decided |= self.marks[index] != OPEN
+                    self.marks[index] = LOST
+                    self.error = error
+        return decided
+
+    def _change(self, span: Span, event: str) -> None:
+        start, end = span
+        self.marks[start:end] = self.marks[start:end].translate(TABLES[event])
+
+    # --- outcomes ---
+
+    @property
+    def over(self) -> bool:
+        """Whether everything is settled or lost."""
+        return not self.marks.strip(_ENDED)
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether something was decided whose outcome is not known yet."""
+        return bool(self.marks.translate(None, _NOT_PENDING))
+
+    @property
+    def lost(self) -> int:
+        """How many records were lost."""
+        return self.marks.count(LOST)
+
+    def is_settled(self, index: int) -> bool:
+        """Whether the outcome of the record's acknowledgement is known; a renewed lock counts."""
+        return self.marks[index] in (OPEN, SETTLED, LOST)
+
+    def failure(self, index: int) -> KafkaError | None:
+        """Why the record was lost; None if it was not."""
+        if self.marks[index] != LOST or self.error is None:
+            return None
+        return own_copy(self.error)
+
+    def __repr__(self) -> str:
+        return f"<Acquired {self.tp} offsets {self.ranges[0].first}..{self.ranges[-1].last}>"
+
+
+_ENDED = bytes((SETTLED, LOST))
+_NOT_PENDING = bytes((OPEN, SETTLED, LOST))

@@ -1,0 +1,236 @@
+"""What answers to ShareFetch and ShareAcknowledge say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from ..._wire.messages.share_acknowledge import ShareAcknowledgeResponse
+from ..._wire.messages.share_fetch import AcquiredRecords, PartitionData, ShareFetchResponse
+from ...errors import (
+    FencedLeaderEpochError,
+    InvalidRecordStateError,
+    KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+    ShareSessionNotFoundError,
+    UnknownServerError,
+    error_for_code,
+)
+from ...errors.shown import shown
+from ...types import TopicPartition
+from ..leadership.hints import HintReader
+from ..metadata.types import LeaderHint
+from .acquired import Acquired, AcquiredRange
+from .exchange import Exchange
+from .planner import Asked, PlacedPartition, Planned, SharePlanner
+from .session import SharedPartition
+
+__all__ = ["Arrived", "ShareOutcome", "read_acknowledged", "read_failure", "read_fetched"]
+
+SHORTEST_LOCK_S = 1.0
+"""Brokers allow no shorter locks: what says less is not believed."""
+
+MOST_OFFSETS = 1 << 20
+"""More than a broker acquires at once; each takes a byte here."""
+
+MOVED = frozenset((NotLeaderOrFollowerError.code, FencedLeaderEpochError.code))
+"""The partition has another leader by now, which knows nothing of the locks of the one before."""
+
+STALE = MOVED | {KafkaStorageError.code}
+"""It has, or will have one."""
+
+
+class Arrived(NamedTuple):
+    """Records that were acquired, and the bytes that hold them."""
+
+    exchange: Exchange
+    acquired: Acquired
+    records: memoryview
+
+
+class ShareOutcome:
+    """What is to be done after an answer."""
+
+    __slots__ = ("arrived", "errors", "hints", "lock_s", "refresh", "refused")
+
+    def __init__(self, hints: list[LeaderHint]) -> None:
+        self.arrived: list[Arrived] = []
+        self.hints = hints
+        self.errors: list[KafkaError] = []
+        """For the application: waiting does not help."""
+        self.refresh = False
+        """Whether metadata is stale."""
+        self.lock_s: float | None = None
+        """How long locks last, if the answer says so."""
+        self.refused: KafkaError | None = None
+        """Why acknowledgements were not taken, some or all."""
+
+
+class _CurrentLeader(Protocol):
+    leader_id: int
+    leader_epoch: int
+
+
+def read_failure(planned: Planned, error: KafkaError, now: float) -> None:
+    """There is no answer: the connection has ended, and with it the session."""
+    exchange = planned.exchange
+    for sent in planned.acks.values():
+        exchange.give_up(sent, error)
+    for asked in planned.fetched.values():
+        asked.partition.move.refused(exchange.node_id, now)
+    exchange.disconnected(error)
+
+
+def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchResponse, now: float) -> ShareOutcome:
+    """Take in the answer to a fetch."""
+    reading = _Reading(planner, planned, HintReader(True, response.node_endpoints), now)
+    reading.lock(response.acquisition_lock_timeout_ms)
+    if reading.refused_as_a_whole(response.error_code, response.error_message):
+        return reading.outcome
+    for topic in response.responses:
+        for data in topic.partitions:
+            key = SharedPartition(topic.topic_id, data.partition_index)
+            reading.acknowledged(key, data.acknowledge_error_code, data.acknowledge_error_message, data.current_leader)
+            asked = planned.fetched.get(key)
+            if asked is not None:
+                reading.fetched(asked, data)
+    count = sum(len(arrived.acquired) for arrived in reading.outcome.arrived)
+    planned.exchange.has_more = count >= planned.max_records > 0
+    reading.end()
+    return reading.outcome
+
+
+def read_acknowledged(
+    planner: SharePlanner, planned: Planned, response: ShareAcknowledgeResponse, now: float
+) -> ShareOutcome:
+    """Take in the answer to acknowledgements."""
+    reading = _Reading(planner, planned, HintReader(True, response.node_endpoints), now)
+    reading.lock(response.acquisition_lock_timeout_ms)
+    if reading.refused_as_a_whole(response.error_code, response.error_message):
+        return reading.outcome
+    for topic in response.responses:
+        for data in topic.partitions:
+            key = SharedPartition(topic.topic_id, data.partition_index)
+            reading.acknowledged(key, data.error_code, data.error_message, data.current_leader)
+    reading.end()
+    return reading.outcome
+
+
+class _Reading:
+    """One answer."""
+
+    def __init__(self, planner: SharePlanner, planned: Planned, hints: HintReader, now: float) -> None:
+        self._planner = planner
+        self._planned = planned
+        self._exchange = planned.exchange
+        self._exchange.busy = False
+        self._hints = hints
+        self._now = now
+        self._acks = dict(planned.acks)
+        """Those whose outcome has not been read."""
+        self._lock_s = SHORTEST_LOCK_S
+        self.outcome = ShareOutcome(hints.hints)
+
+    def lock(self, timeout_ms: int) -> None:
+        """How long locks last that were taken or renewed by the request."""
+        if timeout_ms > 0:
+            self._lock_s = self.outcome.lock_s = max(SHORTEST_LOCK_S, timeout_ms / 1000)
+
+    def refused_as_a_whole(self, code: int, message: str | None) -> bool:
+        """Whether the broker has done nothing of the request."""
+        exchange = self._exchange
+        if not exchange.session.answered(code) or code:
+            kind = error_for_code(code)
+            error = kind(shown(message or ""))
+            # Brokers answer so while a session has a topic that was deleted: the next one is without it.
+            unknown = code == UnknownServerError.code
+            if unknown:
+                exchange.session.begin_anew()
+            self.outcome.refused = error if self._acks else None
+            may_pass = kind.retriable or unknown
+            for sent in self._acks.values():
+                if may_pass and code != ShareSessionNotFoundError.code:
+                    exchange.again(sent, self._now)
+                else:
+                    exchange.give_up(sent, error)
+            if code == ShareSessionNotFoundError.code:
+                exchange.lose(InvalidRecordStateError(f"the broker has released the record: {error.message}"))
+            if not may_pass:
+                self.outcome.errors.append(error)
+            self.outcome.refresh = kind.refreshes_metadata or unknown
+            exchange.back_off(self._now)
+            return True
+        exchange.answered()
+        return False
+
+    def acknowledged(self, key: SharedPartition, code: int, message: str | None, leader: _CurrentLeader) -> None:
+        """What became of a partition's acknowledgements, if there were any."""
+        sent = self._acks.pop(key, None)
+        if sent is None:
+            return
+        tp = sent[0].acquired.tp
+        if code:
+            self._hint(tp, key.topic_id, code, leader)
+            self.outcome.refused = error_for_code(code)(shown(message or ""))
+            self._exchange.refused(sent, code, message, self._now)
+        else:
+            expires_at, gone_at = self._times()
+            self._exchange.taken(tp, sent, expires_at, gone_at)
+
+    def _times(self) -> tuple[float, float]:
+        return self._planned.sent_at + self._lock_s, self._now + self._lock_s
+
+    def fetched(self, asked: Asked, data: PartitionData) -> None:
+        """A partition's records, or why there are none."""
+        placed, leader_epoch = asked
+        placed.patience.skipped(self._planned.sent_at, leader_epoch)
+        code = data.error_code
+        if not code:
+            placed.patience.succeeded()
+            placed.move.served(self._exchange.node_id, self._planned.sent_at, self._planner.counters)
+            self._records(placed, data)
+            return
+        self._hint(placed.tp, placed.topic_id, code, data.current_leader)
+        kind = error_for_code(code)
+        if code in STALE:
+            placed.move.refused(self._exchange.node_id, self._now)
+        if code in MOVED:
+            self._exchange.lose(kind("the partition has another leader, and the record is delivered again"), placed.tp)
+        elif code not in STALE and not kind.retriable:
+            self.outcome.errors.append(kind(f"{placed.tp} cannot be read: {shown(data.error_message or '')}"))
+        if not placed.patience.knows_failure(self._now, leader_epoch):
+            placed.patience.failed(self._now, leader_epoch, self._planner.retry, code in STALE, False)
+
+    def _hint(self, tp: TopicPartition, topic_id: UUID, code: int, leader: _CurrentLeader) -> None:
+        self._hints.read(tp.topic, topic_id, tp.partition, code, leader)
+        self.outcome.refresh |= code in STALE or error_for_code(code).refreshes_metadata
+
+    def _records(self, placed: PlacedPartition, data: PartitionData) -> None:
+        ranges = _valid(data.acquired_records)
+        if not ranges:
+            return
+        expires_at, gone_at = self._times()
+        acquired = Acquired(placed.tp, placed.topic_id, ranges, expires_at=expires_at, gone_at=gone_at)
+        self._exchange.add(acquired)
+        records = data.records if isinstance(data.records, memoryview) else memoryview(b"")
+        self.outcome.arrived.append(Arrived(self._exchange, acquired, records))
+
+    def end(self) -> None:
+        """What the answer does not name is not known."""
+        for sent in self._acks.values():
+            self._exchange.give_up(sent)
+
+
+def _valid(found: Sequence[AcquiredRecords]) -> list[AcquiredRange]:
+    """Ranges in offset order, without those that make no sense."""
+    ranges: list[AcquiredRange] = []
+    count = 0
+    for entry in sorted(found, key=lambda each: each.first_offset):
+        first, last = entry.first_offset, entry.last_offset
+        count += last - first + 1
+        if first < 0 or last < first or count > MOST_OFFSETS or (ranges and first <= ranges[-1].last):
+            continue
+        ranges.append(AcquiredRange(first, last, max(1, entry.delivery_count)))
+    return ranges

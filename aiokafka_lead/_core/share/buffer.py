@@ -1,0 +1,166 @@
+"""What was acquired and not handed out yet."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
+
+from ..._records import BatchView, MessageSet
+from ...types import AcknowledgeType
+from .allowance import Allowance
+from .at_hand import AtHand
+from .decoding import LOADED_AT_ONCE_BYTES, AcquiredData
+from .exchange import Exchange
+from .metrics import ShareCounters
+from .record import ShareRecord
+
+__all__ = ["NotLoaded", "ShareBuffer"]
+
+Record = ShareRecord[Any, Any]
+
+TOO_LATE = 0.2
+"""With no more than this part of its lock left a record is released, and not handed out: work on it would hardly be
+done in time."""
+
+RELEASE = int(AcknowledgeType.RELEASE)
+
+
+class NotLoaded(Exception):
+    """The next batch is large, and to be decompressed by its ``load`` elsewhere before it is asked for again."""
+
+    def __init__(self, view: BatchView | MessageSet) -> None:
+        super().__init__()
+        self.view = view
+
+
+class ShareBuffer:
+    """Answers in the order in which they came; the records of the first one are decoded as they are handed out."""
+
+    def __init__(self, allowance: Allowance, failed: Callable[[AcquiredData], None], counters: ShareCounters) -> None:
+        self._allowance = allowance
+        self._failed = failed
+        """Called with an answer that could not be read to its end."""
+        self._counters = counters
+        self._answers: deque[AcquiredData] = deque()
+        self.at_hand = AtHand()
+        """Decoded; changed here, but for an iteration that takes one after the other."""
+        self._returned: deque[list[Record]] = deque()
+        """Taken and put back, those of each answer together."""
+        self._view: BatchView | MessageSet | None = None
+        """The first answer's next batch, while it is decompressed."""
+
+    def add(self, data: AcquiredData) -> None:
+        """Records that an answer has brought."""
+        self._answers.append(data)
+
+    def count(self, exchange: Exchange) -> int:
+        """How many records of a broker there are, about."""
+        waiting = sum(data.left for data in self._answers if data.exchange is exchange)
+        returned = sum(len(records) for records in self._returned if records[0]._exchange is exchange)
+        at_hand = len(self.at_hand) if self.at_hand and self.at_hand.first._exchange is exchange else 0
+        return waiting + returned + at_hand
+
+    def buffered(self) -> int:
+        """How many records of all brokers there are, about."""
+        return sum(data.left for data in self._answers) + sum(map(len, self._returned)) + len(self.at_hand)
+
+    def handed_out(self) -> dict[str, int]:
+        """How many records of each topic the application got."""
+        waiting = Counter[str]()
+        for records in self._returned:
+            waiting[records[0].topic] += len(records)
+        if self.at_hand:
+            waiting[self.at_hand.first.topic] += len(self.at_hand)
+        return {topic: counts.decoded - waiting[topic] for topic, counts in list(self._counters.topics.items())}
+
+    # --- handing out -------------------------------------------------------------------------------------------------
+
+    def take(self, limit: int, now: float) -> list[Record]:
+        """The next records, all of one answer; none if there are none. Raises `NotLoaded`."""
+        while True:
+            if self._returned:
+                returned = self._returned.popleft()
+                taken = returned[:limit]
+                self.put_back(returned[limit:])
+            elif self.at_hand or self._decode(now):
+                taken = self.at_hand.take(limit)
+            else:
+                return []
+            taken = self._in_time(taken, now)
+            if taken:
+                return taken
+
+    def _not_handed_out(self, records: Sequence[Record]) -> None:
+        """These were decoded for nothing."""
+        if records:
+            self._counters.of(records[0].topic).decoded -= len(records)
+
+    def _in_time(self, records: list[Record], now: float) -> list[Record]:
+        """Those whose locks hold, for long enough."""
+        acquired = records[0]._acquired
+        left_s = acquired.expires_at - now
+        self._allowance.waited(left_s)
+        if acquired.error is not None:
+            self._not_handed_out([record for record in records if not record._is_open()])
+            records = [record for record in records if record._is_open()]
+        if left_s > TOO_LATE * self._allowance.lock_s:
+            return records
+        for record in records:
+            acquired.decide(record._index, RELEASE)
+        if records:
+            records[0]._exchange.decided(acquired, now)
+            self._not_handed_out(records)
+        return []
+
+    def _decode(self, now: float) -> bool:
+        """Whether there are records at hand now."""
+        while self._answers:
+            data = self._answers[0]
+            if data.acquired.over:
+                data.release()
+            view = self._view or data.next_view()
+            if view is None:
+                self._answers.popleft()
+                if data.acquired.has_unsent:
+                    data.exchange.decided(data.acquired, now)
+                if data.failure is not None:
+                    self._failed(data)
+                continue
+            if not data.load(view, LOADED_AT_ONCE_BYTES):
+                self._view = view
+                raise NotLoaded(view)
+            self._view = None
+            records = data.records(view)
+            self.at_hand.put(records)
+            if records:
+                self._counters.of(data.acquired.tp.topic).decoded += len(records)
+                return True
+        return False
+
+    def put_back(self, records: list[Record]) -> None:
+        """Have these come next, which were taken last, and together."""
+        if records:
+            self._returned.appendleft(records)
+            self.at_hand.quick_until = 0.0
+
+    def go_on(self, record: Record, until: float) -> None:
+        """An iteration that got this one may take those after it, but none whose lock is old."""
+        if not self._returned:
+            self.at_hand.quick_until = min(until, self._allowance.late_at(record._acquired.expires_at))
+
+    def release(self, now: float) -> None:
+        """Give everything back to the group."""
+        waiting = (self.at_hand.take(len(self.at_hand)), *self._returned)
+        for record in chain(*waiting):
+            record._acquired.decide(record._index, RELEASE)
+            record._exchange.decided(record._acquired, now)
+        for records in waiting:
+            self._not_handed_out(records)
+        self._returned.clear()
+        self._view = None
+        for data in self._answers:
+            data.release()
+            data.exchange.decided(data.acquired, now)
+        self._answers.clear()

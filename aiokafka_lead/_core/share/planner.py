@@ -1,0 +1,285 @@
+"""Which broker a share group's member asks next, and for what."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+from ..._wire.messages.share_acknowledge import ShareAcknowledgeRequest
+from ..._wire.messages.share_fetch import ShareFetchRequest
+from ...types import TopicPartition
+from ..backoff import Backoff
+from ..leadership.moves import MoveClock
+from ..leadership.patience import Patience, RetryPolicy
+from ..metadata.types import NO_LEADER, ClusterSnapshot
+from .exchange import ACK_LINGER_S, Exchange, Sent, Settled
+from .metrics import ShareCounters
+from .requests import FIRST_VERSION_WITH_RENEWALS, FetchLimits, acknowledge_request, fetch_request
+from .session import FINAL_EPOCH, SharedPartition
+
+__all__ = ["AT_ONCE_MS", "HELD_BACK_MS", "Asked", "Planned", "SharePlanner"]
+
+HELD_BACK_MS = 50
+"""How long a broker may hold a fetch of a member that has records of it: their acknowledgements wait behind it, since
+a session has one request at a time."""
+
+AT_ONCE_MS = 5
+"""The same after an answer with all the records that were asked for: the next ones are there already. And a fetch that
+is held when its partition gets another leader is not answered before its time (4.3)."""
+
+
+class PlacedPartition:
+    """A partition that the group has assigned, as far as it is fetched."""
+
+    __slots__ = ("leader_epoch", "leader_id", "move", "patience", "topic_id", "tp")
+
+    def __init__(self, tp: TopicPartition, topic_id: UUID) -> None:
+        self.tp = tp
+        self.topic_id = topic_id
+        self.leader_id = NO_LEADER
+        self.leader_epoch = -1
+        self.patience = Patience()
+        self.move = MoveClock()
+
+    @property
+    def key(self) -> SharedPartition:
+        """As sessions name it."""
+        return SharedPartition(self.topic_id, self.tp.partition)
+
+
+class Asked(NamedTuple):
+    """A partition, as a request asked for it."""
+
+    partition: PlacedPartition
+    leader_epoch: int
+
+
+class Planned(NamedTuple):
+    """A request, and what has to be known to read its answer."""
+
+    exchange: Exchange
+    request: ShareFetchRequest | ShareAcknowledgeRequest
+    version: int
+    sent_at: float
+    acks: Mapping[SharedPartition, list[Sent]]
+    fetched: Mapping[SharedPartition, Asked]
+    """What the session fetches; empty for a ShareAcknowledge."""
+    max_records: int
+
+
+class PlannerOptions(NamedTuple):
+    """What requests say, from the options of these names."""
+
+    group_id: str
+    fetch_max_wait_ms: int
+    fetch_min_bytes: int
+    fetch_max_bytes: int
+    retry_backoff_ms: float
+    retry_backoff_max_ms: float
+    connections_max_idle_ms: float
+
+
+class SharePlanner:
+    """Owns the exchanges with all brokers, and where each assigned partition is fetched from."""
+
+    def __init__(self, options: PlannerOptions, member_id: str, settled: Settled) -> None:
+        self._options = options
+        self._member_id = member_id
+        self._settled = settled
+        self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
+        self.retry = RetryPolicy(options.retry_backoff_ms, options.retry_backoff_max_ms)
+        self.counters = ShareCounters()
+        self.exchanges: dict[int, Exchange] = {}
+        """By node id."""
+        self._partitions: dict[TopicPartition, PlacedPartition] = {}
+        self.leaderless: frozenset[TopicPartition] = frozenset()
+        """Partitions that have no leader at a known address."""
+
+    # --- where to fetch from -----------------------------------------------------------------------------------------
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """What the group has assigned."""
+        return frozenset(self._partitions)
+
+    def assign(self, target: Mapping[TopicPartition, UUID]) -> None:
+        """The group assigns these, and no others any more."""
+        known = self._partitions
+        self._partitions = {
+            tp: known[tp] if tp in known and known[tp].topic_id == topic_id else PlacedPartition(tp, topic_id)
+            for tp, topic_id in target.items()
+        }
+
+    def place(self, snapshot: ClusterSnapshot) -> None:
+        """Find each partition's leader."""
+        leaderless = []
+        for tp, partition in self._partitions.items():
+            partition.leader_id, partition.leader_epoch = snapshot.leader(*tp)
+            if partition.leader_id not in snapshot.brokers:
+                leaderless.append(tp)
+            elif partition.leader_id not in self.exchanges:
+                self.exchanges[partition.leader_id] = Exchange(
+                    partition.leader_id, self._backoff, self._settled, self.counters
+                )
+        self.leaderless = frozenset(leaderless)
+        for node_id in [node_id for node_id in self.exchanges if node_id not in snapshot.brokers]:
+            if not self.exchanges[node_id].holds and not self.exchanges[node_id].busy:
+                del self.exchanges[node_id]
+
+    @property
+    def sources(self) -> int:
+        """How many brokers lead partitions that are assigned."""
+        return len({partition.leader_id for partition in self._partitions.values()})
+
+    def leader(self, tp: TopicPartition) -> int | None:
+        """The broker that a partition is fetched from; None if the group does not assign it now."""
+        found = self._partitions.get(tp)
+        return None if found is None else found.leader_id
+
+    def _placed(self, node_id: int) -> Iterator[PlacedPartition]:
+        return (partition for partition in self._partitions.values() if partition.leader_id == node_id)
+
+    def _wanted(self, exchange: Exchange, now: float) -> dict[SharedPartition, PlacedPartition]:
+        """What to fetch from a broker now."""
+        return {
+            partition.key: partition
+            for partition in self._placed(exchange.node_id)
+            if partition.patience.waits_until(now, partition.leader_epoch) <= now
+        }
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def waiting(self, now: float, *, fetching: bool) -> list[Exchange]:
+        """The brokers that something could be asked of now. ``fetching``: there is room for records."""
+        return [
+            exchange
+            for exchange in self.exchanges.values()
+            if not exchange.busy
+            and not exchange.moving
+            and now >= exchange.retry_at
+            and (
+                self._acks_due(exchange, now)
+                or self._quiet_at(exchange) <= now
+                or (fetching and self._wanted(exchange, now))
+            )
+        ]
+
+    def _acks_due(self, exchange: Exchange, now: float) -> bool:
+        return exchange.has_unsent and (
+            exchange.urgent or exchange.has_renewals or now >= exchange.unsent_since + ACK_LINGER_S
+        )
+
+    def _quiet_at(self, exchange: Exchange) -> float:
+        """When to send something only to keep the connection, with which the locks of what is in hand would be lost."""
+        if not exchange.holds or not exchange.session.is_open:
+            return math.inf
+        return exchange.asked_at + self._options.connections_max_idle_ms / 2000
+
+    def plan(
+        self,
+        exchange: Exchange,
+        version: int,
+        now: float,
+        max_records: int,
+        *,
+        strict: bool,
+        moves_at: float = math.inf,
+    ) -> Planned | None:
+        """The next request to a broker; None if there is nothing to ask. Without room ``max_records`` is 0.
+
+        At ``moves_at`` the session is to move to another connection, which it cannot while a request is under way.
+        """
+        exchange.version = version
+        exchange.drop_expired(now)
+        wanted = self._wanted(exchange, now) if max_records > 0 else {}
+        session = exchange.session
+        # A fetch may be held for long, unless its records are there already, and cannot carry renewals.
+        alone = (exchange.urgent and not exchange.has_more) or exchange.has_renewals or not wanted
+        if exchange.has_unsent and session.is_open and alone:
+            if not self._acks_due(exchange, now):
+                return None
+            return self._acknowledge(exchange, version, now)
+        if not wanted and not exchange.has_unsent:
+            return self._acknowledge(exchange, version, now) if self._quiet_at(exchange) <= now else None
+        wait_ms = self._wait_ms(exchange, moves_at - now) if wanted else 0  # it only opens the session that acks need
+        return self._fetch(exchange, version, now, wanted, max(1, max_records), wait_ms, strict=strict)
+
+    def _acknowledge(self, exchange: Exchange, version: int, now: float) -> Planned:
+        batches, sent = exchange.take(renewals=version >= FIRST_VERSION_WITH_RENEWALS)
+        request = acknowledge_request(self._options.group_id, self._member_id, exchange.session.epoch, batches, version)
+        self._asked(exchange, now)
+        return Planned(exchange, request, version, now, sent, {}, 0)
+
+    def _fetch(
+        self,
+        exchange: Exchange,
+        version: int,
+        now: float,
+        wanted: Mapping[SharedPartition, PlacedPartition],
+        max_records: int,
+        wait_ms: int,
+        *,
+        strict: bool,
+    ) -> Planned:
+        options, session = self._options, exchange.session
+        batches, sent = exchange.take(renewals=False) if session.is_open else ({}, {})
+        limits = FetchLimits(
+            max_records,
+            max_records,
+            wait_ms,
+            options.fetch_min_bytes,
+            options.fetch_max_bytes,
+            strict,
+        )
+        change = session.fetch(wanted, batches)
+        request = fetch_request(options.group_id, self._member_id, change, batches, limits, version)
+        self._asked(exchange, now)
+        asked = {key: Asked(partition, partition.leader_epoch) for key, partition in wanted.items()}
+        return Planned(exchange, request, version, now, sent, asked, max_records if wanted else 0)
+
+    def _wait_ms(self, exchange: Exchange, left_s: float) -> int:
+        """How long the broker may hold a fetch of a session that moves in so many seconds."""
+        most = self._options.fetch_max_wait_ms
+        if left_s * 1000 < most:
+            most = min(most, max(HELD_BACK_MS, int(left_s * 1000)))
+        if exchange.has_more:
+            exchange.has_more = False
+            return min(most, AT_ONCE_MS)
+        return min(most, HELD_BACK_MS) if exchange.holds else most
+
+    @staticmethod
+    def _asked(exchange: Exchange, now: float) -> None:
+        exchange.busy = True
+        exchange.asked_at = now
+
+    def reopen(self, exchange: Exchange, version: int, now: float) -> Planned:
+        """The request that moves a session to another connection: the broker then lets the former one end without
+        releasing what it has acquired, and takes acknowledgements of that on the other one."""
+        exchange.version = version
+        exchange.session.begin_anew()
+        return self._fetch(exchange, version, now, {}, 1, 0, strict=False)
+
+    def close(self, exchange: Exchange, version: int, now: float) -> Planned | None:
+        """The request that ends a broker's session, with the last acknowledgements; None if there is no session."""
+        if not exchange.session.is_open:
+            return None
+        batches, sent = exchange.take(renewals=False)
+        request = acknowledge_request(self._options.group_id, self._member_id, FINAL_EPOCH, batches, version)
+        self._asked(exchange, now)
+        return Planned(exchange, request, version, now, sent, {}, 0)
+
+    def next_time(self, now: float) -> float:
+        """When there may be something to send that there is not now, if nothing happens before; infinity if never."""
+        times = [math.inf]
+        for exchange in self.exchanges.values():
+            if not exchange.busy:
+                times.append(exchange.retry_at)
+                times.append(exchange.unsent_since + ACK_LINGER_S)
+                times.append(self._quiet_at(exchange))
+                times += [
+                    partition.patience.waits_until(now, partition.leader_epoch)
+                    for partition in self._placed(exchange.node_id)
+                ]
+        return min(at for at in times if at > now)

@@ -1,0 +1,142 @@
+"""What a share consumer hands out.
+
+Hot: this module is compiled through ``record.pxd`` where a compiler is, and runs as it is elsewhere.
+"""
+
+# pyright: reportAttributeAccessIssue=false, reportArgumentType=false
+# To all others a record is frozen, as the stubs say; here it is made.
+
+from __future__ import annotations
+
+from types import GenericAlias
+from uuid import UUID
+
+from ..._cpython import slots
+from ..._records.record import AnyRecord, ConsumerRecord
+from ...types import TopicPartition
+from .acquired import Acquired
+
+__all__ = ["ShareRecord", "place"]
+
+
+class ShareRecord(AnyRecord):
+    """A record that is locked for this consumer until it is acknowledged, or the lock runs out. Treat it as frozen.
+
+    What it shares with `ConsumerRecord` means the same. ``delivery_count`` is the number of times that it was
+    delivered, this one included; to any member of the group. Records compare by identity: one that was delivered again
+    is another one.
+    """
+
+    __slots__ = ("_acquired", "_exchange", "_index", "delivery_count")
+
+    __class_getitem__ = classmethod(GenericAlias)
+
+    def __init__(self, record, delivery_count, exchange, acquired, index):
+        """Made by `ShareConsumer` alone."""
+        self.topic = record.topic
+        self.partition = record.partition
+        self.offset = record.offset
+        self.timestamp_ms = record.timestamp_ms
+        self.timestamp_type = record.timestamp_type
+        self.key = record.key
+        self.value = record.value
+        self.headers = record.headers
+        self.leader_epoch = record.leader_epoch
+        self.delivery_count = delivery_count
+        self._exchange = exchange
+        self._acquired = acquired
+        self._index = index
+
+    @property
+    def topic_partition(self):
+        """Topic and partition together."""
+        return self._acquired.tp
+
+    @property
+    def lock_expires_at(self):
+        """Until when (``time.monotonic()``) no other member gets the record: at least; it grows with renewals.
+
+        0 once the record is acknowledged, or its lock was lost.
+        """
+        return self._acquired.lock_expires_at(self._index)
+
+    def consumer_record(self):
+        """The record without what belongs to its delivery."""
+        return ConsumerRecord(
+            self.topic,
+            self.partition,
+            self.offset,
+            self.timestamp_ms,
+            self.timestamp_type,
+            self.key,
+            self.value,
+            self.headers,
+            self.leader_epoch,
+        )
+
+    def with_content(self, key, value):
+        """The same delivery with another key and value: what deserializers made of them."""
+        made = ShareRecord(self, self.delivery_count, self._exchange, self._acquired, self._index)
+        made.key = key
+        made.value = value
+        return made
+
+    # --- for the consumer that made it ---
+
+    def _copy(self):
+        return slots.like(self)
+
+    def _is_open(self):
+        """Whether it is still to be acknowledged, and its lock not lost."""
+        return self._acquired.may_decide(self._index)
+
+    def __repr__(self):
+        return (
+            f"ShareRecord(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, "
+            f"delivery_count={self.delivery_count}, timestamp_ms={self.timestamp_ms}, key={self.key!r}, "
+            f"value={self.value!r}, headers={self.headers!r})"
+        )
+
+
+def place(found, acquired, passed):
+    """Give records, in offset order, their marks and numbers of deliveries. Marks below ``passed`` are behind them.
+
+    Gives those of the records that were acquired, the marks between them that have none, as pairs of first and end, and
+    where the mark of the last record ends.
+    """
+    ranges = acquired.ranges
+    made = []
+    gaps = []
+    at = 0
+    base = 0
+    first, last, count = ranges[0]
+    for record in found:
+        offset = record.offset
+        while offset > last:
+            base += last - first + 1
+            at += 1
+            if at == len(ranges):
+                return made, gaps, passed
+            first, last, count = ranges[at]
+        if offset >= first:
+            index = base + offset - first
+            if index > passed:
+                gaps.append((passed, index))
+            record._index = index
+            record.delivery_count = count
+            made.append(record)
+            passed = index + 1
+    return made, gaps, passed
+
+
+_UNIQUE = [object() for _ in range(7)]
+slots.expose(
+    ShareRecord(
+        ConsumerRecord(_UNIQUE[0], 0, 0, 0, *_UNIQUE[1:6]),
+        1,
+        _UNIQUE[6],
+        Acquired(TopicPartition("", 0), UUID(int=0), [], expires_at=0.0, gone_at=0.0),
+        0,
+    ),
+    ("topic", "timestamp_type", "key", "value", "headers", "leader_epoch", "_exchange", "_acquired"),
+)

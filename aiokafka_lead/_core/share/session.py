@@ -1,0 +1,94 @@
+"""Share sessions: what one broker remembers of a member's fetches (KIP-932; Java: ``ShareSessionHandler``).
+
+Both kinds of request count: each has the session's epoch, which grows by one, so that there is one request at a time.
+A session begins with a ShareFetch of epoch 0, which cannot carry acknowledgements, and ends with a ShareAcknowledge of
+epoch -1. Unlike a fetch session it belongs to one connection: when that ends, the broker forgets the session and
+releases what it had acquired.
+
+    request sent        answer                         next request
+    ------------------  -----------------------------  -----------------------------------------
+    epoch n             no error                       epoch n + 1 (after 2**31 - 1 comes 1)
+    epoch n             a session error                epoch 0; what was acquired stays acquired
+    epoch n             another error                  epoch n + 1
+    any                 the connection was lost        epoch 0; nothing is acquired any more
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+from uuid import UUID
+
+from ...errors import InvalidShareSessionEpochError, ShareSessionLimitReachedError, ShareSessionNotFoundError
+
+__all__ = ["FINAL_EPOCH", "SESSION_ERRORS", "SessionChange", "ShareSession", "SharedPartition"]
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+_MAX_EPOCH = 2**31 - 1
+
+SESSION_ERRORS = frozenset(
+    (ShareSessionNotFoundError.code, InvalidShareSessionEpochError.code, ShareSessionLimitReachedError.code)
+)
+"""After these a new session has to be opened."""
+
+
+class SharedPartition(NamedTuple):
+    """A partition as share sessions name it."""
+
+    topic_id: UUID
+    partition: int
+
+
+class SessionChange(NamedTuple):
+    """The session's part of a ShareFetch."""
+
+    epoch: int
+    add: list[SharedPartition]
+    forget: list[SharedPartition]
+
+
+class ShareSession:
+    """One broker's session, seen from the member."""
+
+    def __init__(self) -> None:
+        self.epoch = INITIAL_EPOCH
+        """Of the next request."""
+        self.known: set[SharedPartition] = set()
+        """What the broker fetches from, once the request under way has arrived."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the broker has the session, so that acknowledgements may be sent."""
+        return self.epoch != INITIAL_EPOCH
+
+    def fetch(self, wanted: Iterable[SharedPartition], named: Iterable[SharedPartition] = ()) -> SessionChange:
+        """The next ShareFetch is to read these partitions.
+
+        ``named`` are those that it acknowledges records of: a broker takes what a request names into the session.
+        """
+        wanted = list(wanted)
+        if not self.is_open:
+            self.known = set(wanted)
+            return SessionChange(INITIAL_EPOCH, wanted, [])
+        keep = set(wanted)
+        add = [partition for partition in wanted if partition not in self.known]
+        forget = sorted((self.known | set(named)) - keep, key=lambda entry: (entry.topic_id.int, entry.partition))
+        self.known = keep
+        return SessionChange(self.epoch, add, forget)
+
+    def answered(self, error_code: int) -> bool:
+        """A request was answered; whether the session goes on."""
+        if error_code in SESSION_ERRORS:
+            self.begin_anew()
+            return False
+        self.epoch = self.epoch + 1 if self.epoch < _MAX_EPOCH else 1
+        return True
+
+    def begin_anew(self) -> None:
+        """The broker has the session no more, or another one than this side."""
+        self.epoch = INITIAL_EPOCH
+        self.known = set()
+
+    def __repr__(self) -> str:
+        return f"<ShareSession epoch={self.epoch} partitions={len(self.known)}>"

@@ -1,0 +1,1 @@
+"""Share groups: the tasks and requests of `ShareConsumer`."""

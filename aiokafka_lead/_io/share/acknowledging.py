@@ -1,0 +1,152 @@
+"""What the application decides about records, and what becomes of that.
+
+Hot: this module is compiled through ``acknowledging.pxd`` where a compiler is, and runs as it is elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from typing import Any
+
+from ..._core.share.acquired import RENEW
+from ..._core.share.delivered import Delivered
+from ..._core.share.exchange import Exchange
+from ..._core.share.planner import SharePlanner
+from ..._core.share.record import ShareRecord
+from ..._core.share.requests import FIRST_VERSION_WITH_RENEWALS
+from ...errors import (
+    ConfigTypeError,
+    IllegalStateError,
+    KafkaError,
+    RequestTimedOutError,
+    UnsupportedVersionError,
+)
+from ...types import AcknowledgeType, TopicPartition
+from ..client import Client
+from ..deadline import Deadline
+from ..loop import News, Signal
+
+__all__ = ["Acknowledgement", "Acknowledging"]
+
+Record = ShareRecord[Any, Any]
+_RENEW = RENEW
+
+
+class Acknowledgement:
+    """What becomes of a record's acknowledgement. Await it to know; nothing is lost by not doing so.
+
+    Awaiting returns when the broker has taken it, and raises what kept it from that: `InvalidRecordStateError` when the
+    lock had run out, or had been lost with a connection or a leader, so that the record is delivered again.
+    """
+
+    __slots__ = ("_acknowledging", "_record")
+
+    def __init__(self, acknowledging: Acknowledging, record: Record) -> None:
+        self._acknowledging = acknowledging
+        self._record = record
+
+    @property
+    def done(self) -> bool:
+        """Whether the outcome is known."""
+        return self._record._acquired.is_settled(self._record._index)
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._acknowledging.wait_settled(self._record).__await__()
+
+
+class Acknowledging:
+    """One consumer's."""
+
+    def __init__(
+        self, client: Client, planner: SharePlanner, delivered: Delivered, planning: Signal, news: News
+    ) -> None:
+        self._client = client
+        self._planner = planner
+        self._delivered = delivered
+        self._planning = planning
+        """Set when there is something to send."""
+        self._news = news
+        """Told of each answer."""
+        self._own: Exchange | None = None
+        """The one that was last seen to be this consumer's."""
+
+    def acknowledge(self, record: Record, kind: AcknowledgeType) -> Acknowledgement:
+        """Decide what becomes of a record; see `ShareConsumer.acknowledge`."""
+        if not isinstance(record, ShareRecord):
+            raise ConfigTypeError(f"record must be a ShareRecord, not {type(record).__name__}")
+        if not isinstance(kind, AcknowledgeType):
+            raise ConfigTypeError(f"kind must be an AcknowledgeType, not {type(kind).__name__}")
+        one, number = record, int(kind)
+        acquired = one._acquired
+        # One of many, of which the first was looked at more closely.
+        if acquired.dirty and one._exchange is self._own and number != _RENEW and acquired.is_open(one._index):
+            acquired.decide(one._index, number)
+        else:
+            self._decide_checked(one, number)
+        return Acknowledgement(self, one)
+
+    def _decide_checked(self, record: Record, kind: int) -> None:
+        self._client.check()
+        exchange, acquired = record._exchange, record._acquired
+        if self._planner.exchanges.get(exchange.node_id) is exchange:
+            self._own = exchange
+        elif exchange.holds:
+            raise IllegalStateError("the record is another consumer's")
+        failure = acquired.failure(record._index)
+        if failure is not None:
+            self._delivered.settled(acquired.tp, failure)
+            return
+        if not acquired.may_decide(record._index):
+            raise IllegalStateError(f"the record at offset {record.offset} was acknowledged before")
+        if kind == RENEW and exchange.version < FIRST_VERSION_WITH_RENEWALS:
+            raise UnsupportedVersionError("the broker cannot renew locks: that needs Apache Kafka 4.2 (KIP-1222)")
+        self.decide(record, kind)
+
+    def decide(self, record: Record, kind: int) -> bool:
+        """The same without checks; whether the record was still to be decided, and its lock held."""
+        acquired = record._acquired
+        if not acquired.decide(record._index, kind):
+            return False
+        if not acquired.dirty:
+            record._exchange.decided(acquired, time.monotonic())
+            self._planning.set()
+        elif kind == _RENEW:
+            self._planning.set()
+        return True
+
+    async def wait_settled(self, record: Record) -> None:
+        """Return when the record's acknowledgement is taken; raises why it was not."""
+        acquired, index = record._acquired, record._index
+        if not acquired.is_settled(index):
+            record._exchange.urgent = True
+            self._planning.set()
+        while not acquired.is_settled(index):
+            await self._news.wait()
+            self._client.check()
+        failure = acquired.failure(index)
+        if failure is not None:
+            raise failure
+
+    async def commit(self, timeout_ms: float) -> dict[TopicPartition, KafkaError | None]:
+        """Accept what is in hand in implicit mode; send what was acknowledged, and wait for the outcomes."""
+        self._client.check()
+        self._delivered.come_back(time.monotonic())
+        return await self.flush(timeout_ms)
+
+    async def flush(self, timeout_ms: float) -> dict[TopicPartition, KafkaError | None]:
+        """Send what was acknowledged, and wait for the outcomes."""
+        deadline = Deadline(timeout_ms)
+        exchanges = list(self._planner.exchanges.values())
+        pending = [acquired for exchange in exchanges for acquired in exchange if acquired.unsettled]
+        for exchange in exchanges:
+            exchange.urgent = exchange.has_unsent
+        self._planning.set()
+        while left := [acquired for acquired in pending if acquired.unsettled]:
+            try:
+                await self._news.wait(deadline.left_s())
+            except TimeoutError:
+                late = RequestTimedOutError(f"the acknowledgements had no outcome within {timeout_ms:g} ms")
+                return self._delivered.outcomes() | {acquired.tp: late for acquired in left}
+            self._client.check()
+        return self._delivered.outcomes()

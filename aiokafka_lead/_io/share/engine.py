@@ -1,0 +1,263 @@
+"""What a `ShareConsumer` consists of, put together."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+
+from ..._core.consumer.deserializers import Deserializers
+from ..._core.share.allowance import Allowance
+from ..._core.share.buffer import ShareBuffer
+from ..._core.share.decoding import AcquiredData
+from ..._core.share.delivered import Delivered
+from ..._core.share.member import ShareMember
+from ..._core.share.planner import PlannerOptions, SharePlanner
+from ..._core.share.record import ShareRecord
+from ..._core.tracing import ReadTracing, TracedClient, installed
+from ..._options.logs import client_log
+from ..._wire.messages.metadata import MetadataRequest
+from ..._wire.messages.share_fetch import ShareFetchRequest
+from ...config.share import ShareConsumerConfig
+from ...errors import ClientClosedError, IllegalStateError, KafkaError, RequestTimedOutError
+from ..cancellation import cancelled_by_scope, to_the_end
+from ..client import Client
+from ..connection.brokers import FRAME_OVERHEAD_BYTES
+from ..deadline import Deadline
+from ..loop import News, Signal, Waiter
+from .acknowledging import Acknowledging
+from .exchanging import ShareExchanging
+from .health import ShareHealthWatch
+from .membership import ShareMembership
+from .reader import ShareReader
+
+if TYPE_CHECKING:
+    from ..._core.telemetry.measures import Source
+
+__all__ = ["HOT_REQUESTS", "ShareEngine"]
+
+HOT_REQUESTS = (MetadataRequest, ShareFetchRequest)
+"""What the first records wait for."""
+
+DEPART_CANCELLED_WITHIN_S = 2.0
+"""How long a consumer whose task is cancelled takes to release its records and to leave its group."""
+
+Record = ShareRecord[Any, Any]
+
+
+class Run(Protocol):
+    """A call of `ShareConsumer.run` that is under way."""
+
+    async def finish(self, ready_by: float, end_by: float) -> None:
+        """The consumer is being stopped: end the run. Handlers have until ``ready_by``, all has until ``end_by``."""
+
+    def stuck_since(self) -> float | None:
+        """When the handler that has been at work for longest began (``time.monotonic()``); None while none is."""
+
+
+class ShareEngine:
+    """Puts the consumer's parts together, starts and stops them; the facade calls the parts."""
+
+    def __init__(self, client: Client, config: ShareConsumerConfig) -> None:
+        self.client = client
+        self.config = config
+        self._log = client_log("consumer", config.client_id)
+        self._news = News()
+        self._planning = Signal()
+        reader_wake = Signal()
+        self._reader_wake = reader_wake
+        if config.share_acquire_mode == "record_limit":
+            self.allowance = Allowance(config.max_poll_records)
+        else:  # as many again are got ready while the application has the others
+            self.allowance = Allowance(2 * config.max_poll_records, of_each_broker=True)
+        self.deserializers = Deserializers(config.key_deserializer, config.value_deserializer)
+        self.delivered = Delivered(implicit=config.share_acknowledgement_mode == "implicit")
+        self.member = ShareMember(config)
+        options = PlannerOptions(
+            config.group_id,
+            int(config.fetch_max_wait_ms),
+            config.fetch_min_bytes,
+            self._fetch_max_bytes(),
+            config.retry_backoff_ms,
+            config.retry_backoff_max_ms,
+            config.connections_max_idle_ms,
+        )
+        self.planner = SharePlanner(options, self.member.member_id, self.delivered.settled)
+        self.acknowledging = Acknowledging(client, self.planner, self.delivered, self._planning, self._news)
+        self.buffer = ShareBuffer(self.allowance, self._unreadable, self.planner.counters)
+        self.exchanging = ShareExchanging(
+            client,
+            config,
+            self.member,
+            self.planner,
+            self.buffer,
+            self.allowance,
+            self._planning,
+            self._news,
+            reader_wake,
+            self._report,
+        )
+        self.membership = ShareMembership(client, self.member, config.group_id, self._changed)
+        self.reader = ShareReader(
+            self.buffer,
+            self.delivered,
+            self.allowance,
+            self.exchanging,
+            reader_wake,
+            self._planning,
+            self.check_reading,
+        )
+        self.runner: Run | None = None
+        """What `run` is at work with."""
+        self.started = False
+        self.tracing: ReadTracing | None = None
+        self.health = ShareHealthWatch(
+            client,
+            config,
+            self.membership,
+            self.planner.counters,
+            hungry=lambda: self.reader.waiting and bool(self.planner.assignment),
+            busy_since=self._busy_since,
+            started=lambda: self.started,
+        )
+        self._stopped: Waiter[None] | None = None
+        """Made by the first `stop`, done when that has ended."""
+
+    def _fetch_max_bytes(self) -> int:
+        """What one answer may have: connections that are shared take what all of them agree in."""
+        asked = self.config.fetch_max_bytes
+        if self.client.parent is None:
+            return asked
+        return min(asked, max(1, self.config.receive_max_bytes - FRAME_OVERHEAD_BYTES))
+
+    def _busy_since(self) -> float | None:
+        """When the application began with what it is at work on."""
+        if self.runner is not None:
+            return self.runner.stuck_since()
+        taken_at = self.exchanging.taken_at
+        return None if self.reader.waiting or taken_at == -math.inf else taken_at
+
+    # --- its life ----------------------------------------------------------------------------------------------------
+
+    async def start(self, *, wait: bool) -> None:
+        """Bootstrap, join the group; ``wait``: until the first assignment, at most ``request_timeout_ms``."""
+        deadline = Deadline(self.config.request_timeout_ms)
+        self.client.on_fatal(lambda error: self.membership.notify())
+        await self.client.start(wait=wait)
+        self.started = True
+        self.client.measure(self._telemetry)
+        if installed.tracer is not None:
+            metadata = self.client.metadata
+            traced = TracedClient.of(
+                self.config, lambda: metadata.snapshot.cluster_id, self.config.group_id, self.buffer.handed_out
+            )
+            self.tracing = self.exchanging.tracing = installed.tracer.consumer(traced)
+        self.membership.start()
+        self.client.spawn(self.exchanging.run, name="kafka share exchange")
+        self.health.start()
+        if not wait:
+            return
+        try:
+            if not await self._assigned(deadline):
+                self._log.warning("the share consumer has started, but goes on to wait in the background for its group")
+        except BaseException:
+            await self.stop(2 * DEPART_CANCELLED_WITHIN_S * 1000)
+            raise
+
+    def _telemetry(self) -> Source:
+        from ..._core.share.telemetry import ShareTelemetry  # only here: most clusters want no metrics
+
+        config, connections = self.config, self.client.own_connections
+        counters, buffer = self.planner.counters, self.buffer
+        return ShareTelemetry(
+            config.client_rack, config.group_id, self.member, counters, buffer, self.reader.waited_s, connections
+        )
+
+    async def wait_ready(self, timeout_ms: float) -> None:
+        """Wait for the first assignment; raises `RequestTimedOutError` when there is none in time."""
+        self.client.check()
+        if not await self._assigned(Deadline(timeout_ms)):
+            raise RequestTimedOutError(f"not ready in {timeout_ms:g} ms: still waiting for the group's assignment")
+
+    async def _assigned(self, deadline: Deadline) -> bool:
+        """Whether it has its first assignment before the deadline; raises what keeps it from that."""
+        with anyio.move_on_after(deadline.left_s()) as scope:
+            await self.membership.wait_assigned(lambda: self._stopped is not None or self.client.fatal is not None)
+        if self._stopped is not None:
+            raise ClientClosedError  # a member that leaves waits for nothing
+        self.client.check()
+        self.membership.check()
+        return not scope.cancelled_caught
+
+    async def stop(self, timeout_ms: float | None) -> None:
+        """End everything, within ``timeout_ms`` (10000)."""
+        if not self.client.stops_here():
+            return
+        timeout_s = 10.0 if timeout_ms is None else timeout_ms / 1000
+        deadline = time.monotonic() + timeout_s
+        if self._stopped is not None:
+            try:
+                await self._stopped.wait(timeout_s)
+            except TimeoutError:
+                return
+            return
+        self._stopped = Waiter()
+        self.membership.notify()
+        self.reader.stop()
+        try:
+            if self.started and self.client.fatal is None:
+                try:
+                    if self.runner is not None:
+                        await self.runner.finish(deadline - timeout_s / 2, deadline - timeout_s / 4)
+                finally:
+                    self.started = False
+                    await self._depart(deadline)
+        finally:
+            try:
+                await self.client.stop(max(0.0, deadline - time.monotonic()) * 1000)
+            finally:
+                if self.tracing is not None:
+                    self.tracing.stopped()
+                self._changed()
+                self._stopped.set_result(None)
+
+    async def _depart(self, deadline: float) -> None:
+        """Release records, close sessions, leave the group; in less time if the caller was cancelled by a scope."""
+        if not self.client.brokers.connections_made:
+            return  # no broker has been reached yet: there is no group to leave
+        within_s = max(0.0, deadline - time.monotonic()) / 2
+        if cancelled_by_scope():
+            within_s = min(within_s, DEPART_CANCELLED_WITHIN_S)
+
+        async def depart() -> None:
+            self.delivered.give_back(time.monotonic())
+            await self.exchanging.close(within_s)
+            await self.membership.leave(within_s / 2)
+
+        await to_the_end(depart, "kafka share consumer's end")
+
+    def _changed(self) -> None:
+        self._planning.set()
+        self._reader_wake.set()
+        self._news.tell()
+
+    def _report(self, error: KafkaError) -> None:
+        self.reader.report(error)
+
+    def _unreadable(self, data: AcquiredData) -> None:
+        self._log.error("records of %s cannot be read, and are released: %s", data.acquired.tp, data.failure)
+
+    def check_reading(self) -> None:
+        """Raise what makes reading impossible."""
+        self.client.check()
+        if not self.membership.topics:
+            raise IllegalStateError("nothing to read: subscribe to topics first")
+        self.membership.check()
+
+    def unsubscribe(self) -> None:
+        """Take nothing more: a read that waits raises `IllegalStateError`."""
+        self.membership.subscribe((), started=self.started)
+        self.buffer.release(time.monotonic())
+        self._changed()

@@ -1,0 +1,346 @@
+"""The task that asks brokers for records, and sends them acknowledgements."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import anyio
+
+from ..._core.metadata.moved import Moved
+from ..._core.metadata.refresh import LEADERLESS, lost, refused
+from ..._core.metadata.types import ClusterSnapshot
+from ..._core.share.allowance import Allowance
+from ..._core.share.answers import Arrived, ShareOutcome, read_acknowledged, read_failure, read_fetched
+from ..._core.share.buffer import ShareBuffer
+from ..._core.share.decoding import AcquiredData
+from ..._core.share.exchange import Exchange
+from ..._core.share.member import ShareMember
+from ..._core.share.planner import Planned, SharePlanner
+from ..._core.share.requests import FIRST_VERSION_WITH_RENEWALS
+from ..._core.tracing import ReadTracing
+from ..._wire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
+from ..._wire.messages.share_fetch import ShareFetchRequest
+from ...config.share import ShareConsumerConfig
+from ...errors import InvalidRecordStateError, KafkaConnectionError, KafkaError
+from ...types import TopicPartition
+from ..client import Client
+from ..connection.connection import Connection
+from ..loop import News, Signal
+
+__all__ = ["ShareExchanging"]
+
+AHEAD_S = 1.0
+"""So long after the application came for records the last time, more are acquired ahead of it."""
+
+IN_HAND_S = 0.02
+"""So long an application that waits for outcomes is expected to need for its records: a fetch that is sent before would
+keep their acknowledgements waiting, and one that goes with them is no request more."""
+
+
+class ShareExchanging:
+    """Sends what the planner plans and feeds answers back; woken by everything that may change the plan."""
+
+    def __init__(
+        self,
+        client: Client,
+        config: ShareConsumerConfig,
+        member: ShareMember,
+        planner: SharePlanner,
+        buffer: ShareBuffer,
+        allowance: Allowance,
+        wake: Signal,
+        news: News,
+        arrived: Signal,
+        report: Callable[[KafkaError], None],
+    ) -> None:
+        self._client = client
+        self._config = config
+        self._member = member
+        self._planner = planner
+        self._counters = planner.counters
+        self._buffer = buffer
+        self._allowance = allowance
+        self._wake = wake
+        """Set when the plan may have to change."""
+        self._news = news
+        """Told of each answer."""
+        self._arrived = arrived
+        """Set when records have come."""
+        self._report = report
+        """Called with what the application has to know."""
+        self._connections: dict[int, Connection] = {}
+        """The connection that each broker's session belongs to."""
+        self._closing = False
+        self.strict = config.share_acquire_mode == "record_limit"
+        """Whether brokers are never to give more records than asked for."""
+        self.one_by_one = False
+        """Whether that holds as long as the application does not work off many at a time."""
+        self.demand = False
+        """Somebody waits for records."""
+        self.taken_at = -math.inf
+        """When the application came for records last."""
+        self._arrived_at = -math.inf
+        """When records have come last."""
+        self._fetch_at = math.inf
+        """When a fetch that waits for acknowledgements goes without them."""
+        self.tracing: ReadTracing | None = None
+
+    # --- its life ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Exchange until cancelled."""
+        client, wake = self._client, self._wake
+        client.brokers.add_listener(self._on_node)
+        client.metadata.add_listener(self._on_metadata)
+        try:
+            timeout_s: float | None = 0.0
+            while True:
+                await wake.wait(timeout_s)
+                now = time.monotonic()
+                self._step(now)
+                due_at = min(self._planner.next_time(now), self._fetch_at)
+                timeout_s = None if due_at == math.inf else max(0.0, due_at - now)
+        finally:
+            client.brokers.remove_listener(self._on_node)
+            client.metadata.remove_listener(self._on_metadata)
+
+    def _on_node(self, node_id: int) -> None:
+        self._wake.set()
+
+    def _on_metadata(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
+        self._wake.set()
+
+    # --- sending -----------------------------------------------------------------------------------------------------
+
+    def _fetching(self, now: float) -> bool:
+        return not self._closing and (self.demand or now < self.taken_at + AHEAD_S)
+
+    def _step(self, now: float) -> None:
+        if self._closing:
+            return
+        planner, metadata = self._planner, self._client.metadata
+        planner.assign(self._member.assignment())
+        leaderless = planner.leaderless
+        planner.place(metadata.snapshot)
+        self._allowance.brokers = max(1, planner.sources)
+        if planner.leaderless - leaderless:
+            metadata.request_update(LEADERLESS)
+        self._notice_moves()
+        for exchange in list(planner.exchanges.values()):
+            self._notice_lost_connection(exchange)
+        self._fetch_at = math.inf
+        fetching = self._fetching(now)
+        for exchange in planner.waiting(now, fetching=fetching):
+            connection = self._connections.get(exchange.node_id)
+            if connection is None or not connection.ready:
+                connection = self._client.brokers.ready(exchange.node_id, self._client.share_lane)
+            if connection is None:
+                self._unreachable(exchange)
+            elif connection.can_send():
+                self._send(exchange, connection, now, self._room(exchange, now) if fetching else 0)
+
+    def _room(self, exchange: Exchange, now: float) -> int:
+        """How many records to ask of a broker: half of an equal share of what is allowed, so that it gets the next ones
+        ready while the application has the others; 0 as long as more than the other half is there."""
+        if exchange.waited_for and not exchange.has_unsent and (self._buffer.buffered() or not self.demand):
+            at = max(self.taken_at, self._arrived_at) + IN_HAND_S
+            if now < at:
+                self._fetch_at = at
+                return 0
+        share = self._allowance.share
+        at_once = -(-share // 2)
+        return at_once if self._buffer.count(exchange) <= share - at_once else 0
+
+    def _notice_moves(self) -> None:
+        """A partition's former leader, once it has another one, has forgotten its locks."""
+        for exchange in self._planner.exchanges.values():
+            moved = {
+                acquired.tp
+                for acquired in exchange
+                if self._planner.leader(acquired.tp) not in (None, -1, exchange.node_id)
+            }
+            for tp in moved:
+                exchange.lose(InvalidRecordStateError(f"{tp} has another leader, which delivers the record again"), tp)
+            if moved:
+                self._news.tell()
+
+    def _notice_lost_connection(self, exchange: Exchange) -> None:
+        connection = self._connections.get(exchange.node_id)
+        if connection is not None and connection.closed_by is not None and not exchange.busy:
+            del self._connections[exchange.node_id]
+            exchange.disconnected(connection.closed_by)
+            self._news.tell()
+
+    def _unreachable(self, exchange: Exchange) -> None:
+        error = self._client.brokers.last_error(exchange.node_id)
+        if error is not None:
+            if not error.retriable:
+                self._report(error)
+            self._client.metadata.request_update(lost(exchange.node_id))
+
+    def _send(self, exchange: Exchange, connection: Connection, now: float, room: int) -> None:
+        known = self._connections.get(exchange.node_id)
+        if known is not connection:
+            # A session belongs to its connection.
+            if known is not None:
+                exchange.disconnected(known.closed_by or KafkaConnectionError("the connection was replaced"))
+                self._news.tell()
+            self._belongs_to(exchange, connection)
+        try:
+            version = _version(connection)
+            few = self.one_by_one and self._allowance.limit < self._config.max_poll_records
+            strict = (self.strict or few) and version >= FIRST_VERSION_WITH_RENEWALS
+            moves_at = connection.session.renew_at
+            planned = self._planner.plan(exchange, version, now, room, strict=strict, moves_at=moves_at)
+            if planned is not None:
+                self._submit(connection, planned)
+        except KafkaError as error:
+            if not error.retriable:
+                self._report(error)
+            exchange.back_off(now)
+
+    def _belongs_to(self, exchange: Exchange, connection: Connection) -> None:
+        self._connections[exchange.node_id] = connection
+        connection.on_successor.append(partial(self._move, exchange))
+
+    async def _move(self, exchange: Exchange, successor: Connection) -> None:
+        """The session goes over to the connection that takes over from its own."""
+        exchange.moving = True
+        try:
+            await self._until_idle(exchange)
+            if self._closing or not exchange.session.is_open:
+                return
+            planned = self._planner.reopen(exchange, _version(successor), time.monotonic())
+            self._belongs_to(exchange, successor)
+            self._submit(successor, planned)
+            await self._until_idle(exchange)
+        except KafkaError:
+            self._news.tell()  # the session is lost with its connection
+        finally:
+            exchange.moving = False
+            self._wake.set()
+
+    def _submit(self, connection: Connection, planned: Planned) -> None:
+        try:
+            connection.submit(planned.request, partial(self._done, planned), version=planned.version)
+        except KafkaError as error:
+            read_failure(planned, error, time.monotonic())
+            raise
+
+    # --- answers -----------------------------------------------------------------------------------------------------
+
+    def _done(self, planned: Planned, response: Any, error: KafkaError | None) -> None:
+        """One request has ended; called by the connection."""
+        now = time.monotonic()
+        if response is None:
+            self._failed(planned, error or KafkaConnectionError("the connection was lost"), now)
+        else:
+            self._answered(planned, response, now)
+        self._wake.set()
+        self._news.tell()
+
+    def _failed(self, planned: Planned, error: KafkaError, now: float) -> None:
+        node_id = planned.exchange.node_id
+        self._connections.pop(node_id, None)
+        read_failure(planned, error, now)
+        self._note(planned, now, error, answered=False)
+        planned.exchange.back_off(now)
+        self._client.metadata.request_update(lost(node_id))
+
+    def _answered(self, planned: Planned, response: Any, now: float) -> None:
+        if isinstance(response, ShareAcknowledgeResponse):
+            outcome = read_acknowledged(self._planner, planned, response, now)
+        else:
+            self._counters.throttles.add(response.throttle_time_ms / 1000)
+            outcome = read_fetched(self._planner, planned, response, now)
+        self._note(planned, now, outcome.refused, answered=True)
+        for arrived in outcome.arrived:
+            self._arrive(arrived, now)
+        self._follow(planned, outcome)
+        # The next request goes out before the application gets what has come.
+        self._wake.set()
+        if outcome.arrived:
+            self._arrived_at = now
+            self._arrived.set()
+
+    def _arrive(self, arrived: Arrived, now: float) -> None:
+        exchange, acquired, records = arrived
+        self._counters.of(acquired.tp.topic).bytes_fetched += len(records)
+        data = AcquiredData(
+            exchange,
+            acquired,
+            records,
+            check_crcs=self._config.check_crcs,
+            max_decompressed_batch_bytes=self._config.max_decompressed_batch_bytes,
+        )
+        self._buffer.add(data)
+        if self._closing:
+            data.release()
+            exchange.decided(acquired, now)
+
+    def _note(self, planned: Planned, now: float, refused: KafkaError | None, *, answered: bool) -> None:
+        """How long the request took, and why its acknowledgements were not taken, if that is so."""
+        if planned.fetched:
+            self._counters.fetched(planned.exchange.node_id, planned.sent_at, now, answered=answered)
+        if not planned.acks:
+            return
+        took_s = now - planned.sent_at
+        if refused is None:
+            self._counters.acknowledge_latencies.add(took_s)
+        if self.tracing is not None:
+            counts = Counter[TopicPartition]()
+            for acquired, span in chain.from_iterable(planned.acks.values()):
+                counts[acquired.tp] += span.end - span.start
+            self.tracing.acknowledged(time.time_ns() - int(took_s * 1e9), counts, refused)
+
+    def _follow(self, planned: Planned, outcome: ShareOutcome) -> None:
+        metadata = self._client.metadata
+        if outcome.lock_s is not None:
+            self._allowance.lock_s = outcome.lock_s
+        if outcome.hints:
+            metadata.offer_hints(outcome.hints)
+        if outcome.refresh:
+            metadata.request_update(refused(planned.exchange.node_id))
+        for error in outcome.errors:
+            self._report(error)
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    async def close(self, timeout_s: float) -> None:
+        """Release what was not handed out, send the last acknowledgements, end every session; within this time."""
+        self._closing = True
+        self._buffer.release(time.monotonic())
+        with anyio.move_on_after(timeout_s):
+            async with anyio.create_task_group() as tasks:
+                for exchange in list(self._planner.exchanges.values()):
+                    tasks.start_soon(self._close, exchange)
+
+    async def _close(self, exchange: Exchange) -> None:
+        await self._until_idle(exchange)
+        connection = self._connections.get(exchange.node_id)
+        if connection is None or not connection.ready:
+            return
+        planned = self._planner.close(exchange, exchange.version, time.monotonic())
+        if planned is None:
+            return
+        try:
+            self._submit(connection, planned)
+        except KafkaError:
+            return  # the broker releases everything by itself
+        await self._until_idle(exchange)
+
+    async def _until_idle(self, exchange: Exchange) -> None:
+        while exchange.busy:
+            await self._news.wait()
+
+
+def _version(connection: Connection) -> int:
+    """Of both requests, which share a session."""
+    offered = connection.versions
+    return min(offered.version_for(ShareFetchRequest), offered.version_for(ShareAcknowledgeRequest))

@@ -1,0 +1,270 @@
+"""How records get from the buffer to the application."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Self, cast
+
+import anyio
+import anyio.lowlevel
+
+from ..._core.consumer.deserializers import Deserializers, bound, cannot_be_deserialized
+from ..._core.share.allowance import Allowance
+from ..._core.share.buffer import NotLoaded, ShareBuffer
+from ..._core.share.delivered import Delivered
+from ..._core.share.record import ShareRecord
+from ...errors import ClientClosedError, IllegalStateError, KafkaError, RecordDeserializationError
+from ...types import TopicPartition
+from ..consumer.deserializing import prepared
+from ..consumer.loading import Loading
+from ..deadline import Deadline
+from ..loop import Signal
+from .exchanging import ShareExchanging
+from .records import ShareRecords
+
+__all__ = ["ShareBatches", "ShareReader", "deserialized"]
+
+Record = ShareRecord[Any, Any]
+
+FAIR_S = 0.005
+"""Iteration over buffered records gives way to other tasks after this time."""
+
+AT_ONCE = Deadline(0)
+
+RELEASED = "; it is released, unless you reject it"
+
+
+class ShareReader:
+    """Hands out what is buffered, and waits when nothing is.
+
+    A record counts as handed out in the same instant in which the caller gets it: there is no await in between, so that
+    cancellation loses nothing.
+    """
+
+    def __init__(
+        self,
+        buffer: ShareBuffer,
+        delivered: Delivered,
+        allowance: Allowance,
+        exchanging: ShareExchanging,
+        wake: Signal,
+        planning: Signal,
+        check: Callable[[], None],
+    ) -> None:
+        self._buffer = buffer
+        self._delivered = delivered
+        self._allowance = allowance
+        self._exchanging = exchanging
+        self._planning = planning
+        """Set where there may be room for more."""
+        self._check = check
+        """Raises what makes reading impossible."""
+        self._loading = Loading()
+        self._gave_way_at = 0.0
+        self._errors: list[KafkaError] = []
+        """To be raised by the next read."""
+        self.wake = wake
+        """Set when there may be something to hand out, or a reason to stop waiting."""
+        self.waiting = False
+        self._waited_s = 0.0
+        self._waits_since: float | None = None
+        self.stopped = False
+        """The consumer was stopped: iterations end."""
+
+    def report(self, error: KafkaError) -> None:
+        """Raise this from the next read."""
+        if not any(type(known) is type(error) for known in self._errors):
+            self._errors.append(error)
+        self._buffer.at_hand.quick_until = 0.0
+        self.wake.set()
+
+    def stop(self) -> None:
+        """Iterations end, and calls that wait raise `ClientClosedError`."""
+        self.stopped = True
+        self._buffer.at_hand.quick_until = 0.0
+        self.wake.set()
+
+    async def take(self, limit: int, deadline: Deadline | None) -> list[Record]:
+        """The next records of one answer, as bytes; none when the deadline passed, or the consumer was stopped."""
+        if self.waiting:
+            raise IllegalStateError("another task reads already: read in one task at a time")
+        while not self.stopped:
+            self._check()
+            if self._errors:
+                raise self._errors.pop(0)
+            now = self._exchanging.taken_at = time.monotonic()
+            try:
+                records = self._buffer.take(limit, now)
+            except NotLoaded as large:
+                await self._wait(self._loading.load(large.view))
+                continue
+            self._planning.set()
+            if records:
+                await self._give_way(now, records)
+                return records
+            left_s = None if deadline is None else deadline.left_s()
+            if left_s == 0.0:
+                break
+            self._allowance.starved()
+            await self._wait(self.wake.wait(left_s))
+        return []
+
+    async def _wait(self, what: Any) -> None:
+        self.waiting = self._exchanging.demand = True
+        self._planning.set()
+        self._waits_since = time.monotonic()
+        try:
+            await what
+        finally:
+            self._waited_s += time.monotonic() - self._waits_since
+            self._waits_since = None
+            self.waiting = self._exchanging.demand = False
+
+    def waited_s(self) -> float:
+        """How long reads have waited for records so far."""
+        return self._waited_s + (0.0 if self._waits_since is None else time.monotonic() - self._waits_since)
+
+    async def _give_way(self, now: float, records: list[Record]) -> None:
+        """Let other tasks run now and then; the records come again if that is cancelled."""
+        if now < self._gave_way_at + FAIR_S:
+            return
+        try:
+            await anyio.lowlevel.checkpoint()
+        except BaseException:
+            self._buffer.put_back(records)
+            raise
+        self._gave_way_at = time.monotonic()
+
+    # --- for the application -----------------------------------------------------------------------------------------
+
+    def come_back(self) -> None:
+        """The application is done with what it has got."""
+        self._delivered.come_back(time.monotonic())
+        self._planning.set()
+
+    async def next_records(self, limit: int, by: Deserializers) -> list[Record]:
+        """The next records of one answer; none when the consumer was stopped."""
+        if by.plain:
+            records = await self.take(limit, None)
+            if records:
+                self._delivered.handed_out(records)
+            return records
+        found = await self._collect(limit, None, by, many=False)
+        return found[0] if found else []
+
+    def iterate(self, by: Deserializers) -> ShareRecords:
+        """One record after the other."""
+        return ShareRecords(self._buffer.at_hand, self._delivered, self.come_back, partial(self._next_record, by))
+
+    async def _next_record(self, by: Deserializers) -> Record | None:
+        """The next record, and leave for an iteration to take those after it; None when the consumer was stopped."""
+        self.come_back()
+        records = await self.next_records(1, by)
+        if not records:
+            return None
+        if by.plain:
+            self.go_on(records[0])
+        return records[0]
+
+    def go_on(self, record: Record) -> None:
+        """The application, which has got this record, may take those after it for a short time."""
+        self._buffer.go_on(record, self._gave_way_at + FAIR_S)
+
+    async def getmany(self, limit: int, deadline: Deadline, by: Deserializers) -> dict[TopicPartition, list[Record]]:
+        """What is there, or else what comes first before the deadline."""
+        self.come_back()
+        found: dict[TopicPartition, list[Record]] = {}
+        for records in await self._collect(limit, deadline, by, many=True):
+            found.setdefault(records[0].topic_partition, []).extend(records)
+        if self.stopped and not found:
+            raise ClientClosedError
+        return found
+
+    async def _collect(
+        self, limit: int, deadline: Deadline | None, by: Deserializers, *, many: bool
+    ) -> list[list[Record]]:
+        """Records for the application, of one answer each, which count as handed out when this returns."""
+        raw: list[list[Record]] = []
+        found: list[list[Record]] = []
+        try:
+            while limit > 0 and (taken := await self.take(limit, AT_ONCE if found else deadline)):
+                records, failure = (taken, None) if by.plain else await self._deserialized(taken, by)
+                if failure is not None and not records and not found:
+                    self._buffer.put_back(taken[1:])
+                    self._delivered.unreadable(taken[0])
+                    raise failure
+                self._buffer.put_back(taken[len(records) :])
+                if records:
+                    raw.append(taken[: len(records)])
+                    found.append(records)
+                    limit -= len(records)
+                if failure is not None or not many:
+                    break
+        except KafkaError as error:
+            if not found:
+                raise
+            self._errors.insert(0, error)
+        except BaseException:
+            for records in reversed(raw):
+                self._buffer.put_back(records)
+            raise
+        for records in found:
+            self._delivered.handed_out(records)
+        return found
+
+    async def _deserialized(
+        self, raw: list[Record], by: Deserializers
+    ) -> tuple[list[Record], RecordDeserializationError | None]:
+        """Those before the first that cannot be deserialized, and its error."""
+        made: list[Record] = []
+        self.waiting = True
+        try:
+            for record in raw:
+                made.append(await deserialized(record, by))
+        except RecordDeserializationError as error:
+            return made, error
+        except BaseException:
+            self._buffer.put_back(raw)
+            raise
+        finally:
+            self.waiting = False
+        return made, None
+
+
+async def deserialized(record: Record, by: Deserializers) -> Record:
+    """The record as the application gets it. Raises `RecordDeserializationError`."""
+    if by.plain:
+        return record
+    contents = []
+    for part, one in (("key", by.key), ("value", by.value)):
+        content = getattr(record, part)
+        make = bound(one, record.topic, record.headers, is_key=part == "key")
+        if make is not None and one is not None and content is not None:
+            try:
+                await prepared(one, (content,), (record.headers,), record.topic, is_key=part == "key")
+                content = await make(content) if one.waits else make(content)
+            except Exception as cause:
+                raise cannot_be_deserialized(cast(Any, record), part, cause, RELEASED) from cause
+        contents.append(content)
+    return record.with_content(*contents)
+
+
+class ShareBatches:
+    """What an ``async for`` over `ShareConsumer.batches` runs on."""
+
+    def __init__(self, reader: ShareReader, by: Deserializers, limit: int) -> None:
+        self._reader = reader
+        self._by = by
+        self._limit = limit
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> list[Record]:
+        self._reader.come_back()
+        records = await self._reader.next_records(self._limit, self._by)
+        if not records:
+            raise StopAsyncIteration
+        return records

@@ -1,0 +1,89 @@
+"""What an ``async for`` over a share consumer runs on.
+
+Hot: this module is compiled through ``records.pxd`` where a compiler is, and runs as it is elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, Self
+
+from ..._core.share.at_hand import AtHand
+from ..._core.share.delivered import Delivered
+from ..._core.share.record import ShareRecord
+from ..._cpython import awaiting
+from ...errors import IllegalStateError
+
+__all__ = ["ShareRecords"]
+
+Record = ShareRecord[Any, Any]
+
+
+class ShareRecords:
+    """Every record, one after the other.
+
+    As in `_io.consumer.records` the iterator itself is what is awaited for a record that is at hand.
+    """
+
+    __slots__ = ("_at_hand", "_come_back", "_delivered", "_more")
+
+    def __init__(
+        self,
+        at_hand: AtHand,
+        delivered: Delivered,
+        come_back: Callable[[], None],
+        more: Callable[[], Coroutine[Any, Any, Record | None]],
+    ) -> None:
+        """``come_back`` accepts what the application has got; ``more`` does so, too, and waits for the next record. It
+        gives None when there will be none."""
+        self._at_hand = at_hand
+        self._delivered = delivered
+        self._come_back = come_back
+        self._more = more
+
+    def __aiter__(self) -> Self:
+        return self
+
+    def __anext__(self) -> Awaitable[Record]:
+        return self if _is_ready(self) else self._wait_for_next()
+
+    def __await__(self) -> Generator[Any, Any, Record]:
+        if _is_ready(self):
+            return _take(self)
+        return (yield from self._wait_for_next().__await__())
+
+    def send(self, value: Any) -> Any:
+        """With `throw` and `close`, what asyncio asks of ``anext(records)`` before it makes a task of it."""
+        raise StopIteration(_take(self))
+
+    def throw(self, kind: Any, error: Any = None, trace: Any = None) -> Any:
+        """As of a coroutine that has not begun."""
+        raise kind if error is None else error
+
+    def close(self) -> None:
+        """As of a coroutine that has not begun."""
+
+    async def _wait_for_next(self) -> Record:
+        record = await self._more()
+        if record is None:
+            raise StopAsyncIteration
+        return record
+
+
+def _is_ready(one: Any) -> bool:
+    records: ShareRecords = one
+    return records._at_hand.is_quick()
+
+
+def _take(one: Any) -> Record:
+    records: ShareRecords = one
+    record = records._at_hand.take_one()
+    if record is None:
+        raise IllegalStateError("another task took this step's record: iterate in one task at a time")
+    if records._delivered.go_on(record):
+        records._come_back()
+        records._delivered.go_on(record)
+    return record
+
+
+awaiting.shorten_await(ShareRecords, _is_ready, _take)

@@ -1,0 +1,277 @@
+"""From what clients have measured since they began to what happened since the last push."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .measures import PREFIX, Attributes, Kind, Measure, Source
+from .otlp import Metric, Point, ResourceMetrics
+from .subscription import Subscription
+
+__all__ = ["Collector", "Instant"]
+
+_SHORTEST_S = 1.0
+"""The shortest time that a rate is taken over: one connection just before a push is no thousand in a second."""
+
+_MOST_ENDED = 100
+"""The last counts are kept of so many clients at most that have ended and have no like among the others."""
+
+Key = tuple[Kind, str, Attributes]
+
+_OF_THE_MOMENT = (Kind.LEVEL, Kind.HIGHEST)
+"""What is not known now is not pushed, whatever it was before."""
+
+
+class Instant(NamedTuple):
+    """A moment, by both clocks."""
+
+    monotonic_s: float
+    unix_ns: int
+
+
+class _Amount:
+    """How much there was of something, how often, and the most at once."""
+
+    __slots__ = ("count", "peak", "total")
+
+    def __init__(self) -> None:
+        self.total: float = 0
+        self.count = 0
+        self.peak = 0.0
+
+    def add(self, total: float, count: int, peak: float) -> None:
+        self.total += total
+        self.count += count
+        self.peak = max(self.peak, peak)
+
+    def absorb(self, other: _Amount) -> None:
+        self.add(other.total, other.count, other.peak)
+
+
+class _Series:
+    """One measure of one source."""
+
+    __slots__ = ("collected", "last_count", "last_total", "level", "new", "total")
+
+    def __init__(self) -> None:
+        self.last_total: float = 0
+        self.last_count = 0
+        self.level: float = 0
+        self.total: float = 0
+        """Since the source began, and those that ended and were like it."""
+        self.new = _Amount()
+        """Since `Collector.collect`."""
+        self.collected = _Amount()
+        """Before that, and no broker is known to have it."""
+
+    def read(self, measure: Measure) -> None:
+        """The source says so now."""
+        self.level = measure.total
+        # Records that were handed out may come back for a moment: a sum does not fall.
+        more = max(0, measure.total - self.last_total)
+        self.total += more
+        self.new.add(more, measure.times - self.last_count, measure.peak)
+        self.last_total += more
+        self.last_count = measure.times
+
+    def collect(self) -> None:
+        self.collected.absorb(self.new)
+        self.new = _Amount()
+
+    def absorb(self, other: _Series) -> None:
+        """Go on counting for one that has ended."""
+        self.total += other.total
+        self.new.absorb(other.new)
+        self.collected.absorb(other.collected)
+
+
+class _Client:
+    """A source, and what it has measured."""
+
+    def __init__(self, source: Source, began: Instant) -> None:
+        self.source: Source | None = source
+        """None once it has ended."""
+        self.over = False
+        """Whether it had ended when it was collected last."""
+        self.began = began
+        self.resource = source.resource()
+        self.series: dict[Key, _Series] = {}
+
+    def read(self) -> None:
+        if self.source is None:
+            return
+        self.resource = self.source.resource()
+        unknown = {key for key in self.series if key[0] in _OF_THE_MOMENT}
+        for measure in self.source.measures():
+            key = (measure.kind, measure.name, measure.attributes)
+            self._find(key).read(measure)
+            unknown.discard(key)
+        for key in unknown:
+            self.series.pop(key, None)
+
+    def end(self) -> None:
+        """Its sums are what they are now, and nothing is there any more that is of the moment."""
+        self.read()
+        self.source = None
+        self.series = {key: series for key, series in self.series.items() if key[0] not in _OF_THE_MOMENT}
+
+    def collect(self) -> None:
+        self.read()
+        self.over = self.source is None
+        for series in self.series.values():
+            series.collect()
+
+    def accepted(self) -> None:
+        for series in self.series.values():
+            series.collected = _Amount()
+
+    def absorb(self, other: _Client) -> None:
+        self.began = min(self.began, other.began)
+        for key, series in other.series.items():
+            self._find(key).absorb(series)
+
+    def _find(self, key: Key) -> _Series:
+        found = self.series.get(key)
+        if found is None:
+            found = self.series[key] = _Series()
+        return found
+
+
+class _Sum:
+    """One measure of all clients that nothing tells apart."""
+
+    __slots__ = ("began_ns", "highest", "interval", "level", "rate", "seconds", "since_ns", "total")
+
+    def __init__(self, began_ns: int, since_ns: int) -> None:
+        self.began_ns, self.since_ns = began_ns, since_ns
+        self.total: float = 0
+        self.interval = _Amount()
+        self.level: float = 0
+        self.highest: float = 0
+        self.rate = 0.0
+        self.seconds = 0.0
+
+    def add(self, series: _Series, seconds: float, *, live: bool) -> None:
+        self.total += series.total
+        self.interval.absorb(series.collected)
+        self.rate += series.collected.total / max(_SHORTEST_S, seconds)
+        self.seconds += seconds
+        if live:
+            self.level += series.level
+            self.highest = max(self.highest, series.level)
+
+
+class Collector:
+    """Owns what the sources said last, and what is to be pushed.
+
+    What was collected stays until a broker has taken it: an interval whose push failed is part of the next one.
+    """
+
+    def __init__(self) -> None:
+        self._clients: list[_Client] = []
+        self._since: Instant | None = None
+        """When the last push that was taken was collected."""
+        self._collected: Instant | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to measure."""
+        return not self._clients
+
+    def add(self, source: Source, began: Instant) -> None:
+        """Measure this, too; it began to count then."""
+        self._clients.append(_Client(source, began))
+
+    def remove(self, source: Source, *, keep: bool) -> None:
+        """It has ended. What it has counted belongs to the next push, unless none is to come (``keep`` is False)."""
+        for client in self._clients:
+            if client.source is source:
+                if keep:
+                    client.end()
+                    self._fold(client)
+                else:
+                    self._clients.remove(client)
+                break
+        ended = [client for client in self._clients if client.source is None]
+        if len(ended) > _MOST_ENDED:  # no broker takes a push for long
+            self._clients.remove(ended[0])
+
+    def _fold(self, ended: _Client) -> None:
+        """Let another one that has the same attributes, and like measures, go on with its sums: they must not fall."""
+        for client in self._clients:
+            if client.source is None or client.resource != ended.resource:
+                continue
+            if not client.series:
+                client.read()
+            if not client.series.keys().isdisjoint(ended.series):
+                client.absorb(ended)
+                self._clients.remove(ended)
+                return
+
+    def collect(self, now: Instant, subscription: Subscription) -> list[ResourceMetrics]:
+        """What there is now of what is wanted. Clients that have the same attributes count as one."""
+        self._collected = now
+        for client in list(self._clients):  # the application may register another metric, or end one, meanwhile
+            client.collect()
+        by_resource: dict[Attributes, list[_Client]] = {}
+        for client in self._clients:
+            by_resource.setdefault(client.resource, []).append(client)
+        collected = [
+            ResourceMetrics(resource, list(self._metrics(clients, now, subscription)))
+            for resource, clients in by_resource.items()
+        ]
+        return [resource for resource in collected if resource.metrics]
+
+    def accepted(self) -> None:
+        """A broker has taken what was collected last."""
+        self._since = self._collected
+        self._clients = [client for client in self._clients if not client.over]
+        for client in self._clients:
+            client.accepted()
+
+    def _metrics(self, clients: list[_Client], now: Instant, subscription: Subscription) -> Iterator[Metric]:
+        points: dict[tuple[str, bool], list[Point]] = {}
+        for (kind, name, attributes), each in self._sums(clients, now).items():
+            for suffix, is_sum, value in _values(kind, each, subscription.delta):
+                full_name = f"{PREFIX}{name}{suffix}"
+                if subscription.wants(full_name):
+                    start_ns = (each.since_ns if subscription.delta else each.began_ns) if is_sum else 0
+                    point = Point(value, now.unix_ns, start_ns, attributes)
+                    points.setdefault((full_name, is_sum), []).append(point)
+        for (full_name, is_sum), found in points.items():
+            yield Metric(full_name, found, is_sum, delta=is_sum and subscription.delta)
+
+    def _sums(self, clients: list[_Client], now: Instant) -> dict[Key, _Sum]:
+        sums: dict[Key, _Sum] = {}
+        for client in clients:
+            since = client.began if self._since is None else max(client.began, self._since)
+            for key, series in client.series.items():
+                found = sums.get(key)
+                if found is None:
+                    found = sums[key] = _Sum(client.began.unix_ns, since.unix_ns)
+                found.began_ns = min(found.began_ns, client.began.unix_ns)
+                found.since_ns = min(found.since_ns, since.unix_ns)
+                found.add(series, now.monotonic_s - since.monotonic_s, live=client.source is not None)
+        return sums
+
+
+def _values(kind: Kind, each: _Sum, delta: bool) -> Iterator[tuple[str, bool, float]]:
+    """What follows the name, whether it is a sum, and the value."""
+    so_far = each.interval.total if delta else each.total
+    if kind is Kind.TOTAL:
+        yield "", True, so_far
+    elif kind is Kind.METER:
+        yield ".rate", False, each.rate
+        yield ".total", True, so_far
+    elif kind is Kind.SPREAD:
+        if each.interval.count:
+            yield ".avg", False, each.interval.total / each.interval.count
+            yield ".max", False, each.interval.peak
+    elif kind is Kind.SHARE:
+        if each.seconds > 0:
+            yield "", False, min(1.0, each.interval.total / each.seconds)
+    elif kind is Kind.LEVEL:
+        yield "", False, each.level
+    else:
+        yield "", False, each.highest

@@ -1,0 +1,113 @@
+"""Metrics in OpenTelemetry's protocol: the message ``MetricsData`` of opentelemetry-proto 1.x, as protobuf.
+
+Only what clients push is here: gauges and sums of numbers. Numbers of fields are those of ``metrics.proto``,
+``common.proto`` and ``resource.proto``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from .measures import Attributes
+
+__all__ = ["Metric", "Point", "ResourceMetrics", "encode_metrics"]
+
+_DELTA, _CUMULATIVE = 1, 2
+"""``AggregationTemporality``."""
+
+_VARINT, _FIXED64, _BYTES = 0, 1, 2
+"""Wire types of protobuf."""
+
+
+class Point(NamedTuple):
+    """A value at a time; an int goes out as one, a float as a double."""
+
+    value: float
+    time_ns: int
+    """Since 1970."""
+    start_ns: int = 0
+    """When the interval began that the value is of; 0 for a value of one moment."""
+    attributes: Attributes = ()
+
+
+class Metric(NamedTuple):
+    """The points of one name: a sum that never falls, or a gauge."""
+
+    name: str
+    points: Sequence[Point]
+    is_sum: bool = False
+    delta: bool = False
+    """Of a sum: whether it is that of the interval, and not that since ``start_ns``."""
+
+
+class ResourceMetrics(NamedTuple):
+    """The metrics of one client."""
+
+    attributes: Attributes
+    metrics: Sequence[Metric]
+
+
+def encode_metrics(resources: Iterable[ResourceMetrics], scope: str, version: str) -> bytes:
+    """``MetricsData``; ``scope`` and its version name what has measured. Nothing at all is no bytes."""
+    instrumentation = _message(1, _text(1, scope) + _text(2, version))
+    parts = []
+    for resource in resources:
+        metrics = b"".join(_message(2, _metric(metric)) for metric in resource.metrics)
+        described = _message(1, _attributes(1, resource.attributes))
+        parts.append(_message(1, described + _message(2, instrumentation + metrics)))
+    return b"".join(parts)
+
+
+def _metric(metric: Metric) -> bytes:
+    points = b"".join(_message(1, _point(point)) for point in metric.points)
+    if not metric.is_sum:
+        return _text(1, metric.name) + _message(5, points)
+    temporality = _DELTA if metric.delta else _CUMULATIVE
+    return _text(1, metric.name) + _message(7, points + _number(2, temporality) + _number(3, 1))
+
+
+def _point(point: Point) -> bytes:
+    start = b"" if not point.start_ns else _tag(2, _FIXED64) + struct.pack("<Q", point.start_ns)
+    time = _tag(3, _FIXED64) + struct.pack("<Q", point.time_ns)
+    # A value of 0 is written like any other: which of the two kinds is there says that there is one.
+    if isinstance(point.value, int):
+        value = _tag(6, _FIXED64) + struct.pack("<q", point.value)
+    else:
+        value = _tag(4, _FIXED64) + struct.pack("<d", point.value)
+    return start + time + value + _attributes(7, point.attributes)
+
+
+def _attributes(field: int, attributes: Attributes) -> bytes:
+    """Each is a ``KeyValue``, whose value is an ``AnyValue``."""
+    parts = []
+    for key, value in attributes:
+        any_value = _number(3, value) if isinstance(value, int) else _text(1, value)
+        parts.append(_message(field, _text(1, key) + _message(2, any_value)))
+    return b"".join(parts)
+
+
+def _message(field: int, content: bytes) -> bytes:
+    return _tag(field, _BYTES) + _varint(len(content)) + content
+
+
+def _text(field: int, text: str) -> bytes:
+    return _message(field, text.encode("utf-8", "replace"))
+
+
+def _number(field: int, number: int) -> bytes:
+    return _tag(field, _VARINT) + _varint(number & 0xFFFF_FFFF_FFFF_FFFF)
+
+
+def _tag(field: int, wire_type: int) -> bytes:
+    return _varint(field << 3 | wire_type)
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)

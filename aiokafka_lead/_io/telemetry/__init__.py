@@ -1,0 +1,1 @@
+"""Metrics that clusters ask clients for (KIP-714): the task that pushes them."""

@@ -1,0 +1,148 @@
+"""A client's side of the push of metrics, up to the moment when a broker wants some: it costs nothing before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from ..._options.logs import client_log
+from ..._wire import ApiKey
+from ...errors import ClientClosedError, KafkaError, RequestTimedOutError, UnsupportedVersionError
+from ...errors.base import own_copy
+from ..connection.brokers import Brokers
+from ..deadline import Deadline
+from ..loop import News, Spawn, Waiter
+
+if TYPE_CHECKING:
+    from ..._core.telemetry.measures import Attributes, Source
+    from .pusher import Pusher
+
+__all__ = ["MetricsPush"]
+
+
+class MetricsPush:
+    """The clients that measure, and the one task that pushes for all of those that share connections.
+
+    Brokers without a receiver of metrics do not offer to take any; then there is no task and no request.
+    """
+
+    def __init__(self, client_id: str, brokers: Brokers, spawn: Spawn, request_timeout_ms: float) -> None:
+        self._log = client_log("telemetry", client_id)
+        self._brokers = brokers
+        self._spawn = spawn
+        self._request_timeout_ms = request_timeout_ms
+        self._measured: dict[object, tuple[Callable[[], Source], float, int]] = {}
+        """By client: what makes its source, and since when it counts, by both clocks."""
+        self._sources: dict[object, Source] = {}
+        self._pusher: Pusher | None = None
+        self._begun = False
+        self._id_wanted = False
+        self._done: Waiter[None] = Waiter()
+        """Done when the task has ended."""
+        self._closed_by: KafkaError | None = None
+        self._news = News()
+        brokers.on_connected = self._connected
+
+    # --- the clients that measure ------------------------------------------------------------------------------------
+
+    def add(self, client: object, make: Callable[[], Source]) -> None:
+        """This client counts from now on; its source is made when a broker wants metrics."""
+        self._measured[client] = (make, time.monotonic(), time.time_ns())
+        if self._pusher is not None:
+            self._add_source(self._pusher, client)
+        else:
+            self._maybe_begin()
+
+    def remove(self, client: object) -> None:
+        """It counts no more; what it has counted is pushed with the rest."""
+        self._measured.pop(client, None)
+        source = self._sources.pop(client, None)
+        if source is not None and self._pusher is not None:
+            self._pusher.remove(source)
+
+    def resource_of(self, client: object) -> Attributes:
+        """What tells this client from others, as far as it is known."""
+        source = self._sources.get(client)
+        return () if source is None else source.resource()
+
+    def _add_source(self, pusher: Pusher, client: object) -> None:
+        make, monotonic_s, unix_ns = self._measured[client]
+        source = self._sources[client] = make()
+        pusher.add(source, monotonic_s, unix_ns)
+
+    # --- its life ----------------------------------------------------------------------------------------------------
+
+    def _connected(self) -> None:
+        self._maybe_begin()
+        self._news.tell()
+
+    def _maybe_begin(self) -> None:
+        if not self._begun and (self._measured or self._id_wanted) and self._served():
+            self._begun = True
+            self._spawn(self._run, name="kafka metrics push")
+
+    def _served(self) -> bool:
+        offer = self._brokers.last_offer
+        return offer is not None and ApiKey.GET_TELEMETRY_SUBSCRIPTIONS in offer.ranges
+
+    async def _run(self) -> None:
+        from .pusher import Pusher  # only here: most clusters want no metrics
+
+        try:
+            self._pusher = Pusher(self._log, self._brokers, self._news, self._request_timeout_ms)
+            for client in self._measured:
+                self._add_source(self._pusher, client)
+            await self._pusher.run()
+        except Exception:  # a bug, for which no application shall stop
+            self._log.exception("metrics are pushed no more")
+        finally:
+            self._done.set_result(None)
+            self._news.tell()
+
+    async def finish(self, within_s: float) -> None:
+        """Push for the last time, in so many seconds at most."""
+        if self._pusher is None or self._done.done or not self._pusher.close():
+            return
+        try:
+            await self._done.wait(within_s)
+        except TimeoutError:
+            self._log.debug("the last metrics were not pushed in %.1f s", within_s)
+
+    def close(self, error: KafkaError) -> None:
+        """Raise this from calls that wait for the id."""
+        self._closed_by = error
+        self._news.tell()
+
+    # --- the client instance id --------------------------------------------------------------------------------------
+
+    async def client_instance_id(self, timeout_ms: float) -> UUID:
+        """The id by which brokers know this client; asks for it, and waits, where it is not known yet.
+
+        Raises `UnsupportedVersionError` where the brokers take no metrics, the error with which they have refused this
+        client's, and `RequestTimedOutError`.
+        """
+        deadline = Deadline(timeout_ms)
+        self._id_wanted = True
+        self._maybe_begin()
+        if self._pusher is not None:
+            self._pusher.hurry()
+        while True:
+            found = None if self._pusher is None else self._pusher.client_instance_id
+            if found is not None:
+                return found
+            self._check()
+            try:
+                await self._news.wait(deadline.left_s())
+            except TimeoutError:
+                raise RequestTimedOutError(f"no broker gave a client instance id within {timeout_ms:g} ms") from None
+
+    def _check(self) -> None:
+        if self._closed_by is not None:
+            raise own_copy(self._closed_by)
+        if not self._begun and self._brokers.last_offer is not None:
+            raise UnsupportedVersionError("the brokers take no metrics of clients: that needs a plugin (KIP-714)")
+        if self._done.done:
+            refusal = None if self._pusher is None else self._pusher.refusal
+            raise ClientClosedError if refusal is None else own_copy(refusal)

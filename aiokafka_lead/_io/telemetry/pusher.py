@@ -1,0 +1,156 @@
+"""The task that asks a broker which metrics it wants, and pushes them (KIP-714)."""
+
+from __future__ import annotations
+
+import time
+from typing import TypeVar
+from uuid import UUID
+
+from ..._core.telemetry.collector import Collector, Instant
+from ..._core.telemetry.measures import Source
+from ..._core.telemetry.payload import Payload, build_payload
+from ..._core.telemetry.phase import Phase
+from ..._core.telemetry.state import Outcome, TelemetryState
+from ..._options.logs import ClientLog
+from ..._records.layout import CODEC_IDS
+from ..._wire import Request, Response
+from ..._wire.messages.push_telemetry import PushTelemetryRequest
+from ...errors import KafkaConnectionError, KafkaError, TelemetryTooLargeError
+from ..connection.brokers import Brokers
+from ..connection.connection import Connection, Lane
+from ..deadline import Deadline
+from ..loop import News, Signal
+
+__all__ = ["Pusher"]
+
+R = TypeVar("R", bound=Response)
+
+
+class Pusher:
+    """Carries out what `TelemetryState` decides, at one broker for as long as that can be reached.
+
+    Requests go out on the connection for metadata and the like: neither records nor heartbeats wait behind them.
+    """
+
+    def __init__(self, log: ClientLog, brokers: Brokers, news: News, request_timeout_ms: float) -> None:
+        self._log = log
+        self._brokers = brokers
+        self._news = news
+        """Told when the client instance id may be known."""
+        self._request_timeout_ms = request_timeout_ms
+        self._state = TelemetryState()
+        self._collector = Collector()
+        self._connection: Connection | None = None
+        self._wake = Signal()
+        self._dropped = 0
+        """How many metrics were left out of the last push."""
+        self.refusal: KafkaError | None = None
+        """Why a broker wants nothing of this client, for good."""
+
+    @property
+    def client_instance_id(self) -> UUID | None:
+        """The id by which the brokers know this client, once one has given it."""
+        return self._state.client_instance_id
+
+    def add(self, source: Source, began_s: float, began_ns: int) -> None:
+        """Push what this measures; it counts since then."""
+        self._collector.add(source, Instant(began_s, began_ns))
+        self._wake.set()
+
+    def remove(self, source: Source) -> None:
+        """Measure this no more."""
+        self._collector.remove(source, keep=self._state.may_push)
+
+    def hurry(self) -> None:
+        """Somebody waits for the id."""
+        self._state.hurry()
+        self._wake.set()
+
+    def close(self) -> bool:
+        """End soon; whether a last push comes before."""
+        self._state.close(not self._collector.empty)
+        self._wake.set()
+        return not self._state.ended
+
+    async def run(self) -> None:
+        """Ask and push, until `close`, or until a broker refuses for good."""
+        state = self._state
+        while not state.ended:
+            wait_s = state.due_at - time.monotonic()
+            if self._idle:
+                await self._wake.wait()
+            elif wait_s > 0:
+                await self._wake.wait(wait_s)
+            elif state.phase is Phase.SUBSCRIPTION_NEEDED:
+                await self._ask()
+            else:
+                await self._push()
+
+    @property
+    def _idle(self) -> bool:
+        """Nothing is measured (of an admin client, say), and the id is known."""
+        return self._collector.empty and self._state.client_instance_id is not None
+
+    async def _ask(self) -> None:
+        request = self._state.ask()
+        try:
+            response = await self._request(request)
+        except KafkaError as error:
+            self._failed(error)
+            return
+        self._note(self._state.subscribed(response, time.monotonic()))
+        self._news.tell()
+
+    async def _push(self) -> None:
+        state = self._state
+        subscription, client_instance_id = state.subscription, state.client_instance_id
+        assert subscription is not None
+        assert client_instance_id is not None
+        resources = self._collector.collect(Instant(time.monotonic(), time.time_ns()), subscription)
+        payload = build_payload(resources, state.codec, subscription.max_bytes)
+        self._warn_of_dropped(payload, subscription.max_bytes)
+        request = PushTelemetryRequest(
+            client_instance_id=client_instance_id,
+            subscription_id=subscription.subscription_id,
+            terminating=state.push(payload.codec),
+            compression_type=CODEC_IDS[payload.codec],
+            metrics=payload.data,
+        )
+        try:
+            response = await self._request(request)
+        except KafkaError as error:
+            self._failed(error)
+            return
+        if not response.error_code:
+            self._collector.accepted()
+        self._note(state.pushed(response.error_code, time.monotonic()))
+
+    async def _request(self, request: Request[R]) -> R:
+        deadline = Deadline(self._request_timeout_ms)
+        if self._connection is None or not self._connection.ready:
+            node_id = self._brokers.least_loaded()
+            if node_id is None:
+                raise KafkaConnectionError("no broker can be reached now")
+            self._connection = await self._brokers.get(node_id, Lane.CONTROL, deadline.left_ms())
+        return await self._connection.request(request, timeout_ms=deadline.left_ms())
+
+    # --- what goes wrong ---------------------------------------------------------------------------------------------
+
+    def _failed(self, error: KafkaError) -> None:
+        self._log.debug("metrics: %s", error)
+        self._connection = None
+        self._state.failed(error, time.monotonic())
+
+    def _note(self, outcome: Outcome) -> None:
+        if outcome.ended:
+            self.refusal = outcome.error
+            self._log.warning("the broker takes no metrics of this client any more: %s", outcome.error)
+        elif isinstance(outcome.error, TelemetryTooLargeError):
+            self._log.warning("the broker takes no metrics as large as these: %s", outcome.error)
+        elif outcome.error is not None:
+            self._log.debug("metrics: %s", outcome.error)
+
+    def _warn_of_dropped(self, payload: Payload, max_bytes: int) -> None:
+        if payload.dropped and not self._dropped:
+            self._log.warning("%d metrics are not pushed: the broker takes %d bytes", payload.dropped, max_bytes)
+        self._dropped = payload.dropped

@@ -1,0 +1,86 @@
+"""OpenTelemetry: spans of what producers and consumers do, and contexts in the headers of records.
+
+    from aiokafka_lead.otel import instrument
+
+    instrument()
+
+Needs the ``otel`` extra. docs/observability.md has every span and attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from opentelemetry import metrics, trace
+from opentelemetry.context import get_current
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import Span, TracerProvider
+
+from .._core.tracing import installed
+from .._options.version import __version__
+from .._records import ConsumerRecord
+from .instruments import Instruments
+from .kit import Kit
+from .names import SCHEMA_URL, Vocabulary, Wording
+from .processes import Processes, current, place_of
+from .tracer import Tracing
+
+__all__ = ["instrument", "processing", "uninstrument"]
+
+_NAME = "aiokafka_lead"
+
+
+def instrument(*, tracer_provider: TracerProvider | None = None, meter_provider: MeterProvider | None = None) -> None:
+    """Trace and measure every producer and consumer that starts from now on.
+
+    The providers are the global ones where they are None; set those before. Which names attributes have is asked of
+    ``OTEL_SEMCONV_STABILITY_OPT_IN`` now. A second call takes the place of the first: nothing is traced twice.
+    """
+    uninstrument()
+    words = Vocabulary(Wording.from_environment())
+    tracer = trace.get_tracer(_NAME, __version__, tracer_provider, SCHEMA_URL)
+    meters = meter_provider or metrics.get_meter_provider()
+    # A provider of OpenTelemetry's API, and not of an SDK, does nothing: what only it would be given is not measured.
+    measured = not type(meters).__module__.startswith(metrics.__name__)
+    instruments = Instruments(meters.get_meter(_NAME, __version__, SCHEMA_URL), words) if measured else None
+    installed.tracer = Tracing(Kit(tracer, words, instruments))
+
+
+def uninstrument() -> None:
+    """Take `instrument` back: nothing more is recorded, of clients that run either."""
+    tracing = installed.tracer
+    installed.tracer = None
+    if isinstance(tracing, Tracing):
+        tracing.turn_off()
+
+
+@contextmanager
+def processing(records: ConsumerRecord[Any, Any] | Sequence[ConsumerRecord[Any, Any]]) -> Iterator[Span]:
+    """A block with the span of the work on these records, which is current in it; for what `Consumer.getmany` gives.
+
+    ``async for``, `Consumer.batches` and `Consumer.run` have such spans of themselves. The span of one record is a
+    child of the one that it was sent in; that of several is linked with theirs. Without `instrument` it records
+    nothing.
+    """
+    tracing = installed.tracer
+    processes = Processes(tracing.kit, None) if isinstance(tracing, Tracing) else None
+    if processes is None:
+        process = None
+    elif isinstance(records, Sequence):
+        process = processes.process_batch(
+            *place_of([(record.topic, record.partition) for record in records]), [record.headers for record in records]
+        )
+    else:
+        process = processes.process(records)
+    if process is None or processes is None:
+        yield trace.INVALID_SPAN
+        return
+    with current(process.context):
+        try:
+            yield trace.get_current_span(get_current())
+        except BaseException as error:
+            processes.end(process, error)
+            raise
+    processes.end(process)

@@ -1,0 +1,30 @@
+"""How spans and metrics call errors."""
+
+from __future__ import annotations
+
+import re
+
+from opentelemetry.trace import Span, StatusCode
+
+from ..errors import BrokerError, KafkaError
+from .names import Attribute, Vocabulary
+
+__all__ = ["error_type", "mark"]
+
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def error_type(error: BaseException) -> str:
+    """The value of ``error.type``: Kafka's name of a broker's error, or else the class of the exception."""
+    kind = type(error)
+    if isinstance(error, BrokerError) and error.code > 0:
+        return _WORD.sub("_", kind.__name__.removesuffix("Error")).upper()
+    if isinstance(error, KafkaError):
+        return f"aiokafka_lead.errors.{kind.__name__}"
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def mark(span: Span, error: BaseException, words: Vocabulary) -> None:
+    """Say of a span that its operation has failed."""
+    span.set_attributes(words((Attribute.ERROR_TYPE, error_type(error))))
+    span.set_status(StatusCode.ERROR, str(error))

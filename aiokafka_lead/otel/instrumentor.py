@@ -1,0 +1,29 @@
+"""What ``opentelemetry-instrument`` looks for: the entry point ``opentelemetry_instrumentor`` names it.
+
+It is a class of the package ``opentelemetry-instrumentation``, which that command is part of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
+
+from . import instrument, uninstrument
+
+__all__ = ["AIOKafkaLeadInstrumentor"]
+
+
+class AIOKafkaLeadInstrumentor(BaseInstrumentor):  # type: ignore[misc]
+    """`instrument` and `uninstrument` as OpenTelemetry's tools call them."""
+
+    def instrumentation_dependencies(self) -> Collection[str]:
+        """None: this is the package itself."""
+        return ()
+
+    def _instrument(self, **kwargs: Any) -> None:
+        instrument(tracer_provider=kwargs.get("tracer_provider"), meter_provider=kwargs.get("meter_provider"))
+
+    def _uninstrument(self, **kwargs: Any) -> None:
+        uninstrument()

@@ -1,0 +1,157 @@
+"""The work of the application on what it has read: the spans that are current meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from opentelemetry.context import Context, attach, get_current
+from opentelemetry.trace import Link, Span, SpanKind, get_current_span, set_span_in_context
+
+from .._core.tracing import TracedClient
+from .._records import ConsumerRecord
+from ..types import Headers
+from .current import is_suppressed, is_valid, with_origin
+from .failures import mark
+from .headers import extracted, read, sampled_in, trace_header
+from .kit import Kit
+from .names import Attribute
+
+__all__ = ["Process", "Processes", "current", "link", "place_of"]
+
+MOST_LINKS = 128
+"""OpenTelemetry's own limit of links in a span."""
+
+Record = ConsumerRecord[Any, Any]
+
+
+class Process:
+    """The work on a record or a batch: a context that is current meanwhile, and a span if that is sampled."""
+
+    __slots__ = ("began", "context", "error", "is_bare", "span", "topic")
+
+    def __init__(self, context: Context, span: Span | None, topic: str | None, *, is_bare: bool = False) -> None:
+        self.is_bare = is_bare
+        """Whether it is only measured, and its context the one that was current before."""
+        self.context = context
+        self.span = span
+        self.topic = topic
+        self.began = time.perf_counter()
+        self.error: BaseException | None = None
+        """What the latest attempt has failed with."""
+
+
+@contextmanager
+def current(context: Context) -> Iterator[None]:
+    """Makes the context current within the block."""
+    # No token is kept: a block may end in another task than the one that it began in, where a token is worth nothing.
+    before = get_current()
+    attach(context)
+    try:
+        yield
+    finally:
+        attach(before)
+
+
+class Processes:
+    """Those of one consumer."""
+
+    def __init__(self, kit: Kit, client: TracedClient | None) -> None:
+        self.kit = kit
+        self.client = client
+
+    def is_off(self, context: Context) -> bool:
+        """Whether nothing that begins in this context is recorded, as far as that is known."""
+        return not self.kit.on or self.kit.rules.drops(get_current_span(context)) or is_suppressed(context)
+
+    def process(self, record: Record) -> Process | None:
+        """The work on a record begins; None where nothing is to be made current for it.
+
+        The span is a child of the one that the record was sent in. A span that is current here is linked.
+        """
+        ambient = get_current()
+        if not self.kit.on or is_suppressed(ambient):
+            return None
+        header = trace_header(record.headers)
+        if header is None and self.kit.rules.drops(get_current_span(ambient)):
+            return self._measured(ambient, record.topic)
+        context = with_origin(extracted(record.headers, ambient), header)
+        parent = get_current_span(context)
+        if self.kit.rules.drops(parent):
+            return Process(context, None, record.topic)
+        here = get_current_span(ambient)
+        links = []
+        if parent is not here:
+            links = [Link(each.get_span_context()) for each in (parent, here) if is_valid(each)]
+        pairs = (
+            (Attribute.PARTITION, str(record.partition)),
+            (Attribute.OFFSET, record.offset),
+            (Attribute.TOMBSTONE, True if record.value is None else None),
+        )
+        span = self.kit.start("process", "process", SpanKind.CONSUMER, self.client, record.topic, pairs, context, links)
+        return Process(set_span_in_context(span, context), span if span.is_recording() else None, record.topic)
+
+    def process_batch(self, topic: str | None, partition: int | None, every: Sequence[Headers]) -> Process | None:
+        """The work on several records begins: the span is linked with those that they were sent in."""
+        ambient = get_current()
+        if not self.kit.on or is_suppressed(ambient):
+            return None
+        if self.kit.rules.drops(get_current_span(ambient)):
+            return self._measured(ambient, topic)
+        pairs = (
+            (Attribute.PARTITION, None if partition is None else str(partition)),
+            (Attribute.MESSAGE_COUNT, len(every)),
+        )
+        span = self.kit.start("process", "process", SpanKind.CONSUMER, self.client, topic, pairs, ambient)
+        if span.is_recording():
+            link(span, every)
+            return Process(set_span_in_context(span, ambient), span, topic)
+        return Process(set_span_in_context(span, ambient), None, topic)
+
+    def _measured(self, context: Context, topic: str | None) -> Process | None:
+        """Work without a span: only how long it takes is of interest, where anything is."""
+        return None if self.kit.instruments is None else Process(context, None, topic, is_bare=True)
+
+    def end(self, process: Process, error: BaseException | None = None) -> None:
+        """The work is over, or has failed with this."""
+        instruments = self.kit.instruments
+        if instruments is not None and self.kit.on:
+            instruments.processed(self.client, process.topic, time.perf_counter() - process.began, error)
+        self.end_span(process, error)
+
+    def end_span(self, process: Process, error: BaseException | None) -> None:
+        """The same where it is not measured."""
+        if process.span is not None:
+            if error is not None:
+                process.span.record_exception(error)
+                mark(process.span, error, self.kit.words)
+            process.span.end()
+
+    def retry(self, process: Process, error: BaseException, attempts: int) -> None:
+        """It has failed, and begins again."""
+        if process.span is not None:
+            process.span.record_exception(error)
+            process.span.add_event("retry", {"attempts": attempts, "exception.message": str(error)})
+
+
+def link(span: Span, every: Sequence[Headers]) -> None:
+    """Link the spans, as far as they are recorded, in which records with these headers were sent: each one once."""
+    seen: set[bytes] = set()
+    for headers in every:
+        header = trace_header(headers) if headers else None
+        if header is not None and header not in seen and sampled_in(header):
+            seen.add(header)
+            span.add_link(get_current_span(read(headers)).get_span_context())
+            if len(seen) == MOST_LINKS:
+                return
+
+
+def place_of(places: Sequence[tuple[str, int]]) -> tuple[str | None, int | None]:
+    """The topic and the partition, where they are the same for all."""
+    topics = {topic for topic, _ in places}
+    if len(topics) != 1:
+        return None, None
+    partitions = {partition for _, partition in places}
+    return topics.pop(), partitions.pop() if len(partitions) == 1 else None

@@ -1,0 +1,172 @@
+"""The spans of a producer: from the call of ``send`` to the acknowledgement."""
+
+from __future__ import annotations
+
+from contextvars import Context as Variables
+from typing import Any
+
+from opentelemetry.context import Context, get_current
+from opentelemetry.trace import Link, Span, SpanKind, get_current_span, set_span_in_context
+
+from .._core.producer.delivery import Delivery, DeliveryBatch
+from .._core.tracing import SendSpan, TracedClient
+from .._core.unsampled import Unsampled
+from ..types import Headers
+from .current import current_getter, is_suppressed, is_valid, origin_of
+from .failures import mark
+from .headers import fields, injected, read, trace_header, without
+from .kit import Kit
+from .names import Attribute
+
+__all__ = ["Sends"]
+
+KEY_CHARACTERS = 256
+"""A longer key is no name for anything, and left out."""
+
+
+class Sends:
+    """Those of one producer."""
+
+    def __init__(self, kit: Kit, client: TracedClient) -> None:
+        self._kit = kit
+        self._client = client
+        self.unsampled = Unsampled(current_getter())
+
+    def send(self, topic: str, key: object, value: object, partition: int | None, headers: Headers) -> SendSpan:
+        """A record is about to be sent."""
+        if self.unsampled.covers(topic):
+            return Carried(self.unsampled.headers, None)
+        own = trace_header(headers)
+        pairs = (
+            (Attribute.PARTITION, None if partition is None else str(partition)),
+            (Attribute.KEY, _text(key)),
+            (Attribute.TOMBSTONE, True if value is None else None),
+        )
+        context = get_current()
+        if own is None or own == origin_of(context):
+            return self._begin(context, topic, SpanKind.PRODUCER, pairs, ())
+        # The application has given the record a context of its own: it stays, and the span points to it.
+        links = [Link(get_current_span(read(headers)).get_span_context())]
+        return self._begin(context, topic, SpanKind.CLIENT, pairs, links)
+
+    def send_many(self, topic: str, count: int, partition: int | None) -> SendSpan:
+        """So many records are about to be sent together."""
+        if self.unsampled.covers(topic):
+            return Carried(self.unsampled.headers, None)
+        pairs = (
+            (Attribute.PARTITION, None if partition is None else str(partition)),
+            (Attribute.MESSAGE_COUNT, count),
+        )
+        return self._begin(get_current(), topic, SpanKind.PRODUCER, pairs, ())
+
+    def settled(self, topic: str, records: int, seconds: float, error: BaseException | None, /) -> None:
+        """A batch was acknowledged, or given up."""
+        if self._kit.on and self._kit.instruments is not None:
+            self._kit.instruments.settled(self._client, topic, records, seconds, error)
+
+    def _begin(self, context: Context, topic: str, kind: SpanKind, pairs: Any, links: Any) -> SendSpan:
+        parent = get_current_span(context)
+        origin = origin_of(context)
+        if is_suppressed(context):
+            self.unsampled.note(context, topic, ())
+            return Carried((), None)
+        if self._kit.rules.drops(parent):
+            carried = injected(context)
+            self.unsampled.note(context, topic, carried)
+            return Carried(carried, origin)
+        span = self._kit.start("send", "send", kind, self._client, topic, pairs, context, links)
+        carried = injected(set_span_in_context(span, context))
+        if span.is_recording():
+            return Sending(self._kit, span, carried, origin)
+        if is_valid(parent):
+            # As much of the trace as is known here; without a parent each record has a trace, and a chance, of its own.
+            self.unsampled.note(context, topic, carried)
+        return Carried(carried, origin)
+
+
+class Carried:
+    """A send that is not sampled: its record carries the context all the same, so that nobody samples it later on."""
+
+    __slots__ = ("_carried", "_origin")
+
+    def __init__(self, carried: Headers, origin: bytes | None) -> None:
+        self._carried = carried
+        self._origin = origin
+
+    def carry(self, headers: Headers) -> Headers:
+        """The headers of a record, and what it carries of the context."""
+        if not self._carried:
+            return headers
+        own = trace_header(headers) if headers else None
+        if own is None:
+            return (*headers, *self._carried)
+        if own == self._origin:  # the headers of the record that is worked on, passed on
+            return (*without(headers, fields()), *self._carried)
+        return headers
+
+    def taken(self, delivery: Any) -> None:
+        """Nobody waits for it."""
+
+    def failed(self, error: BaseException) -> None:
+        """Nobody records it."""
+
+
+class Sending(Carried):
+    """A send that is sampled."""
+
+    __slots__ = ("_kit", "_span")
+
+    def __init__(self, kit: Kit, span: Span, carried: Headers, origin: bytes | None) -> None:
+        super().__init__(carried, origin)
+        self._kit = kit
+        self._span = span
+
+    def taken(self, delivery: Delivery | DeliveryBatch) -> None:
+        """The span ends when the delivery is done."""
+        done = self._batch_done if isinstance(delivery, DeliveryBatch) else self._done
+        delivery.add_done_callback(done, context=Variables())  # type: ignore[arg-type]
+        if isinstance(delivery, DeliveryBatch) and not len(delivery):
+            self._span.end()
+
+    def failed(self, error: BaseException) -> None:
+        """The span ends with this error: nothing was sent."""
+        mark(self._span, error, self._kit.words)
+        self._span.end()
+
+    def _done(self, delivery: Delivery) -> None:
+        error = delivery.exception()
+        if error is not None:
+            self._span.set_attributes(self._kit.words((Attribute.PARTITION, _partition(delivery.partition))))
+            self.failed(error)
+            return
+        metadata = delivery.result()
+        self._span.set_attributes(
+            self._kit.words(
+                (Attribute.PARTITION, str(metadata.partition)),
+                (Attribute.OFFSET, metadata.offset if metadata.offset >= 0 else None),
+            )
+        )
+        self._span.end()
+
+    def _batch_done(self, batch: DeliveryBatch) -> None:
+        error = next((outcome for outcome in batch.results() if isinstance(outcome, BaseException)), None)
+        if error is not None:
+            self.failed(error)
+        else:
+            self._span.end()
+
+
+def _partition(number: int) -> str | None:
+    return None if number < 0 else str(number)
+
+
+def _text(key: object) -> str | None:
+    """A key as text, if it has one way to be written so."""
+    if isinstance(key, bytes):
+        try:
+            key = key.decode()
+        except UnicodeDecodeError:
+            return None
+    if isinstance(key, int) and not isinstance(key, bool):
+        return str(key)
+    return key if isinstance(key, str) and len(key) <= KEY_CHARACTERS and key.isprintable() else None

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import ConfigError, ConfigTypeError
 from ..types import OffsetAndMetadata, TopicPartition
-from .checks import Check, encodable, integer, milliseconds, optional
+from .checks import INT64_MAX, Check, encodable, integer, milliseconds, optional
 
 __all__ = [
     "INT64_MAX",
@@ -29,8 +29,6 @@ __all__ = [
     "topic_name",
     "topic_partition",
 ]
-
-INT64_MAX = 2**63 - 1
 
 TIMEOUT = optional(milliseconds())
 """A ``timeout_ms`` that may be None."""

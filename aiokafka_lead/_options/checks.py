@@ -21,6 +21,7 @@ _C = TypeVar("_C", bound="Checked")
 DEFAULT_PORT = 9092
 INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
 
 
 class Checked:
@@ -113,16 +114,16 @@ def integer(low: int, high: int = INT32_MAX) -> Check:
     return check
 
 
-def milliseconds(low: float = 0, high: float = math.inf) -> Check:
-    """A finite number of milliseconds, from ``low`` to ``high``: `INT32_MAX` for what requests say in 32 bits."""
+def milliseconds(low: float = 0, high: float = INT64_MAX) -> Check:
+    """A number of milliseconds, from ``low`` to ``high``: `INT32_MAX` for what requests say in 32 bits."""
     return _time("milliseconds", low, high)
 
 
-def _time(unit: str, low: float, high: float = math.inf) -> Check:
+def _time(unit: str, low: float, high: float = INT64_MAX) -> Check:
     def check(name: str, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ConfigTypeError(f"{name} must be a number of {unit}, not {type(value).__name__}")
-        if not math.isfinite(value) or value < low:
+        if not low <= value or value == math.inf:
             raise ConfigError(f"{name} must be a finite number of {unit}, at least {low}, not {value}")
         if value > high:
             raise ConfigError(f"{name} must be at most {high} {unit}, not {value}")
@@ -226,7 +227,7 @@ def optional(inner: Check) -> Check:
     return check
 
 
-_SERVER = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/\s]+))(?::(?P<port>\d{1,5}))?")
+_SERVER = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/\s]+))(?::(?P<port>[0-9]{1,5}))?")
 
 
 def servers(name: str, value: Any) -> tuple[tuple[str, int], ...]:

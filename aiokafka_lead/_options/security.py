@@ -6,13 +6,15 @@ import os
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import ConfigError, ConfigTypeError
 from .checks import boolean, one_of, option, optional, path, text
 from .kerberos import KerberosConfig, KerberosOptions
 from .oauth import PROVIDER_OPTIONS, OAuthConfig, OAuthOptions
-from .tls.material import TlsMaterial
+
+if TYPE_CHECKING:
+    from .tls.material import TlsMaterial
 
 __all__ = ["ContextFactory", "SecurityConfig", "SecurityOptions"]
 
@@ -135,6 +137,8 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
     @property
     def tls_material(self) -> TlsMaterial:
         """What the ``ssl_*`` options other than ``ssl_context`` name."""
+        from .tls.material import TlsMaterial  # with what it needs, a tenth of the time that a producer's import takes
+
         return TlsMaterial(**{name: getattr(self, name) for name in _MATERIAL})
 
     def _check_tls(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -60,7 +59,7 @@ def _check_end(expires_at: Any) -> None:
         return
     if isinstance(expires_at, bool) or not isinstance(expires_at, (int, float)):
         raise ConfigTypeError(f"a token's expires_at must be a number of seconds, not {type(expires_at).__name__}")
-    if not math.isfinite(expires_at) or expires_at >= _MILLISECONDS:
+    if not -_MILLISECONDS < expires_at < _MILLISECONDS:
         raise ConfigError(f"a token's expires_at must be in seconds since 1970, not {expires_at} (milliseconds?)")
 
 

@@ -8,7 +8,7 @@ code; `error_for_code` maps a code to its class. ``retriable`` says whether the 
 
 from __future__ import annotations
 
-from . import base, client, cluster, group, log, membership, reads, run, transactions
+from . import base, client, cluster, group, log, membership, reads, run, schemas, transactions
 from .base import *
 from .client import *
 from .cluster import *
@@ -17,6 +17,7 @@ from .log import *
 from .membership import *
 from .reads import *
 from .run import *
+from .schemas import *
 from .transactions import *
 
 __all__: list[str] = []
@@ -28,6 +29,7 @@ __all__ += log.__all__
 __all__ += membership.__all__
 __all__ += reads.__all__
 __all__ += run.__all__
+__all__ += schemas.__all__
 __all__ += transactions.__all__
 
 

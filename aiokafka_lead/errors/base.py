@@ -25,12 +25,13 @@ class KafkaError(Exception):
     """The root of this client's errors.
 
     ``code`` is the protocol's error code, or -1 where no broker was asked. ``broker`` names the broker that was tried
-    as ``"1 (host:9092)"``, or is None.
+    as ``"1 (host:9092)"``, or is None; ``api`` is the name of the request that got no answer, or None.
     """
 
     code: ClassVar[int] = -1
     retriable: ClassVar[bool] = False
     refreshes_metadata: ClassVar[bool] = False
+    api: str | None = None
     outcomes: Mapping[Any, Any] | None = None
     """Of a call of the admin client about several items: what each has become, its value or its own error."""
 
@@ -39,6 +40,10 @@ class KafkaError(Exception):
         super().__init__(text if broker is None else f"{text} [broker {broker}]")
         self.message = text
         self.broker = broker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as it is, whatever its class takes: errors cross processes (multiprocessing, Spark)."""
+        return _restored, (_name_of(type(self)), self.args), vars(self)
 
 
 class KafkaTimeoutError(KafkaError):
@@ -59,6 +64,16 @@ def without_frames(error: E) -> E:
             link.__traceback__ = None
             rest += (link.__cause__, link.__context__)
     return error
+
+
+def _name_of(kind: type[KafkaError]) -> type[KafkaError] | int:
+    """The class itself, or the code for which `error_for_code` has made it."""
+    return kind.code if UnknownServerError in kind.__bases__ else kind
+
+
+def _restored(kind: type[KafkaError] | int, args: tuple[Any, ...]) -> KafkaError:
+    cls = error_for_code(kind) if isinstance(kind, int) else kind
+    return cls.__new__(cls, *args)
 
 
 def own_copy(error: E) -> E:

@@ -93,3 +93,8 @@ class RecordDeserializationError(PartitionReadError):
         super().__init__(message, topic=record.topic, partition=record.partition, offset=record.offset)
         self.record = record
         self.part = part
+
+    @property
+    def lasts(self) -> bool:
+        """Whether to try again is of no use: its cause is no error that says it is ``retriable``."""
+        return not getattr(self.__cause__, "retriable", False)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["SHOWN_CHARACTERS", "one_line", "shown"]
+from collections.abc import Callable, Sequence
+
+__all__ = ["SHOWN_CHARACTERS", "one_line", "shown", "shown_cause", "some_of"]
 
 SHOWN_CHARACTERS = 500
 """More of a broker's text than any known broker writes; a string of the protocol may hold 32 KiB, or more."""
+
+NAMED = 5
+"""Of many names."""
 
 LINE_CHARACTERS = 5000
 """More than any error or line of the log has that is no stranger's doing."""
@@ -22,6 +27,20 @@ def shown(text: str | bytes, characters: int = SHOWN_CHARACTERS) -> str:
     head = whole[:characters]
     safe = "".join(char if char.isprintable() else _escaped(char) for char in head)
     return safe if len(whole) == len(head) else f"{safe}... ({len(whole)} characters)"
+
+
+def shown_cause(cause: BaseException, form: Callable[[BaseException], str] = repr) -> str:
+    """The ``repr`` of what the application raised, or its type where that cannot be had: it is too deep, say."""
+    try:
+        return form(cause)
+    except Exception:
+        return type(cause).__name__
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first few of perhaps thousands of names, and how many more there are."""
+    more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
+    return ", ".join([*names[:NAMED], *more])
 
 
 def _escaped(char: str) -> str:

@@ -33,9 +33,14 @@ class KafkaDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """The columns of Spark's connector; ``headers`` with the option ``includeHeaders``."""
+        """The columns of Spark's connector; ``headers`` with the option ``includeHeaders``.
+
+        Spark asks at ``load()`` unless it is given the columns: what is wrong with the options shows there.
+        """
+        from .source.options import check_options
         from .source.schema import full_schema
 
+        check_options(self.options)
         return full_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:

@@ -9,22 +9,26 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+from .._options.checks import INT64_MAX
 from ..config import ClientConfig
+from ..errors import ConfigError, ConfigTypeError
 from .config_providers import with_variables
 from .tls import tls_options
 
 __all__ = [
-    "INT32_MAX",
     "boolean",
     "bootstrap_servers",
     "client_options",
+    "configuration",
     "integer",
     "kafka_settings",
     "refuse_owned",
     "truth",
 ]
+
+C = TypeVar("C", bound=ClientConfig)
 
 PREFIX = "kafka."
 BOOTSTRAP = "bootstrap.servers"
@@ -35,8 +39,6 @@ _JAAS_ENTRY = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""")
 _NO_TEXT = ("tuple", "Serializer", "Deserializer", "Partitioner", "Context", "Provider")
 """What is in the types of options that no text can be a value of."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-INT32_MAX = 2**31 - 1
 _log = logging.getLogger("aiokafka_lead.spark")
 _mentioned: set[str] = set()
 """Ignored settings that this process's log has named already."""
@@ -56,7 +58,7 @@ def refuse_owned(options: Mapping[str, str], owned: Mapping[str, str]) -> None:
     """Raise ValueError for a ``kafka.*`` setting that the source or sink decides itself; the table says why."""
     for name in kafka_settings(options):
         if name in owned:
-            raise ValueError(f"Kafka option '{name}' is not supported: {owned[name]}")
+            raise ValueError(f"option '{PREFIX}{name}' is not supported: {owned[name]}")
 
 
 def bootstrap_servers(options: Mapping[str, str]) -> str:
@@ -83,12 +85,12 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
         own = name.replace(".", "_")
         convert = _converter(own, types.get(own))
         if convert is not None:
-            found[own] = convert(name, text.strip())
+            found[own] = convert(f"{PREFIX}{name}", text.strip())
         elif not _READ_APART.fullmatch(name):
             _mention(name)
-    level = settings.get(f"compression.{found.get('compression_type')}.level")
-    if level is not None and "compression_level" in types:
-        found["compression_level"] = _number(int)("compression level", level)
+    level = _level_name(found)
+    if level in settings and "compression_level" in types:
+        found["compression_level"] = _number(int)(f"{PREFIX}{level}", settings[level].strip())
     if found.get("security_protocol", "").startswith("SASL_") and "sasl.jaas.config" in settings:
         jaas = settings["sasl.jaas.config"]
         found.update(_oauth_login(jaas, found) if "OAuthBearerLoginModule" in jaas else _login(jaas))
@@ -97,6 +99,30 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
     if found.get("security_protocol", "").endswith("SSL"):
         found.update(tls_options(settings))
     return found
+
+
+def configuration(options: Mapping[str, str], config: type[C], given: dict[str, Any]) -> C:
+    """A client's configuration of ``given``, which `client_options` has made of these options.
+
+    Raises ValueError, which names settings as the user has written them.
+    """
+    try:
+        return config.from_options(bootstrap_servers(options), given)
+    except (ConfigError, ConfigTypeError) as error:
+        raise ValueError(_as_written(str(error), config, given)) from None
+
+
+def _as_written(message: str, config: type[ClientConfig], given: Mapping[str, Any]) -> str:
+    """The message with settings in place of this client's own options; what is quoted stays as it is."""
+    names = {name: PREFIX + name.replace("_", ".") for name in (*config.__dataclass_fields__, "sasl_*")}
+    names["compression_level"] = PREFIX + _level_name(given)
+    known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    return re.sub(rf"(?<![\w'\"./])({known})(?!\w)", lambda match: names[match[1]], message)
+
+
+def _level_name(given: Mapping[str, Any]) -> str:
+    """Java's name of the compression's level, which each codec has for itself (KIP-390)."""
+    return f"compression.{given.get('compression_type', 'none')}.level"
 
 
 def _converter(own: str, kind: str | None) -> Callable[[str, str], Any] | None:
@@ -119,6 +145,8 @@ def _converter(own: str, kind: str | None) -> Callable[[str, str], Any] | None:
 def _number(kind: Callable[[str], float]) -> Callable[[str, str], float]:
     def convert(name: str, text: str) -> float:
         try:
+            if "_" in text or not text.isascii():  # Python's own ways to write a number
+                raise ValueError
             return kind(text)
         except ValueError:
             raise ValueError(f"option '{name}' must be a number, not '{text}'") from None
@@ -140,7 +168,7 @@ def boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
     return default if text is None else truth(name, text)
 
 
-def integer(options: Mapping[str, str], name: str, low: int = _INT64_MIN, high: int = _INT64_MAX) -> int | None:
+def integer(options: Mapping[str, str], name: str, low: int = -INT64_MAX - 1, high: int = INT64_MAX) -> int | None:
     """The option as an integer from ``low`` to ``high``, written as Scala reads one, or None where it is not given."""
     text = options.get(name)
     if text is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,8 +34,9 @@ class Bulk(NamedTuple):
     partition: int | None
     indices: Sequence[int]
     """Their rows in the batch."""
-    values: list[bytes | None]
-    keys: list[bytes | None] | None
+    values: list[Any]
+    """Bytes or None, or what a typed column has."""
+    keys: list[Any] | None
     headers: list[list[Header] | None] | None
 
 
@@ -52,12 +53,13 @@ def bulks(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[Bulk]:
         rows = batch if len(indices) == batch.num_rows else batch.take(pa.array(indices, pa.int64()))
         keys = None if columns.key is None else rows.column(columns.key)
         headers = None if columns.headers is None else rows.column(columns.headers)
+        typed = () if columns.typed is None else columns.typed.schemas
         yield Bulk(
             topic,
             partition,
             indices,
-            _contents(rows.column(columns.value)),
-            None if keys is None or keys.null_count == len(keys) else _contents(keys),
+            _contents(rows.column(columns.value), typed="value" in typed),
+            None if keys is None or keys.null_count == len(keys) else _contents(keys, typed="key" in typed),
             None if headers is None or headers.null_count == len(headers) else _headers(headers, indices),
         )
 
@@ -81,8 +83,13 @@ def _targets(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[st
         yield group.get("topic", columns.topic), group.get("partition"), group["row_list"]
 
 
-def _contents(column: pa.Array) -> list[bytes | None]:
-    """A binary or string column's values, cut from one copy of its bytes: no Arrow scalar is made for each."""
+def _contents(column: pa.Array, *, typed: bool = False) -> list[Any]:
+    """A binary or string column's values, cut from one copy of its bytes: no Arrow scalar is made for each.
+
+    Those of a typed column are Python's own objects.
+    """
+    if typed:
+        return list(column.to_pylist(maps_as_pydicts="strict"))
     column = column.cast(pa.large_binary())
     if len(column) == 0:
         return []

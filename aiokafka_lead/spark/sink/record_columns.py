@@ -14,6 +14,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from ..schemas import Typed
+
 __all__ = ["RecordColumns", "record_columns"]
 
 _HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -36,14 +38,17 @@ class RecordColumns(NamedTuple):
     """A row's null leaves the choice to its key, or to the producer."""
     topic: int | str
     """The topic itself where the option names it, whatever a column says."""
+    typed: Typed | None = None
+    """What keys or values are written by, where they are not bytes."""
 
 
-def record_columns(schema: StructType, topic: str | None) -> RecordColumns:
+def record_columns(schema: StructType, topic: str | None, typed: Typed | None = None) -> RecordColumns:
     """What the rows of this schema are written as; ``topic`` is the option. Columns of other names are ignored.
 
     Raises ValueError for a missing column or a wrong type.
     """
-    numbers = {name: _find(schema, name) for name in _TYPES if name != "topic" or topic is None}
+    free = () if typed is None else typed.schemas
+    numbers = {name: _find(schema, name, any_type=name in free) for name in _TYPES if name != "topic" or topic is None}
     if topic is None and numbers["topic"] is None:
         raise ValueError("there is neither a column 'topic' nor the option 'topic'")
     value = numbers["value"]
@@ -51,14 +56,14 @@ def record_columns(schema: StructType, topic: str | None) -> RecordColumns:
         raise ValueError("there is no column 'value'")
     target = numbers["topic"] if topic is None else topic
     assert target is not None
-    return RecordColumns(value, numbers["key"], numbers["headers"], numbers["partition"], target)
+    return RecordColumns(value, numbers["key"], numbers["headers"], numbers["partition"], target, typed)
 
 
-def _find(schema: StructType, name: str) -> int | None:
-    """The number of the first column with this name, its type checked."""
+def _find(schema: StructType, name: str, *, any_type: bool) -> int | None:
+    """The number of the first column with this name, its type checked unless a schema does it later."""
     for number, field in enumerate(schema.fields):
         if field.name == name:
-            if not any(_same(field.dataType, allowed) for allowed in _TYPES[name]):
+            if not any_type and not any(_same(field.dataType, allowed) for allowed in _TYPES[name]):
                 types = " or ".join(allowed.simpleString() for allowed in _TYPES[name])
                 raise ValueError(f"column '{name}' must be {types}, not {field.dataType.simpleString()}")
             return number

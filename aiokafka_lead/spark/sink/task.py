@@ -13,17 +13,16 @@ from ...errors import KafkaError
 from ...producer import DeliveryBatch, Producer
 from ...types import RecordMetadata
 from ..client_loop import ClientLoop, client_loop, freeze_imports
-from ..kafka_options import bootstrap_servers, client_options, kafka_settings
+from ..kafka_options import bootstrap_servers, configuration, kafka_settings
 from .bulks import Bulk, RowError, bulks, pieces
+from .producer_options import producer_options
 from .record_columns import RecordColumns
+from .typed import Encoder
 
-__all__ = ["BATCH_SIZE", "Sending", "WriteError", "place", "write_rows"]
+__all__ = ["Sending", "WriteError", "place", "write_rows"]
 
 UNCONFIRMED_ROWS = 100_000
 """Rows that a task has sent and that are not acknowledged, at most: then it waits for the oldest."""
-
-BATCH_SIZE = 128 * 1024
-"""``kafka.batch.size`` where it is not given: a task has its rows at hand, and larger batches cost less."""
 
 
 class WriteError(Exception):
@@ -34,9 +33,8 @@ def write_rows(options: Mapping[str, str], columns: RecordColumns, batches: Iter
     """Write all rows, and return how many there were once all are acknowledged. Raises `WriteError`."""
     freeze_imports()
     loop = client_loop()
-    servers, given = bootstrap_servers(options), client_options(options, ProducerConfig)
-    given.setdefault("batch_size", BATCH_SIZE)
-    within_ms = ProducerConfig.from_options(servers, given).delivery_timeout_ms
+    servers, given = bootstrap_servers(options), producer_options(options)
+    within_ms = configuration(options, ProducerConfig, given).delivery_timeout_ms
     key = ("producer", *sorted(kafka_settings(options).items()))
     with loop.borrow(lambda: Producer(servers, **given), key, within_ms) as producer:
         return Sending(producer, place()).write(loop, batches, columns)
@@ -62,6 +60,7 @@ class Sending:
         self._place = place
         self._pending: deque[tuple[DeliveryBatch, Bulk, int]] = deque()
         """What is not known to be acknowledged, oldest first, with the number of the Arrow batch's first row."""
+        self._encoder: Encoder | None = None
         self._unconfirmed = 0
         """How many records that is."""
 
@@ -78,8 +77,11 @@ class Sending:
     async def send(self, batch: pa.RecordBatch, columns: RecordColumns, first_row: int) -> None:
         """Hand the rows to the producer, which waits when its buffer is full."""
         try:
+            if columns.typed is not None and self._encoder is None:
+                self._encoder = Encoder(columns.typed)
             for bulk in bulks(batch, columns):
-                await self._send(bulk, first_row)
+                encoded = bulk if self._encoder is None else await self._encoder.encoded(bulk)
+                await self._send(encoded, first_row)
         except RowError as error:
             raise self._failed(first_row + error.index, error.why) from None
         while self._pending and (self._pending[0][0].done() or self._unconfirmed > UNCONFIRMED_ROWS):

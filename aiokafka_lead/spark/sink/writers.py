@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from ..._options.arguments import topic_name
 from ...config import ProducerConfig
-from ..kafka_options import bootstrap_servers, client_options, refuse_owned
+from ..kafka_options import configuration, refuse_owned
+from ..schemas import typed_columns
 from .exactly_once.settings import exactly_once
+from .producer_options import producer_options
 from .record_columns import RecordColumns, record_columns
 
 if TYPE_CHECKING:
@@ -92,6 +95,8 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
 
 def _checked(options: Mapping[str, str], schema: StructType) -> RecordColumns:
     refuse_owned(options, _OWNED)
-    ProducerConfig.from_options(bootstrap_servers(options), client_options(options, ProducerConfig))
+    configuration(options, ProducerConfig, producer_options(options))
     topic = options.get("topic")
-    return record_columns(schema, None if topic is None else topic.strip())
+    if topic is not None:
+        topic = topic_name("option 'topic'", topic.strip())
+    return record_columns(schema, topic, typed_columns(options))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any, TypeVar
 
+from ..._options.checks import INT32_MAX, INT64_MAX
 from ...types import TopicPartition
 
 __all__ = [
@@ -90,17 +92,57 @@ class Selection:
     partitions: tuple[TopicPartition, ...] = ()
 
 
-def _numbers(text: str, example: str) -> dict[TopicPartition, int]:
-    """``{"topic": {"0": 23}}``; ValueError with an example for anything else."""
+T = TypeVar("T")
+_LONGEST_QUOTE = 200
+"""Characters of an option's text that an error repeats."""
+
+
+def parse_offsets(name: str, text: str) -> dict[TopicPartition, int]:
+    """Offsets by partition, `LATEST` and `EARLIEST` among them. All three raise ValueError, which names the option."""
+    found = _from_json(name, text, '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}', _numbers)
+    return _in_range(name, found, "offset", EARLIEST)
+
+
+def parse_times(name: str, text: str) -> dict[TopicPartition, int]:
+    """Times by partition, in milliseconds since the epoch."""
+    found = _from_json(name, text, '{"topicA":{"0":123456789,"1":123456789},"topicB":{"0":123456789}}', _numbers)
+    return _in_range(name, found, "time", 0)
+
+
+def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
+    """``{"topic": [0, 1]}``."""
+    found = _from_json(name, text, '{"topicA":[0,1],"topicB":[0,1]}', _partitions)
+    for tp in found:
+        _check_partition(name, tp)
+    return found
+
+
+def _from_json(name: str, text: str, example: str, convert: Callable[[Any], T]) -> T:
+    """What ``convert`` makes of the JSON; ValueError with an example where that is not possible."""
     try:
-        found = json.loads(text)
-        return {
-            TopicPartition(topic, int(partition)): _integer(number)
-            for topic, partitions in found.items()
-            for partition, number in partitions.items()
-        }
-    except (ValueError, TypeError, AttributeError, OverflowError):
-        raise ValueError(f"expected e.g. {example}, got {text}") from None
+        return convert(json.loads(text))
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        quote = text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
+        raise ValueError(f"option '{name}': expected e.g. {example}, got {quote}") from None
+
+
+def _numbers(found: Any) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic, _partition(key)): _integer(number)
+        for topic, partitions in found.items()
+        for key, number in partitions.items()
+    }
+
+
+def _partitions(found: Any) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic, _integer(number)) for topic, numbers in found.items() for number in numbers)
+
+
+def _partition(key: str) -> int:
+    """A partition's number as Java reads one: without the blanks, underscores and other digits that Python takes."""
+    if not key.isascii() or not key.removeprefix("-").isdigit():
+        raise ValueError
+    return int(key)
 
 
 def _integer(number: object) -> int:
@@ -110,24 +152,16 @@ def _integer(number: object) -> int:
     return int(number)
 
 
-def parse_offsets(text: str) -> dict[TopicPartition, int]:
-    """Offsets by partition."""
-    return _numbers(text, '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}')
+def _in_range(name: str, found: dict[TopicPartition, int], what: str, low: int) -> dict[TopicPartition, int]:
+    for tp, number in found.items():
+        _check_partition(name, tp)
+        if not low <= number <= INT64_MAX:
+            raise ValueError(f"option '{name}': the {what} of {tp} must be from {low} to {INT64_MAX}, not {number}")
+    return found
 
 
-def parse_times(text: str) -> dict[TopicPartition, int]:
-    """Times by partition, in milliseconds since the epoch."""
-    return _numbers(text, '{"topicA":{"0":123456789,"1":123456789},"topicB":{"0":123456789}}')
-
-
-def parse_partitions(text: str) -> tuple[TopicPartition, ...]:
-    """``{"topic": [0, 1]}``."""
-    try:
-        found = json.loads(text)
-        return tuple(
-            TopicPartition(topic, _integer(partition))
-            for topic, partitions in found.items()
-            for partition in partitions
+def _check_partition(name: str, tp: TopicPartition) -> None:
+    if not 0 <= tp.partition <= INT32_MAX:
+        raise ValueError(
+            f"option '{name}': a partition of topic '{tp.topic}' must be from 0 to {INT32_MAX}, not {tp.partition}"
         )
-    except (ValueError, TypeError, AttributeError, OverflowError):
-        raise ValueError(f'expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {text}') from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...config import AdminConfig, ConsumerConfig
 from ..client_loop import ClientLoop
-from ..kafka_options import bootstrap_servers, client_options, kafka_settings
+from ..kafka_options import bootstrap_servers, client_options, configuration, kafka_settings
 
 if TYPE_CHECKING:
     from ...admin import AdminClient
@@ -22,12 +22,12 @@ CHUNK_RECORDS = 16_384
 
 def check_settings(options: Mapping[str, str]) -> None:
     """Raise ValueError for ``kafka.*`` settings that no consumer can be made with."""
-    ConsumerConfig.from_options(bootstrap_servers(options), client_options(options, ConsumerConfig))
+    configuration(options, ConsumerConfig, client_options(options, ConsumerConfig))
 
 
 def read_committed(options: Mapping[str, str]) -> bool:
     """Whether records of open and aborted transactions stay unseen."""
-    return kafka_settings(options).get("isolation.level") == "read_committed"
+    return kafka_settings(options).get("isolation.level", "").strip() == "read_committed"
 
 
 def admin_client(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContextManager[AdminClient]:
@@ -35,7 +35,7 @@ def admin_client(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContex
     from ...admin import AdminClient
 
     servers, given = bootstrap_servers(options), client_options(options, AdminConfig)
-    within_ms = AdminConfig.from_options(servers, given).default_api_timeout_ms
+    within_ms = configuration(options, AdminConfig, given).default_api_timeout_ms
     return loop.borrow(lambda: AdminClient(servers, **given), _key("admin", options), within_ms)
 
 
@@ -58,7 +58,7 @@ def _consumer(
     owned.update(group_id=group_id, group_instance_id=None, auto_offset_reset="none", enable_auto_commit=False)
     given.update(owned)
     if within_ms is None:
-        within_ms = ConsumerConfig.from_options(servers, given).default_api_timeout_ms
+        within_ms = configuration(options, ConsumerConfig, given).default_api_timeout_ms
     key = _key(f"consumer of group {group_id}", options)
     return loop.borrow(lambda: Consumer(bootstrap_servers=servers, **given), key, within_ms)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -17,6 +17,8 @@ __all__ = ["ArrowColumns", "Piece"]
 
 Piece = tuple["RecordBatch[bytes | None, bytes | None]", int]
 """A batch, and how many of its records belong to the range, from the first on."""
+
+TypedReader = Callable[["RecordBatch[Any, Any]"], pa.RecordBatch]
 
 Kind = tuple[TopicPartition, TimestampType]
 """What is the same for all records of a batch."""
@@ -37,8 +39,10 @@ class ArrowColumns:
     pandas, which takes longer than reading a hundred thousand records.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, read: TypedReader | None = None) -> None:
+        """``read`` makes Arrow of a batch whose keys or values are typed."""
         self._schema = schema
+        self._read = read
         self._empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
     def empty(self) -> pa.RecordBatch:
@@ -51,7 +55,7 @@ class ArrowColumns:
         runs: list[Run] = []
         size = 0
         for batch, count in pieces:
-            arrow = batch.to_arrow()
+            arrow = batch.to_arrow() if self._read is None else self._read(batch)
             size += arrow.get_total_buffer_size()
             kind = (batch.topic_partition, batch.timestamp_type)
             arrows.append(arrow if count == len(batch) else arrow.slice(0, count))
@@ -81,7 +85,8 @@ def _column(field: pa.Field, arrow: pa.RecordBatch, runs: list[Run]) -> pa.Array
         case "headers":
             return _headers(arrow.column("headers"), field.type)
         case name:
-            return arrow.column(name)
+            column = arrow.column(name)
+            return column if column.type == field.type else column.cast(field.type)
 
 
 def _repeated(runs: list[tuple[pa.Scalar, int]]) -> pa.Array:

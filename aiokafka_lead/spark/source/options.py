@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from ..._options.arguments import topic_name
+from ..._options.checks import INT32_MAX, short_text
 from ...types import TopicPartition
-from ..kafka_options import INT32_MAX, boolean, integer, refuse_owned
+from ..kafka_options import boolean, integer, refuse_owned
 from .bounds import (
     EARLIEST,
     LATEST,
@@ -24,7 +26,7 @@ from .bounds import (
 )
 from .clients import check_settings
 
-__all__ = ["SourceOptions", "batch_options", "stream_options"]
+__all__ = ["SourceOptions", "batch_options", "check_options", "stream_options"]
 
 _OWNED = {
     "auto.offset.reset": "set the option 'startingOffsets' to say where to start",
@@ -33,7 +35,7 @@ _OWNED = {
     "enable.auto.commit": "the query keeps its offsets itself; see the option 'commitGroupId'",
     "interceptor.classes": "they could change what is read",
 }
-_DURATION = re.compile(r"(-?\d+)\s*(us|ms|s|m|min|h|d)?")
+_DURATION = re.compile(r"(-?[0-9]+)\s*(us|ms|s|m|min|h|d)?")
 _UNIT_MS = {"us": 1e-3, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -64,6 +66,11 @@ class SourceOptions:
     offset_retry_interval_ms: float
     push_filters: bool
     """Filters on partition, offset and timestamp choose what is read (batch queries)."""
+
+
+def check_options(options: Mapping[str, str]) -> None:
+    """Raise ValueError for what neither a batch query nor a streaming query takes; known before it is which."""
+    _parse(options, End.EARLIEST)
 
 
 def batch_options(options: Mapping[str, str]) -> SourceOptions:
@@ -106,6 +113,10 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
             raise ValueError("maxTasks and maxRecordsPerPartition exclude each other")
         if min_partitions is not None and min_partitions > max_tasks:
             raise ValueError(f"minPartitions ({min_partitions}) is higher than maxTasks ({max_tasks})")
+    boolean(options, "includeHeaders", False)  # a reader that was given its columns does not need it
+    group_id = options.get("commitGroupId")
+    if group_id is not None:
+        group_id = short_text("option 'commitGroupId'", group_id)
     no_match = _no_match(options)
     return SourceOptions(
         selection=selection,
@@ -115,7 +126,7 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
         max_records_per_partition=max_records,
         max_tasks=max_tasks,
         fail_on_data_loss=boolean(options, "failOnDataLoss", True),
-        commit_group_id=options.get("commitGroupId"),
+        commit_group_id=group_id,
         read_timeout_ms=integer(options, "kafkaConsumer.pollTimeoutMs", 1) or 120_000,
         offset_attempts=integer(options, "fetchOffset.numRetries", 1) or 3,
         offset_retry_interval_ms=max(0, _or(integer(options, "fetchOffset.retryIntervalMs"), 1000)),
@@ -125,7 +136,8 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
 
 def _trigger_limits(options: Mapping[str, str]) -> tuple[int | None, int | None]:
     least = integer(options, "minOffsetsPerTrigger")
-    most = integer(options, "maxOffsetsPerTrigger")
+    # Spark's connector takes 0 and less, too: such a query runs, and never reads anything.
+    most = integer(options, "maxOffsetsPerTrigger", 1)
     if least is not None and most is not None and least > most:
         raise ValueError(f"minOffsetsPerTrigger ({least}) is higher than maxOffsetsPerTrigger ({most})")
     return least, most
@@ -142,6 +154,8 @@ def _selection(options: Mapping[str, str]) -> Selection:
             topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
             if not topics:
                 raise ValueError(f"option 'subscribe' names no topic: '{text}'")
+            for topic in topics:
+                topic_name("option 'subscribe': a topic's name", topic)
             return Selection(topics=topics)
         case "subscribePattern":
             pattern = text.strip()
@@ -155,7 +169,7 @@ def _selection(options: Mapping[str, str]) -> Selection:
         case _:
             if not text.strip().startswith("{"):
                 raise ValueError(f"option 'assign' names no partition: '{text}'")
-            return Selection(partitions=parse_partitions(text))
+            return Selection(partitions=parse_partitions("assign", text))
 
 
 def _no_match(options: Mapping[str, str]) -> NoMatch:
@@ -168,24 +182,20 @@ def _no_match(options: Mapping[str, str]) -> NoMatch:
 
 def _bound(options: Mapping[str, str], side: str, default: End, no_match: NoMatch) -> Bound:
     """One time for all counts most, then times by partition, then offsets; as in Spark's connector."""
-    if (text := options.get(f"{side}Timestamp")) is not None:
-        name = f"{side}Timestamp"
-        time_ms = integer({name: text.strip()}, name)
+    name = f"{side}Timestamp"
+    if (text := options.get(name)) is not None:
+        time_ms = integer({name: text.strip()}, name, 0)
         assert time_ms is not None
         return AtTime(time_ms, no_match)
-    if (text := options.get(f"{side}OffsetsByTimestamp")) is not None:
-        return AtTimes(parse_times(text), no_match)
-    text = options.get(f"{side}Offsets")
+    name = f"{side}OffsetsByTimestamp"
+    if (text := options.get(name)) is not None:
+        return AtTimes(parse_times(name, text), no_match)
+    name = f"{side}Offsets"
+    text = options.get(name)
     if text is None:
         return default
     word = text.strip().lower()
-    if word in ("latest", "earliest"):
-        return End[word.upper()]
-    offsets = parse_offsets(text)
-    for tp, offset in offsets.items():
-        if offset < EARLIEST:
-            raise ValueError(f"option '{side}Offsets' has no offset for {tp}: {offset}")
-    return AtOffsets(offsets)
+    return End[word.upper()] if word in ("latest", "earliest") else AtOffsets(parse_offsets(name, text))
 
 
 def _has(bound: Bound, end: End) -> bool:

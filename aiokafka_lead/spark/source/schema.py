@@ -16,6 +16,7 @@ from pyspark.sql.types import (
 )
 
 from ..kafka_options import boolean
+from .typed import check_typed, with_types
 
 __all__ = ["check_schema", "full_schema"]
 
@@ -36,9 +37,9 @@ _COLUMNS = StructType(
 
 
 def full_schema(options: Mapping[str, str]) -> StructType:
-    """What Spark's connector gives; ``headers`` if they are asked for."""
+    """What Spark's connector gives; ``headers`` if they are asked for, and typed columns (see `schemas`)."""
     fields = [*_COLUMNS.fields, _HEADERS] if boolean(options, "includeHeaders", False) else _COLUMNS.fields
-    return StructType(fields)
+    return with_types(options, StructType(fields))
 
 
 def check_schema(schema: StructType) -> None:
@@ -47,5 +48,5 @@ def check_schema(schema: StructType) -> None:
     for field in schema.fields:
         if field.name not in known:
             raise ValueError(f"there is no column '{field.name}', only {', '.join(known)}")
-        if field.dataType != known[field.name]:
+        if field.dataType != known[field.name] and not (field.name in ("key", "value") and check_typed(field)):
             raise ValueError(f"column '{field.name}' is {known[field.name].simpleString()}")

@@ -15,6 +15,7 @@ from .columns import ArrowColumns
 from .options import SourceOptions
 from .range_reader import RangeReader
 from .ranges import OffsetRange
+from .typed import batch_reader_of
 
 __all__ = ["read_ranges"]
 
@@ -27,8 +28,11 @@ def read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     """The records of a task's ranges, as Arrow batches."""
     freeze_imports()
-    columns = ArrowColumns(to_arrow_schema(schema, timezone="UTC"))
     loop = client_loop()
+    typed = batch_reader_of(options, schema)
+    columns = ArrowColumns(
+        to_arrow_schema(schema, timezone="UTC"), None if typed is None else lambda batch: loop.run(typed, batch)
+    )
     with task_consumer(loop, options, parsed.read_timeout_ms) as consumer:
         reader = RangeReader(
             consumer, ranges, fail_on_data_loss=parsed.fail_on_data_loss, timeout_ms=parsed.read_timeout_ms

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ...._options.arguments import topic_name
 from ....config import ClientConfig, ProducerConfig
 from ....types import TopicPartition
-from ...kafka_options import boolean, bootstrap_servers, client_options
+from ...kafka_options import boolean, bootstrap_servers, configuration
+from ..producer_options import producer_options
 
 if TYPE_CHECKING:
     from ...._io.transactions.handover import OpenTransaction, TransactionEnds
@@ -64,7 +66,7 @@ class ExactlyOnce:
     @cached_property
     def producer_options(self) -> dict[str, Any]:
         """Of a transactional producer, without its id."""
-        return {"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, **client_options(self.options, ProducerConfig)}
+        return {"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, **producer_options(self.options)}
 
     @cached_property
     def _client_options(self) -> dict[str, Any]:
@@ -77,17 +79,15 @@ class ExactlyOnce:
         return self.config(self.main_id).max_block_ms
 
     def config(self, transactional_id: str) -> ProducerConfig:
-        """A producer's configuration. Raises `ConfigError` for options that do not go with transactions."""
-        return ProducerConfig.from_options(
-            self._servers, {**self.producer_options, "transactional_id": transactional_id}
-        )
+        """A producer's configuration. Raises ValueError for options that do not go with transactions."""
+        given = {**self.producer_options, "transactional_id": transactional_id}
+        return configuration(self.options, ProducerConfig, given)
 
-    def producer(self, transactional_id: str, **defaults: Any) -> Producer:
+    def producer(self, transactional_id: str) -> Producer:
         """A producer that asks for a producer id when it starts."""
         from ....producer import Producer
 
-        options = {**defaults, **self.producer_options}
-        return Producer(self._servers, **options, transactional_id=transactional_id)
+        return Producer(self._servers, **self.producer_options, transactional_id=transactional_id)
 
     def resumed(self, opened: OpenTransaction) -> Producer:
         """A producer that begins in a task's open transaction."""
@@ -129,6 +129,7 @@ def exactly_once(options: Mapping[str, str], *, streaming: bool) -> ExactlyOnce 
             f"option '{ASKED}' needs the option 'topic'; where rows name their topics, '{LEDGER}' names any one topic, "
             "for which the progress is committed"
         )
+    topic_name(f"option '{LEDGER if LEDGER in options else 'topic'}'", topic)
     found = ExactlyOnce(options, _prefix(options, streaming), TopicPartition(topic, 0))
     found.config(found.main_id)
     return found

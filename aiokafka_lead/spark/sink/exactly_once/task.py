@@ -12,7 +12,7 @@ from ...._io.transactions.handover import OpenTransaction, hand_over
 from ....producer import Producer
 from ...client_loop import ClientLoop, client_loop, freeze_imports
 from ..record_columns import RecordColumns
-from ..task import BATCH_SIZE, Sending, place
+from ..task import Sending, place
 from .errors import ExactlyOnceError
 from .ledger import read
 from .run import Batch, Run, Share
@@ -52,7 +52,7 @@ def write_share(
         return Share(run.name, task, 0, None, batch)
     loop = client_loop()
     name = settings.task_id(task, context.attemptNumber())
-    with loop.started(lambda: settings.producer(name, batch_size=BATCH_SIZE), settings.within_ms) as producer:
+    with loop.started(lambda: settings.producer(name), settings.within_ms) as producer:
         if task == 0:
             loop.run(_check_run, settings, run)
         rows, opened = _write(loop, producer, columns, _chained(first, filled))

@@ -1,0 +1,23 @@
+"""The types of keys and values that consumers hand out: ``bytes | None`` where nothing else is said (PEP 696)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__all__ = ["KD", "VD", "K", "V"]
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    K = TypeVar("K", default=bytes | None)
+    V = TypeVar("V", default=bytes | None)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+
+KD = TypeVar("KD")
+"""What a deserializer makes of keys."""
+VD = TypeVar("VD")
+"""What a deserializer makes of values."""

@@ -1,0 +1,80 @@
+"""What registries answer, checked, and what they are sent."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from ..errors import SchemaRegistryError
+from .types import SCHEMA_TYPES, RegisteredSchema, Schema, SchemaReference, SchemaType
+
+__all__ = ["integers_of", "registered_of", "schema_body", "texts_of"]
+
+
+def schema_body(schema: Schema) -> dict[str, Any]:
+    """A schema as registries take it: of Avro's they leave the type out."""
+    body: dict[str, Any] = {"schema": schema.text}
+    if schema.type != "AVRO":
+        body["schemaType"] = schema.type
+    if schema.references:
+        body["references"] = [
+            {"name": each.name, "subject": each.subject, "version": each.version} for each in schema.references
+        ]
+    return body
+
+
+def registered_of(
+    content: Any,
+    sent: Schema | None = None,
+    *,
+    schema_id: int | None = None,
+    guid: str | None = None,
+    subject: str | None = None,
+) -> RegisteredSchema:
+    """The schema in an answer, of which the other arguments say what they know; raises `SchemaRegistryError`."""
+    if not isinstance(content, dict):
+        raise SchemaRegistryError(f"the registry's answer is no schema: {content!r:.200}")
+    try:
+        schema = sent if sent is not None else _schema(content)
+        return RegisteredSchema(
+            schema,
+            schema_id if schema_id is not None else _optional(content, "id", int),
+            guid if guid is not None else _optional(content, "guid", str),
+            subject if subject is not None else _optional(content, "subject", str),
+            _optional(content, "version", int),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise SchemaRegistryError(f"the registry's answer is no schema ({error}): {content!r:.200}") from None
+
+
+def _schema(content: dict[str, Any]) -> Schema:
+    kind = content.get("schemaType") or "AVRO"
+    if kind not in SCHEMA_TYPES:
+        raise ValueError(f"a schema of type {kind!r:.50}")
+    references = tuple(
+        SchemaReference(str(each["name"]), str(each["subject"]), int(each["version"]))
+        for each in content.get("references") or ()
+    )
+    return Schema(content["schema"], cast(SchemaType, kind), references)
+
+
+def _optional(content: dict[str, Any], name: str, kind: type) -> Any:
+    value = content.get(name)
+    if value is None or (isinstance(value, kind) and not isinstance(value, bool)):
+        return value
+    raise TypeError(f"{name} is {value!r:.50}")
+
+
+def texts_of(content: Any) -> list[str]:
+    """An answer that is a list of texts."""
+    return _list_of(content, str)
+
+
+def integers_of(content: Any) -> list[int]:
+    """An answer that is a list of numbers."""
+    return _list_of(content, int)
+
+
+def _list_of(content: Any, kind: type) -> list[Any]:
+    if not isinstance(content, list) or not all(isinstance(each, kind) for each in content):
+        raise SchemaRegistryError(f"the registry's answer is no list of {kind.__name__}: {content!r:.200}")
+    return content

@@ -1,0 +1,138 @@
+"""Avro, by fastavro (the ``avro`` extra)."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from ..errors import ConfigError, InvalidSchemaError, SchemaContentError
+from ..errors.shown import shown
+from .avro_bounds import ContentBounds
+from .resolved import ResolvedSchema
+from .source import SchemaSource
+from .types import Schema
+from .values import plain
+
+try:
+    import fastavro
+    from fastavro.schema import SchemaParseException, UnknownType
+    from fastavro.validation import ValidationError, validate
+except ImportError:
+    raise ConfigError("Avro needs fastavro: pip install aiokafka-lead[avro]") from None
+
+__all__ = ["AvroFormat", "AvroReader", "AvroWriter", "avro_schema", "parsed"]
+
+
+def avro_schema(given: Any) -> Schema:
+    """A schema as the application gives it: text, what JSON makes of it, or a `Schema`; raises `InvalidSchemaError`."""
+    if isinstance(given, Schema):
+        if given.type != "AVRO":
+            raise InvalidSchemaError(f"this is a schema of type {given.type}, and not of Avro")
+        return given
+    if isinstance(given, str) and given.lstrip()[:1] in ("{", "[", '"'):
+        return Schema(given)
+    try:
+        return Schema(json.dumps(given))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidSchemaError(f"this is no Avro schema: {error}") from None
+
+
+def parsed(resolved: ResolvedSchema) -> Any:
+    """The schema as fastavro works with it; raises `InvalidSchemaError`."""
+    named: dict[str, Any] = {}
+    try:
+        for _, reference in resolved.references:
+            fastavro.parse_schema(json.loads(reference.text), named)
+        made = fastavro.parse_schema(json.loads(resolved.schema.text), named)
+    except (SchemaParseException, UnknownType, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InvalidSchemaError(f"this is no Avro schema: {type(error).__name__}: {shown(str(error))}") from None
+    return _with_names(made, named) if resolved.references else made
+
+
+def _with_names(made: Any, named: dict[str, Any]) -> Any:
+    """A schema that fastavro finds the types of others in, which it looks for in what is marked as parsed."""
+    if isinstance(made, list):
+        return [_with_names(named.get(each, each) if isinstance(each, str) else each, named) for each in made]
+    if isinstance(made, str):
+        return named.get(made, made)
+    return {**made, "__fastavro_parsed": True, "__named_schemas": named}
+
+
+class AvroReader:
+    """Reads what was written with a schema, as another one where that is given."""
+
+    def __init__(self, writer: ResolvedSchema, reader: ResolvedSchema | None = None) -> None:
+        self._schema = parsed(writer)
+        self._as = None if reader is None else parsed(reader)
+        self._bounds = ContentBounds(self._schema)
+
+    def read(self, content: bytes, at: int, indexes: bytes | None) -> Any:
+        self._bounds.check(content, at)
+        source = io.BytesIO(content)
+        source.seek(at)
+        try:
+            return fastavro.schemaless_reader(source, self._schema, self._as)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {shown(str(error))}"
+            raise SchemaContentError(f"the bytes are not what their Avro schema describes ({reason})") from error
+
+
+class AvroWriter:
+    """Writes by a schema. What it does not name is refused, and not left out."""
+
+    indexes = b""
+
+    def __init__(self, schema: ResolvedSchema) -> None:
+        self._schema = parsed(schema)
+        self._bounds = ContentBounds(self._schema)
+
+    def write(self, value: Any, before: bytes) -> bytes:
+        target = io.BytesIO(before)
+        target.seek(len(before))
+        content = value if type(value) is dict else plain(value, for_json=False)
+        self._bounds.check_value(content)
+        try:
+            fastavro.schemaless_writer(target, self._schema, content, strict_allow_default=True)
+        except Exception as error:
+            raise SchemaContentError(f"the value does not fit its Avro schema: {self._why(content, error)}") from error
+        return target.getvalue()
+
+    def _why(self, value: Any, error: Exception) -> str:
+        try:
+            validate(value, self._schema)
+        except ValidationError as found:
+            return shown("; ".join(str(each) for each in found.errors))
+        except Exception:
+            pass  # what it cannot check, the error explains
+        return f"{type(error).__name__}: {shown(str(error))}"
+
+
+class AvroFormat:
+    """A serializer's schema; None for the subject's latest."""
+
+    def __init__(self, given: Any) -> None:
+        self.schema = None if given is None else avro_schema(given)
+        self.record_name = None
+        if self.schema is not None:
+            try:
+                self.record_name = _name(json.loads(self.schema.text))
+            except (ValueError, RecursionError) as error:
+                raise InvalidSchemaError(f"this is no Avro schema: {error}") from None
+            if not self.schema.references:
+                parsed(ResolvedSchema(self.schema))  # what is wrong with it is said at once
+
+    def writer(self, resolved: ResolvedSchema) -> AvroWriter:
+        if resolved.schema.type != "AVRO":
+            raise InvalidSchemaError(f"the subject's schema is of type {resolved.schema.type}, and not of Avro")
+        return AvroWriter(resolved)
+
+    async def prepared(self, registry: SchemaSource, *, register: bool) -> Schema | None:
+        return self.schema
+
+
+def _name(schema: Any) -> str | None:
+    if not isinstance(schema, dict) or "name" not in schema:
+        return None
+    name, space = str(schema["name"]), schema.get("namespace")
+    return name if "." in name or not space else f"{space}.{name}"

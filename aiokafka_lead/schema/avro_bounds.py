@@ -1,0 +1,177 @@
+"""What bytes of Avro may make of the few that they are, and how deep what is written may be: fastavro recurses without
+a bound, which ends the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..errors import SchemaContentError
+from .values import is_deeper
+
+__all__ = ["DEPTH_MAX", "EMPTY_ITEMS_MAX", "ContentBounds"]
+
+DEPTH_MAX = 500
+"""Of values in values. A stack of 8 MB has room for some thousand."""
+
+EMPTY_ITEMS_MAX = 100_000
+"""Of items in an array that take no bytes: a few bytes could else stand for any number of them."""
+
+_RECORDS = ("record", "error")
+_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+_NUMBERS = ("int", "long", "enum")
+
+
+class ContentBounds:
+    """Checks bytes before they are read by a schema that sets no bounds itself; most do, and cost nothing here."""
+
+    def __init__(self, schema: Any) -> None:
+        """``schema``: as fastavro parsed it."""
+        self._schema = schema
+        self._referred: dict[str, Any] = {}
+        """What other schemas define."""
+        for each in schema if isinstance(schema, list) else [schema]:
+            if isinstance(each, dict):
+                self._referred.update(each.get("__named_schemas", {}))
+        self._named: dict[str, Any] = {}
+        self._empty: dict[str, bool] = {}
+        """Of each record and fixed type whose definition is over, whether its values may take no bytes."""
+        self._recursive = False
+        self._unbounded = False
+        """Whether even few bytes may stand for too much."""
+        self._may_be_empty(schema)
+
+    def check(self, content: bytes, at: int) -> None:
+        """Raise `SchemaContentError` for what is too deep or too much."""
+        if self._unbounded or (self._recursive and len(content) - at > DEPTH_MAX):  # each level takes a byte at least
+            _Scan(self._named, content, at).run(self._schema)
+
+    def check_value(self, value: Any) -> None:
+        """Raise `SchemaContentError` for a value that is too deep to be written: what `check` lets nobody read."""
+        if self._recursive and is_deeper(value, DEPTH_MAX - 1):  # else it is as deep as the schema
+            raise SchemaContentError(f"the value is more than {DEPTH_MAX - 1} values deep")
+
+    def _may_be_empty(self, schema: Any) -> bool:
+        """Whether a value may take no bytes; learns what the schema has on the way."""
+        if isinstance(schema, str):
+            if schema not in self._named and schema in self._referred:
+                return self._may_be_empty(self._referred[schema])
+            is_open = schema in self._named and schema not in self._empty
+            self._recursive = self._recursive or is_open
+            return schema == "null" or is_open or self._empty.get(schema, False)
+        if isinstance(schema, list):
+            for branch in schema:
+                self._may_be_empty(branch)
+            return False
+        kind = schema["type"]
+        if kind in _RECORDS or kind == "fixed":
+            return self._named_may_be_empty(schema, schema["name"])
+        if kind == "array":
+            before = self._recursive
+            self._recursive = False
+            empty = self._may_be_empty(schema["items"])
+            # A record that is still open here has this array, and so its bytes.
+            self._unbounded = self._unbounded or (empty and not self._recursive)
+            self._recursive = self._recursive or before
+        elif kind == "map":
+            self._may_be_empty(schema["values"])
+        elif isinstance(kind, (dict, list)):
+            return self._may_be_empty(kind)
+        elif kind == "enum":
+            self._named[schema["name"]] = schema
+            self._empty[schema["name"]] = False
+        return bool(kind == "null")
+
+    def _named_may_be_empty(self, schema: Any, name: str) -> bool:
+        if name in self._named:  # defined again, where another schema refers to it
+            return self._may_be_empty(name)
+        self._named[name] = schema
+        if schema["type"] == "fixed":
+            empty = not schema["size"]
+        else:
+            found = [self._may_be_empty(field["type"]) for field in schema["fields"]]
+            empty = all(found)
+            self._unbounded = self._unbounded or (empty and self._recursive)  # it has itself, and no value ends
+        self._empty[name] = empty
+        return empty
+
+
+class _Scan:
+    """Goes over a value without making it, and without recursion."""
+
+    def __init__(self, named: dict[str, Any], content: bytes, at: int) -> None:
+        self._named = named
+        self._content = content
+        self._at = at
+
+    def run(self, schema: Any) -> None:
+        """Raise `SchemaContentError` for what is too deep, too much, or over before its end."""
+        within = [iter((schema,))]
+        while within:
+            found = next(within[-1], None)
+            if found is None:
+                within.pop()
+                continue
+            inner = self._step(found)
+            if inner is not None:
+                within.append(inner)
+                if len(within) > DEPTH_MAX:
+                    raise SchemaContentError(f"the bytes are more than {DEPTH_MAX} values deep")
+
+    def _step(self, schema: Any) -> Iterator[Any] | None:
+        """Pass the value; of one that has others, these are left."""
+        while not isinstance(schema, str) or schema in self._named:
+            if isinstance(schema, str):
+                schema = self._named[schema]
+            if isinstance(schema, list):
+                branch = self._long()
+                if not 0 <= branch < len(schema):
+                    raise SchemaContentError(f"the bytes name branch {branch} of a union of {len(schema)}")
+                schema = schema[branch]
+                continue
+            kind = schema["type"]
+            if kind in _RECORDS:
+                return iter([field["type"] for field in schema["fields"]])
+            if kind == "array":
+                return self._items((schema["items"],))
+            if kind == "map":
+                return self._items(("string", schema["values"]))
+            if kind == "fixed":
+                self._skip(schema["size"])
+                return None
+            schema = kind
+        if schema in _NUMBERS:
+            self._long()
+        else:
+            self._skip(_SIZES[schema] if schema in _SIZES else self._long())
+        return None
+
+    def _items(self, each: tuple[Any, ...]) -> Iterator[Any]:
+        empty = 0
+        while count := self._long():
+            if count < 0:
+                count = -count
+                self._long()  # the block's bytes
+            for _ in range(count):
+                before = self._at
+                yield from each
+                empty += self._at == before
+                if empty > EMPTY_ITEMS_MAX:
+                    raise SchemaContentError(f"the bytes stand for more than {EMPTY_ITEMS_MAX} items of no bytes")
+
+    def _long(self) -> int:
+        value = shift = 0
+        while True:
+            self._skip(1)
+            byte = self._content[self._at - 1]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1)
+            shift += 7
+            if shift > 63:
+                raise SchemaContentError("the bytes have a number of more than 64 bits")
+
+    def _skip(self, size: int) -> None:
+        self._at += size
+        if size < 0 or self._at > len(self._content):
+            raise SchemaContentError("the bytes end before the value does")

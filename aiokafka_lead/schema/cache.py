@@ -1,0 +1,84 @@
+"""What the registry was asked, kept: each thing is asked for once at a time, and what is absent is remembered."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
+from typing import Generic, TypeVar
+
+from .._io.loop import Waiter, loop_token, spawn_host
+from ..errors import KafkaError, SchemaRegistryUnavailableError
+from ..errors.base import own_copy, without_frames
+
+__all__ = ["MAX_ABSENT", "Cache"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+MAX_ABSENT = 1000
+"""Things that are remembered as absent: ids come from strangers' bytes, and there are four thousand million."""
+
+
+class Cache(Generic[K, V]):
+    """Answers by what was asked for; those that wait for the same one share a request, which none can cancel."""
+
+    def __init__(self, fetch: Callable[[K], Awaitable[V]], *, absent_s: float, kept_s: float = math.inf) -> None:
+        """An answer is kept for ``kept_s`` seconds, an error that would come again for ``absent_s``."""
+        self._fetch = fetch
+        self._absent_s = absent_s
+        self._kept_s = kept_s
+        self._found: dict[K, tuple[V, float]] = {}
+        self._absent: dict[K, tuple[KafkaError, float]] = {}
+        self._flights: dict[tuple[object, K], Waiter[V]] = {}
+
+    async def get(self, key: K) -> V:
+        """The answer. Raises what fetching it raises."""
+        now = time.monotonic()
+        found = self._found.get(key)
+        if found is not None and now < found[1]:
+            return found[0]
+        absent = self._absent.get(key)
+        if absent is not None and now < absent[1]:
+            raise own_copy(absent[0])
+        place = (loop_token(), key)
+        flight = self._flights.get(place)
+        if flight is None:
+            flight = self._flights[place] = Waiter()
+            spawn_host(partial(self._fly, place, flight), "kafka schema registry")
+        return await flight.wait()
+
+    def put(self, key: K, value: V) -> None:
+        """This is known now."""
+        self._found[key] = (value, time.monotonic() + self._kept_s)
+        self._absent.pop(key, None)
+
+    def forget(self) -> None:
+        """Ask for everything anew."""
+        self._found.clear()
+        self._absent.clear()
+
+    async def _fly(self, place: tuple[object, K], flight: Waiter[V]) -> None:
+        key = place[1]
+        try:
+            try:
+                value = await self._fetch(key)
+            except KafkaError as error:
+                if not error.retriable:
+                    self._remember_absent(key, error)
+                flight.set_error(without_frames(error))
+            except Exception as error:
+                flight.set_error(error)
+            else:
+                self.put(key, value)
+                flight.set_result(value)
+        finally:
+            del self._flights[place]
+            flight.set_error(SchemaRegistryUnavailableError("the request to the schema registry was cancelled"))
+
+    def _remember_absent(self, key: K, error: KafkaError) -> None:
+        self._absent.pop(key, None)
+        while len(self._absent) >= MAX_ABSENT:
+            del self._absent[next(iter(self._absent))]
+        self._absent[key] = (error, time.monotonic() + self._absent_s)

@@ -1,0 +1,145 @@
+"""`SchemaDeserializer`: from a key's or value's bytes, by the schema they were written with, to the application's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import anyio
+
+from .._options.checks import boolean
+from .._options.serialization import Prepared
+from ..errors import InvalidSchemaError, KafkaError, SchemaContentError, SchemaNotReadyError
+from ..errors.base import own_copy, without_frames
+from ..types import Headers, SerializationContext
+from .cache import MAX_ABSENT
+from .framing import id_of, key_of
+from .resolved import ResolvedSchema
+from .source import SchemaSource
+from .values import Making, making
+
+__all__ = ["Reader", "SchemaDeserializer"]
+
+T = TypeVar("T", covariant=True)
+
+AT_ONCE = 8
+"""Schemas that are asked for at the same time."""
+
+
+class Reader(Protocol):
+    """Reads what was written with one schema."""
+
+    def read(self, content: bytes, at: int, indexes: bytes | None) -> Any:
+        """What begins at this place; ``indexes`` is what a header has behind the GUID, None where there is none."""
+        ...
+
+
+class SchemaDeserializer(Prepared, Generic[T]):
+    """For ``key_deserializer`` and ``value_deserializer`` of a consumer, and by itself: ``await decode(content)``.
+
+    The registry is asked for the schemas of a batch before its records are read, once for each; records whose schema
+    is known cost no wait. A record whose schema does not exist, or that is not what its schema describes, raises a
+    `RecordDeserializationError` in its turn; where the registry cannot be reached, its cause is ``retriable``, and the
+    record is asked for again at the next call.
+    """
+
+    def __init__(self, registry: SchemaSource, into: Any = None, *, schema: Any = None, validate: bool = True) -> None:
+        self._registry = registry
+        self._making: Making = making(into)
+        self._as = schema
+        self._validate = boolean("validate", validate)
+        self._readers: dict[bytes, Reader] = {}
+        self._troubles: dict[bytes, tuple[KafkaError, float]] = {}
+
+    def __repr__(self) -> str:
+        return f"SchemaDeserializer({self._registry!r})"
+
+    async def decode(self, content: bytes | None, *, headers: Headers = (), is_key: bool = False) -> T | None:
+        """What one key or value says; None for None. Raises `SchemaContentError` and what the registry raises."""
+        if content is None:
+            return None
+        waiting = self.prepare((content,), (headers,), "", is_key)
+        if waiting is not None:
+            await waiting
+        return self(content, SerializationContext("", headers, is_key))
+
+    def prepare(
+        self, contents: Sequence[bytes | None], headers: Sequence[Headers], topic: str, is_key: bool
+    ) -> Awaitable[None] | None:
+        """Ask for the schemas that are not known; None where all are."""
+        missing: dict[bytes, None] = {}
+        readers = self._readers
+        for content, some in zip(contents, headers, strict=True):
+            if content is None:
+                continue
+            if not some and content[:5] in readers:
+                continue
+            try:
+                key, _ = key_of(content, some, is_key)
+            except SchemaContentError:
+                continue  # which the call for it raises
+            if key not in readers and self._is_due(key):
+                missing[key] = None
+        return self._resolve(list(missing)) if missing else None
+
+    def __call__(self, content: bytes, context: SerializationContext, /) -> T:
+        """What one key or value says; `prepare` comes before, else it raises `SchemaNotReadyError`."""
+        key, indexes = key_of(content, context.headers, context.is_key)
+        reader = self._readers.get(key)
+        if reader is None:
+            trouble = self._troubles.get(key)
+            if trouble is not None:
+                raise own_copy(trouble[0])
+            raise SchemaNotReadyError(f"the schema {id_of(key)} has not been asked for: await decode()")
+        value = reader.read(content, 0 if indexes is not None else len(key), indexes)
+        made: T = self._making(value)
+        return made
+
+    def _is_due(self, key: bytes) -> bool:
+        trouble = self._troubles.get(key)
+        return trouble is None or time.monotonic() >= trouble[1]
+
+    async def _resolve(self, keys: list[bytes]) -> None:
+        limit = anyio.Semaphore(AT_ONCE)
+
+        async def one(key: bytes) -> None:
+            async with limit:
+                await self._resolve_one(key)
+
+        if len(keys) == 1:
+            return await self._resolve_one(keys[0])
+        async with anyio.create_task_group() as tasks:
+            for key in keys:
+                tasks.start_soon(one, key)
+
+    async def _resolve_one(self, key: bytes) -> None:
+        try:
+            registered = await self._registry.schema(id_of(key))
+            resolved = await self._registry.resolved(registered.schema)
+            self._readers[key] = await self._reader(resolved)
+        except KafkaError as error:
+            until = time.monotonic() + (0 if error.retriable else self._registry.absent_s)
+            self._troubles.pop(key, None)
+            while len(self._troubles) >= MAX_ABSENT:
+                del self._troubles[next(iter(self._troubles))]
+            self._troubles[key] = (without_frames(error), until)
+        else:
+            self._troubles.pop(key, None)
+
+    async def _reader(self, resolved: ResolvedSchema) -> Reader:
+        kind = resolved.schema.type
+        if self._as is not None and kind != "AVRO":
+            raise InvalidSchemaError(f"schema= is for Avro, and this was written with a schema of type {kind}")
+        if kind == "AVRO":
+            from .avro import AvroReader, avro_schema
+
+            wanted = None if self._as is None else avro_schema(self._as)
+            return AvroReader(resolved, None if wanted is None else await self._registry.resolved(wanted))
+        if kind == "JSON":
+            from .json_schema import JsonReader
+
+            return JsonReader(resolved, validate=self._validate)
+        from .protobuf import ProtobufReader
+
+        return ProtobufReader(resolved, self._making.messages)

@@ -1,0 +1,138 @@
+"""JSON Schema, by jsonschema (the ``jsonschema`` extra)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .._options.checks import boolean
+from ..errors import ConfigError, InvalidSchemaError, SchemaContentError
+from ..errors.shown import shown
+from .resolved import ResolvedSchema
+from .source import SchemaSource
+from .types import Schema
+from .values import is_deeper, is_model_class, plain
+
+try:
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import Draft7Validator, validator_for
+    from referencing import Registry, Resource
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT7
+except ImportError:
+    raise ConfigError("JSON Schema needs jsonschema: pip install aiokafka-lead[jsonschema]") from None
+
+__all__ = ["JsonFormat", "JsonReader", "JsonWriter"]
+
+
+class _Validator:
+    """Checks content against a schema."""
+
+    def __init__(self, resolved: ResolvedSchema) -> None:
+        try:
+            schema = json.loads(resolved.schema.text)
+            parts = [
+                (name, Resource.from_contents(json.loads(each.text), default_specification=DRAFT7))
+                for name, each in resolved.references
+            ]
+            kind: Any = validator_for(schema, default=Draft7Validator)
+            kind.check_schema(schema)
+        except (SchemaError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise InvalidSchemaError(f"this is no JSON Schema: {shown(str(error))}") from None
+        registry: Any = Registry()
+        self._validator = kind(schema, registry=registry.with_resources(parts))
+
+    def check(self, content: Any, what: str) -> None:
+        """Raise `SchemaContentError` for the first thing that does not fit."""
+        try:
+            found = next(self._validator.iter_errors(content), None)
+        except Unresolvable as error:
+            raise InvalidSchemaError(f"the JSON Schema cannot be used: {shown(str(error))}") from None
+        except RecursionError:
+            if is_deeper(content, _SHALLOW):
+                raise SchemaContentError(f"{what}: it is too deep to be checked") from None
+            raise InvalidSchemaError("the JSON Schema cannot be used: it leads to itself without end") from None
+        if found is not None:
+            raise SchemaContentError(f"{what} at {found.json_path}: {shown(found.message)}")
+
+
+_SHALLOW = 20
+"""Levels that every check gets through which ends at all."""
+
+
+class JsonReader:
+    """Reads JSON, and checks it against the schema it was written with."""
+
+    def __init__(self, writer: ResolvedSchema, *, validate: bool) -> None:
+        self._validator = _Validator(writer) if validate else None
+
+    def read(self, content: bytes, at: int, indexes: bytes | None) -> Any:
+        try:
+            value = json.loads(content[at:])
+        except (ValueError, RecursionError) as error:
+            raise SchemaContentError(f"the bytes are no JSON: {shown(str(error))}") from error
+        if self._validator is not None:
+            self._validator.check(value, "the bytes are not what their JSON Schema describes")
+        return value
+
+
+class JsonWriter:
+    """Writes JSON, and checks it against the schema."""
+
+    indexes = b""
+
+    def __init__(self, schema: ResolvedSchema, *, validate: bool) -> None:
+        self._validator = _Validator(schema) if validate else None
+
+    def write(self, value: Any, before: bytes) -> bytes:
+        content = plain(value, for_json=True)
+        if self._validator is not None:
+            self._validator.check(content, "the value does not fit its JSON Schema")
+        try:
+            return before + json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise SchemaContentError(f"the value cannot be written as JSON: {shown(str(error))}") from error
+
+
+class JsonFormat:
+    """A serializer's schema: a pydantic model, text, what JSON makes of it, or a `Schema`; None for the latest."""
+
+    def __init__(self, given: Any, *, validate: bool) -> None:
+        self._validate = boolean("validate", validate)
+        self.schema = None if given is None else _schema(given)
+        self.record_name = None
+        if self.schema is not None:
+            if not self.schema.references:
+                _Validator(ResolvedSchema(self.schema))  # what is wrong with it is said at once
+            self.record_name = _title(self.schema)
+
+    def writer(self, resolved: ResolvedSchema) -> JsonWriter:
+        if resolved.schema.type != "JSON":
+            raise InvalidSchemaError(f"the subject's schema is of type {resolved.schema.type}, and not of JSON")
+        return JsonWriter(resolved, validate=self._validate)
+
+    async def prepared(self, registry: SchemaSource, *, register: bool) -> Schema | None:
+        return self.schema
+
+
+def _title(schema: Schema) -> str | None:
+    try:
+        content = json.loads(schema.text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidSchemaError(f"this is no JSON Schema: {shown(str(error))}") from None
+    return content.get("title") if isinstance(content, dict) else None
+
+
+def _schema(given: Any) -> Schema:
+    if isinstance(given, Schema):
+        if given.type != "JSON":
+            raise InvalidSchemaError(f"this is a schema of type {given.type}, and not of JSON")
+        return given
+    if is_model_class(given):
+        return Schema(json.dumps(given.model_json_schema(by_alias=True)), "JSON")
+    if isinstance(given, str):
+        return Schema(given, "JSON")
+    try:
+        return Schema(json.dumps(given), "JSON")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidSchemaError(f"this is no JSON Schema: {shown(str(error))}") from None

@@ -1,0 +1,132 @@
+"""The options of `SchemaRegistry`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from ssl import SSLContext
+from typing import Any, TypedDict
+
+from .._options.checks import (
+    Checked,
+    Secret,
+    boolean,
+    hide_secrets,
+    instance,
+    milliseconds,
+    option,
+    optional,
+    path,
+    text,
+)
+from .._options.tls.material import TlsMaterial
+from ..errors import ConfigError, ConfigTypeError
+from ..oidc.http import checked_url
+
+__all__ = ["RegistryConfig", "RegistryOptions", "hide"]
+
+_SSL = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password")
+
+
+def _basic(name: str, value: Any) -> tuple[str, Secret]:
+    if not isinstance(value, tuple) or len(value) != 2 or not all(isinstance(part, str) for part in value):
+        raise ConfigTypeError(f"{name} must be a tuple of a user's name and secret")
+    if ":" in value[0]:
+        raise ConfigError(f"{name} must be a name without a colon, and a secret")
+    return value[0], Secret(value[1])
+
+
+def hide(given: dict[str, Any]) -> None:
+    """Make a `Secret` of each text that is one, in place: an error's traceback shows what its functions were given."""
+    hide_secrets(RegistryConfig, given)
+    pair, headers = given.get("basic_auth"), given.get("headers")
+    if isinstance(pair, tuple):
+        given["basic_auth"] = (*pair[:1], *(Secret(part) if isinstance(part, str) else part for part in pair[1:]))
+    if isinstance(headers, Mapping):
+        given["headers"] = {name: Secret(value) if isinstance(value, str) else value for name, value in headers.items()}
+
+
+def _provider(name: str, value: Any) -> Any:
+    if not callable(value) and not callable(getattr(value, "token", None)):
+        raise ConfigTypeError(f"{name} must be a provider of tokens, or a function, not {type(value).__name__}")
+    return value
+
+
+def _headers(name: str, value: Any) -> Mapping[str, str]:
+    if not isinstance(value, Mapping) or not all(isinstance(part, str) for pair in value.items() for part in pair):
+        raise ConfigTypeError(f"{name} must map str to str")
+    return {key: Secret(content) for key, content in value.items()}
+
+
+def _urls(name: str, value: Any) -> tuple[str, ...]:
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, Iterable) or isinstance(items, (bytes, bytearray, Mapping)):
+        raise ConfigTypeError(f"{name} must be a str or a list of str, not {type(value).__name__}")
+    found = tuple(
+        checked_url(name, item.strip() if isinstance(item, str) else item, allow_http=True).rstrip("/")
+        for item in items
+        if item != ""
+    )
+    if not found:
+        raise ConfigError(f"{name} names no registry")
+    return found
+
+
+class RegistryOptions(TypedDict, total=False):
+    """The options of `SchemaRegistry`, which says what they mean."""
+
+    basic_auth: tuple[str, str] | None
+    token_provider: Any
+    headers: Mapping[str, str] | None
+    ssl_context: SSLContext | None
+    ssl_cafile: str | None
+    ssl_certfile: str | None
+    ssl_keyfile: str | None
+    ssl_password: str | None
+    allow_http: bool
+    request_timeout_ms: float
+    timeout_ms: float
+    retry_backoff_ms: float
+    retry_backoff_max_ms: float
+    latest_max_age_ms: float
+    absent_max_age_ms: float
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class RegistryConfig(Checked):
+    """See `SchemaRegistry` for what they mean."""
+
+    urls: tuple[str, ...] = option((), _urls)
+    basic_auth: tuple[str, str] | None = option(None, optional(_basic), secret=True)
+    token_provider: Any = option(None, optional(_provider))
+    headers: Mapping[str, str] | None = option(None, optional(_headers), secret=True)
+    ssl_context: SSLContext | None = option(None, optional(instance(SSLContext, "an ssl.SSLContext")))
+    ssl_cafile: str | None = option(None, optional(path))
+    ssl_certfile: str | None = option(None, optional(path))
+    ssl_keyfile: str | None = option(None, optional(path))
+    ssl_password: str | None = option(None, optional(text), secret=True)
+    allow_http: bool = option(False, boolean)
+    request_timeout_ms: float = option(5_000, milliseconds(1))
+    timeout_ms: float = option(30_000, milliseconds(1))
+    retry_backoff_ms: float = option(100, milliseconds(1))
+    retry_backoff_max_ms: float = option(2_000, milliseconds(1))
+    latest_max_age_ms: float = option(300_000, milliseconds(0))
+    absent_max_age_ms: float = option(30_000, milliseconds(0))
+
+    def _check(self) -> None:
+        secret = next((name for name in ("basic_auth", "token_provider", "headers") if getattr(self, name)), None)
+        if self.basic_auth is not None and self.token_provider is not None:
+            raise ConfigError("basic_auth and token_provider exclude each other")
+        if secret is not None:
+            for url in self.urls:
+                checked_url(f"urls (with {secret})", url, allow_http=self.allow_http)
+        given = [name for name in _SSL if getattr(self, name) is not None]
+        if self.ssl_context is not None and given:
+            raise ConfigError(f"{given[0]} is of no use beside an ssl_context")
+
+    def tls(self) -> SSLContext | None:
+        """The context for TLS; None for what Python takes by itself. Raises `ConfigError`, and reads files."""
+        given = {name: getattr(self, name) for name in _SSL if getattr(self, name) is not None}
+        if self.ssl_context is not None or not given:
+            return self.ssl_context
+        return TlsMaterial(**given).context()

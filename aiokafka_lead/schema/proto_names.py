@@ -1,0 +1,86 @@
+"""The message types of a ``.proto`` file, by their places in it: all that is needed of its text to read messages."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+
+from ..errors import InvalidSchemaError
+
+__all__ = ["message_names"]
+
+_TOKEN = re.compile(
+    r"""//[^\n]* | /\*.*?\*/ | "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | [{};] | [\w.]+ | \S""", re.DOTALL | re.VERBOSE
+)
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+
+
+def message_names(text: str) -> dict[tuple[int, ...], str]:
+    """Full names by path: ``(1, 0)`` is the first type within the file's second one. Raises `InvalidSchemaError`.
+
+    ``text`` is that of a ``.proto`` file, or its descriptor in base64.
+    """
+    if _BASE64.fullmatch(text.strip()):
+        return _described(text)
+    names: dict[tuple[int, ...], str] = {}
+    package = ""
+    tokens = _tokens(text)
+    open_blocks: list[tuple[tuple[int, ...], str] | None] = [((), "")]
+    """Of each block around this place: the path and name of the message type that it is; None for any other."""
+    counts: dict[tuple[int, ...], int] = {}
+    statement: list[str] = []
+    for token in tokens:
+        if token == "{":
+            around = open_blocks[-1]
+            if len(statement) == 2 and statement[0] == "message" and around is not None:
+                above, prefix = around
+                index = counts[above] = counts.get(above, -1) + 1
+                name = f"{prefix}.{statement[1]}" if prefix else statement[1]
+                names[*above, index] = name
+                open_blocks.append(((*above, index), name))
+            else:
+                open_blocks.append(None)
+            statement = []
+        elif token == "}":
+            if len(open_blocks) == 1:
+                raise InvalidSchemaError("this is no .proto file: a brace is closed that was not opened")
+            open_blocks.pop()
+            statement = []
+        elif token == ";":
+            if len(statement) == 2 and statement[0] == "package":
+                package = statement[1]
+            statement = []
+        else:
+            statement.append(token)
+    if len(open_blocks) != 1:
+        raise InvalidSchemaError("this is no .proto file: a brace is not closed")
+    return {path: f"{package}.{name}" if package else name for path, name in names.items()}
+
+
+def _tokens(text: str) -> Iterator[str]:
+    for found in _TOKEN.finditer(text):
+        token = found[0]
+        if not token.startswith(("//", "/*")):
+            yield token
+
+
+def _described(text: str) -> dict[tuple[int, ...], str]:
+    from google.protobuf import descriptor_pb2
+    from google.protobuf.message import DecodeError
+
+    try:
+        file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+    except (DecodeError, binascii.Error):
+        raise InvalidSchemaError("this is neither a .proto file nor its descriptor in base64") from None
+    names: dict[tuple[int, ...], str] = {}
+
+    def add(types: object, path: tuple[int, ...], prefix: str) -> None:
+        for index, each in enumerate(types):  # type: ignore[arg-type,var-annotated]
+            name = f"{prefix}.{each.name}" if prefix else each.name
+            names[*path, index] = name
+            add(each.nested_type, (*path, index), name)
+
+    add(file.message_type, (), file.package)
+    return names

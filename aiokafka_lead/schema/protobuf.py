@@ -1,0 +1,175 @@
+"""Protobuf, by Google's package (the ``protobuf`` extra)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..errors import ConfigError, ConfigTypeError, InvalidSchemaError, SchemaContentError
+from ..errors.shown import shown
+from .framing import indexes_bytes, read_indexes
+from .proto_names import message_names
+from .proto_text import NoText, proto_text
+from .resolved import ResolvedSchema
+from .source import SchemaSource
+from .types import Schema, SchemaReference
+from .values import is_deeper, is_message_class
+
+try:
+    from google.protobuf import descriptor_pb2, descriptor_pool
+    from google.protobuf.message import DecodeError, EncodeError, Message
+    from google.protobuf.message_factory import GetMessageClass
+except ImportError:
+    raise ConfigError("Protobuf needs its package: pip install aiokafka-lead[protobuf]") from None
+
+__all__ = ["ProtobufFormat", "ProtobufReader", "ProtobufWriter"]
+
+_BUILT_IN = ("google/protobuf/", "google/type/", "confluent/")
+"""Files that every registry and every Protobuf has."""
+
+DEPTH_MAX = 101
+"""Of messages in each other. No Protobuf reads what is deeper; Google's ends the process when it writes far deeper."""
+
+
+class ProtobufReader:
+    """Reads messages: of the classes that the application named, else of those that were generated and imported."""
+
+    def __init__(self, writer: ResolvedSchema, classes: tuple[Any, ...]) -> None:
+        self._names = message_names(writer.schema.text)
+        self._by_name = {kind.DESCRIPTOR.full_name: kind for kind in classes}
+        self._only = classes[0] if len(classes) == 1 else None
+        self._kinds: dict[tuple[int, ...], Any] = {}
+
+    def read(self, content: bytes, at: int, indexes: bytes | None) -> Any:
+        if indexes is None:
+            path, at = read_indexes(content, at)
+        else:
+            path, _ = read_indexes(indexes, 0)
+        kind = self._kinds.get(path)
+        if kind is None:
+            kind = self._kinds[path] = self._kind(path)
+        try:
+            return kind.FromString(content[at:])
+        except DecodeError as error:
+            name = kind.DESCRIPTOR.full_name
+            raise SchemaContentError(f"the bytes are no message {name}: {shown(str(error))}") from error
+
+    def _kind(self, path: tuple[int, ...]) -> Any:
+        if self._only is not None:
+            return self._only
+        name = self._names.get(path)
+        if name is None:
+            raise SchemaContentError(f"the schema has no message type at {list(path)}")
+        if self._by_name:
+            found = self._by_name.get(name)
+            if found is None:
+                raise SchemaContentError(f"this is a message {name}, which is none of {', '.join(self._by_name)}")
+            return found
+        try:
+            return GetMessageClass(descriptor_pool.Default().FindMessageTypeByName(name))
+        except KeyError:
+            text = f"this is a message {name}: give its class as into=, or import the module that was generated for it"
+            raise SchemaContentError(text) from None
+
+
+class ProtobufWriter:
+    """Writes messages of one class, by a schema that has its type; it may have others before it."""
+
+    def __init__(self, kind: Any, schema: Schema) -> None:
+        self._kind = kind
+        self._recursive = _is_recursive(kind.DESCRIPTOR)
+        name = kind.DESCRIPTOR.full_name
+        path = next((path for path, each in message_names(schema.text).items() if each == name), None)
+        if path is None:
+            raise InvalidSchemaError(f"the subject's schema has no message type {name}")
+        self.indexes = indexes_bytes(path)
+
+    def write(self, value: Any, before: bytes) -> bytes:
+        if not isinstance(value, self._kind):
+            raise SchemaContentError(f"the value must be a {self._kind.__name__}, not {type(value).__name__}")
+        if self._recursive and is_deeper(value, DEPTH_MAX, _messages_in):
+            raise SchemaContentError(f"the message is more than {DEPTH_MAX} messages deep")
+        try:
+            return before + bytes(value.SerializeToString())
+        except EncodeError as error:
+            raise SchemaContentError(f"the message cannot be written: {shown(str(error))}") from error
+
+
+def _is_recursive(kind: Any) -> bool:
+    """Whether messages of this type may have others of a type that they are in."""
+    done: set[str] = set()
+    within = [(kind.full_name, iter(kind.fields))]
+    while within:
+        name, fields = within[-1]
+        inner = next((field.message_type for field in fields if field.message_type is not None), None)
+        if inner is None:
+            done.add(name)
+            within.pop()
+        elif any(inner.full_name == outer for outer, _ in within):
+            return True
+        elif inner.full_name not in done:
+            within.append((inner.full_name, iter(inner.fields)))
+    return False
+
+
+def _messages_in(message: Any) -> Iterator[Any]:
+    """The messages in one; its maps, too, as what a map has is in messages of its own."""
+    if not isinstance(message, Message):
+        yield from (each for each in message.values() if isinstance(each, Message))
+        return
+    for _, content in message.ListFields():
+        if isinstance(content, (Message, Mapping)):
+            yield content
+        elif not isinstance(content, (str, bytes, int, float)):
+            yield from (each for each in content if isinstance(each, Message))
+
+
+class ProtobufFormat:
+    """A serializer's class of messages; their schema is its file."""
+
+    def __init__(self, message: Any) -> None:
+        if not is_message_class(message):
+            raise ConfigTypeError(f"a class of Protobuf messages is needed, not {message!r:.100}")
+        self._kind = message
+        self.record_name: str = message.DESCRIPTOR.full_name
+        self.schema = _schema_of(message.DESCRIPTOR.file, ())
+
+    def writer(self, resolved: ResolvedSchema) -> ProtobufWriter:
+        if resolved.schema.type != "PROTOBUF":
+            raise InvalidSchemaError(f"the subject's schema is of type {resolved.schema.type}, and not of Protobuf")
+        return ProtobufWriter(self._kind, resolved.schema)
+
+    async def prepared(self, registry: SchemaSource, *, register: bool) -> Schema | None:
+        return await _with_imports(self._kind.DESCRIPTOR.file, registry, register=register)
+
+
+async def _with_imports(file: Any, registry: SchemaSource, *, register: bool) -> Schema:
+    """The file's schema; each file that it imports has a subject of its name, where it is, or is registered."""
+    references = []
+    for each in file.dependencies:
+        if each.name.startswith(_BUILT_IN):
+            continue
+        schema = await _with_imports(each, registry, register=register)
+        if register:
+            await registry.register(each.name, schema)
+        found = await registry.lookup(each.name, schema)
+        if found.version is None:
+            raise InvalidSchemaError(f"the registry gives no version for {each.name}")
+        references.append(SchemaReference(each.name, each.name, found.version))
+    return _schema_of(file, tuple(references))
+
+
+def _schema_of(file: Any, references: tuple[SchemaReference, ...]) -> Schema:
+    """As text, which every registry takes, and every client reads.
+
+    What has no text here is a descriptor in base64: Confluent's registry makes text of it, Apicurio's clients for Java
+    cannot read it.
+    """
+    described = descriptor_pb2.FileDescriptorProto()
+    file.CopyToProto(described)
+    try:
+        text = proto_text(described)
+    except NoText:
+        text = base64.b64encode(described.SerializeToString()).decode()
+    return Schema(text, "PROTOBUF", references)

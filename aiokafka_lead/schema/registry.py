@@ -1,0 +1,271 @@
+"""`SchemaRegistry`: what the application asks of a registry, and what makes serializers and deserializers of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
+
+from .._options.checks import build, instance
+from ..errors import ConfigError, IncompatibleSchemaError, SchemaRegistryError
+from .answers import integers_of, registered_of, schema_body, texts_of
+from .cache import Cache
+from .deserializer import SchemaDeserializer
+from .options import RegistryConfig, RegistryOptions, hide
+from .resolved import ResolvedSchema, resolve
+from .serializer import SchemaSerializer, SerializerOptions
+from .transport import Query, Transport
+from .types import COMPATIBILITY_LEVELS, RegisteredSchema, Schema
+
+if TYPE_CHECKING:
+    from .columns import AvroColumns
+
+__all__ = ["SchemaRegistry"]
+
+T = TypeVar("T")
+
+_SCHEMA = instance(Schema, "a Schema")
+_Written = tuple[str, Schema, bool]
+"""A subject, a schema, and whether it may be written otherwise."""
+
+
+class SchemaRegistry:
+    """A schema registry with Confluent's REST interface (Confluent's own, Apicurio's ``/apis/ccompat/v7``, Karapace).
+
+    ``urls``: one or several of the same registry, as a str or a list; the others are asked when one does not answer.
+    ``basic_auth``: a user's name and secret; or ``token_provider``, one of `aiokafka_lead.oidc`. ``headers``: more
+    headers for every request. ``ssl_context``, or the ``ssl_*`` options of the clients, for TLS. Secrets go to
+    ``https://`` alone, unless ``allow_http``.
+
+    A request may take ``request_timeout_ms`` (5000), and with all its tries ``timeout_ms`` (30000). What an id means
+    never changes, and is asked for once; a subject's latest version again after ``latest_max_age_ms`` (300000), and
+    what does not exist after ``absent_max_age_ms`` (30000).
+
+    It keeps no connection and needs no start or stop, and works on any event loop.
+    """
+
+    def __init__(self, urls: str | Iterable[str], **options: Unpack[RegistryOptions]) -> None:
+        hide(cast(dict[str, Any], options))
+        self._config = build(RegistryConfig, {"urls": urls, **options})
+        self._transport = Transport(self._config)
+        self.absent_s = absent_s = self._config.absent_max_age_ms / 1000
+        """How long what does not exist is not asked for again."""
+        self.latest_s = self._config.latest_max_age_ms / 1000
+        """How long a subject's latest version is taken for that."""
+        self._by_name: Cache[int | str, RegisteredSchema] = Cache(self._fetch_by_name, absent_s=absent_s)
+        self._versions: Cache[tuple[str, int], RegisteredSchema] = Cache(self._fetch_version, absent_s=absent_s)
+        self._latest: Cache[str, RegisteredSchema] = Cache(self._fetch_latest, absent_s=absent_s, kept_s=self.latest_s)
+        self._looked_up: Cache[_Written, RegisteredSchema] = Cache(self._fetch_lookup, absent_s=absent_s)
+        self._registered: Cache[_Written, RegisteredSchema] = Cache(self._register, absent_s=0)
+
+    def __repr__(self) -> str:
+        return f"SchemaRegistry({','.join(self._config.urls)!r})"
+
+    async def __aenter__(self) -> SchemaRegistry:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    async def schema(self, name: int | str) -> RegisteredSchema:
+        """The schema of an id (an int) or of a GUID (a str).
+
+        Raises `SchemaNotFoundError`, and, as every call here does, a `SchemaRegistryError` of another kind.
+        """
+        if isinstance(name, bool) or not isinstance(name, (int, str)):
+            raise ConfigError(f"a schema is named by its id, an int, or its GUID, a str, not by {name!r}")
+        return await self._by_name.get(name)
+
+    async def version(self, subject: str, version: int) -> RegisteredSchema:
+        """A version of a subject."""
+        return await self._versions.get((subject, version))
+
+    async def latest(self, subject: str) -> RegisteredSchema:
+        """A subject's latest version."""
+        return await self._latest.get(subject)
+
+    async def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
+        """What this schema is registered as in the subject; ``normalize``: though it is written a little otherwise."""
+        return await self._looked_up.get((subject, _SCHEMA("schema", schema), normalize))
+
+    async def subjects(self, *, deleted: bool = False) -> list[str]:
+        """The subjects' names; also of those that are deleted, but not for good."""
+        return texts_of(await self._ask("GET", "subjects", query={"deleted": "true"} if deleted else {}))
+
+    async def versions(self, subject: str) -> list[int]:
+        """The numbers of a subject's versions."""
+        return integers_of(await self._ask("GET", "subjects", subject, "versions"))
+
+    async def resolved(self, schema: Schema) -> ResolvedSchema:
+        """A schema with all that it refers to."""
+        return await resolve(schema, self.version)
+
+    # --- changing ----------------------------------------------------------------------------------------------------
+
+    async def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
+        """Register a schema as the subject's next version, unless the subject has it already.
+
+        The answer says its id. Raises `IncompatibleSchemaError` and `InvalidSchemaError`.
+        """
+        registered = await self._registered.get((subject, _SCHEMA("schema", schema), normalize))
+        self._latest.forget()
+        return registered
+
+    async def incompatibilities(self, subject: str, schema: Schema, version: int | str = "latest") -> list[str]:
+        """What speaks against registering this schema beside a version of the subject; empty where nothing does.
+
+        (Apicurio gives no reasons: then there is one, in general words.)
+        """
+        path = ("compatibility", "subjects", subject, "versions", version)
+        content = await self._ask("POST", *path, query={"verbose": "true"}, body=schema_body(_SCHEMA("schema", schema)))
+        if not isinstance(content, dict) or not isinstance(content.get("is_compatible"), bool):
+            raise SchemaRegistryError(f"the registry does not say whether a schema is compatible: {content!r:.200}")
+        if content["is_compatible"]:
+            return []
+        return texts_of(content.get("messages") or []) or [f"it does not go with version {version} of {subject}"]
+
+    async def compatibility(self, subject: str | None = None) -> str:
+        """The compatibility level of a subject, or of those that have none of their own."""
+        where = () if subject is None else (subject,)
+        query = {} if subject is None else {"defaultToGlobal": "true"}
+        content = await self._ask("GET", "config", *where, query=query)
+        return _level(content, "compatibilityLevel")
+
+    async def set_compatibility(self, level: str, subject: str | None = None) -> None:
+        """Set it: "NONE", "BACKWARD", "FORWARD", "FULL", or one of the last three with "_TRANSITIVE"."""
+        if level not in COMPATIBILITY_LEVELS:
+            raise ConfigError(f"level must be one of {', '.join(COMPATIBILITY_LEVELS)}, not {level!r}")
+        where = () if subject is None else (subject,)
+        await self._ask("PUT", "config", *where, body={"compatibility": level})
+
+    async def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
+        """Delete all versions of a subject, and return their numbers; for good only what is deleted already."""
+        content = await self._ask("DELETE", "subjects", subject, query={"permanent": "true"} if permanent else {})
+        self.forget()
+        return integers_of(content)
+
+    async def delete_version(self, subject: str, version: int, *, permanent: bool = False) -> None:
+        """Delete a version of a subject."""
+        query = {"permanent": "true"} if permanent else {}
+        await self._ask("DELETE", "subjects", subject, "versions", version, query=query)
+        self.forget()
+
+    def forget(self) -> None:
+        """Ask for everything anew, but for what serializers and deserializers know already."""
+        for cache in (self._by_name, self._versions, self._latest, self._looked_up, self._registered):
+            cache.forget()
+
+    # --- serializers and deserializers -------------------------------------------------------------------------------
+
+    @overload
+    def deserializer(
+        self, into: None = None, *, schema: Any = None, validate: bool = True
+    ) -> SchemaDeserializer[Any]: ...
+
+    @overload
+    def deserializer(
+        self, into: type[T] | Sequence[type[T]] | Callable[[Any], T], *, schema: Any = None, validate: bool = True
+    ) -> SchemaDeserializer[T]: ...
+
+    def deserializer(self, into: Any = None, *, schema: Any = None, validate: bool = True) -> SchemaDeserializer[Any]:
+        """For a consumer: reads keys or values of any kind of schema, by the schema that each was written with.
+
+        ``into`` makes more of a value than dicts and lists: a pydantic model, a dataclass, a class of Protobuf messages
+        or a list of them, or a function. ``schema``: an Avro schema (text, or as JSON is read) to read as, which Avro's
+        rules lead to from the writer's. ``validate`` (True): check JSON against its schema.
+        """
+        return SchemaDeserializer(self, into, schema=schema, validate=validate)
+
+    def columns(self, schema: Any = None, *, values: bool = True, keys: bool = False) -> AvroColumns:
+        """Makes typed columns for Apache Arrow of batches of Avro: ``await columns.to_arrow(batch)``.
+
+        ``schema``: what all values are read as, as `deserializer` takes it; without one, that of the first batch with
+        the highest id. ``keys``: read keys too, by their own schemas.
+        """
+        from .columns import AvroColumns
+
+        return AvroColumns(self, schema, values=values, keys=keys)
+
+    def avro_serializer(self, schema: Any = None, **options: Unpack[SerializerOptions]) -> SchemaSerializer[Any]:
+        """For a producer: writes dicts, lists, pydantic models and dataclasses by an Avro schema.
+
+        ``schema``: text, what JSON makes of it, or a `Schema` with references; without one, the latest of the subject.
+        The other options are those of `SchemaSerializer`.
+        """
+        from .avro import AvroFormat
+
+        return SchemaSerializer(self, AvroFormat(schema), **options)
+
+    @overload
+    def json_serializer(
+        self, schema: type[T], *, validate: bool = True, **options: Unpack[SerializerOptions]
+    ) -> SchemaSerializer[T]: ...
+
+    @overload
+    def json_serializer(
+        self, schema: Any = None, *, validate: bool = True, **options: Unpack[SerializerOptions]
+    ) -> SchemaSerializer[Any]: ...
+
+    def json_serializer(
+        self, schema: Any = None, *, validate: bool = True, **options: Unpack[SerializerOptions]
+    ) -> SchemaSerializer[Any]:
+        """The same with JSON Schema; ``schema`` may be a pydantic model, whose own schema that is."""
+        from .json_schema import JsonFormat
+
+        return SchemaSerializer(self, JsonFormat(schema, validate=validate), **options)
+
+    def protobuf_serializer(self, message: type[T], **options: Unpack[SerializerOptions]) -> SchemaSerializer[T]:
+        """The same of Protobuf messages, by the class that was generated for them."""
+        from .protobuf import ProtobufFormat
+
+        return SchemaSerializer(self, ProtobufFormat(message), **options)
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    async def _ask(self, method: str, *path: str | int, query: dict[str, str] | None = None, body: Any = None) -> Any:
+        return await self._transport.ask(Query(method, path, query or {}, body))
+
+    async def _fetch_by_name(self, name: int | str) -> RegisteredSchema:
+        if isinstance(name, str):
+            return registered_of(await self._ask("GET", "schemas", "guids", name), guid=name)
+        return registered_of(await self._ask("GET", "schemas", "ids", name), schema_id=name)
+
+    async def _fetch_version(self, place: tuple[str, int]) -> RegisteredSchema:
+        subject, version = place
+        return registered_of(await self._ask("GET", "subjects", subject, "versions", version))
+
+    async def _fetch_latest(self, subject: str) -> RegisteredSchema:
+        return registered_of(await self._ask("GET", "subjects", subject, "versions", "latest"))
+
+    async def _fetch_lookup(self, what: _Written) -> RegisteredSchema:
+        subject, schema, normalize = what
+        query = {"normalize": "true"} if normalize else {}
+        content = await self._ask("POST", "subjects", subject, query=query, body=schema_body(schema))
+        return registered_of(content, schema)
+
+    async def _register(self, what: _Written) -> RegisteredSchema:
+        subject, schema, normalize = what
+        query = {"normalize": "true"} if normalize else {}
+        try:
+            content = await self._ask("POST", "subjects", subject, "versions", query=query, body=schema_body(schema))
+        except IncompatibleSchemaError as error:
+            reasons = await self._reasons(subject, schema)
+            text = f"the schema does not go with those before it in {subject}: {'; '.join(reasons) or error.message}"
+            raise IncompatibleSchemaError(
+                text, status=error.status, error_code=error.error_code, reasons=reasons
+            ) from None
+        return registered_of(content, schema, subject=subject)
+
+    async def _reasons(self, subject: str, schema: Schema) -> Sequence[str]:
+        try:
+            return await self.incompatibilities(subject, schema)
+        except SchemaRegistryError:
+            return ()
+
+
+def _level(content: Any, name: str) -> str:
+    level = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(level, str):
+        raise SchemaRegistryError(f"the registry names no compatibility level: {content!r:.200}")
+    return level

@@ -1,0 +1,178 @@
+"""`SchemaSerializer`: from the application's keys and values to bytes that name their schema."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Sequence
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeVar
+
+from .._options.checks import boolean, one_of
+from .._options.serialization import Prepared, WithHeaders
+from ..errors import ConfigError, SchemaNotReadyError, SchemaRegistryError
+from ..types import Header, Headers, SerializationContext
+from .framing import KEY_HEADER, VALUE_HEADER, header_of, prefix_of
+from .resolved import ResolvedSchema
+from .source import SchemaSource
+from .subjects import Subject, subject_strategy
+from .types import RegisteredSchema, Schema
+
+__all__ = ["Format", "SchemaSerializer", "SerializerOptions", "Writer"]
+
+T = TypeVar("T", contravariant=True)
+
+
+class Writer(Protocol):
+    """Writes values by one schema."""
+
+    def write(self, value: Any, before: bytes) -> bytes:
+        """The value's bytes with those ``before`` in front. Raises `SchemaContentError`."""
+        ...
+
+    @property
+    def indexes(self) -> bytes:
+        """What comes behind the schema's name: Protobuf's path to the message type."""
+        ...
+
+
+class Format(Protocol):
+    """What a serializer writes, and by which schema."""
+
+    @property
+    def schema(self) -> Schema | None:
+        """The schema, or None where it is the subject's latest."""
+        ...
+
+    @property
+    def record_name(self) -> str | None:
+        """The full name of what it describes, for `subjects`."""
+        ...
+
+    def writer(self, resolved: ResolvedSchema) -> Writer:
+        """What writes by this schema; raises `InvalidSchemaError`."""
+        ...
+
+    async def prepared(self, registry: SchemaSource, *, register: bool) -> Schema | None:
+        """The schema with references to what it needs, which is registered first where that is wanted."""
+        ...
+
+
+class _Ready(NamedTuple):
+    """What a subject's values are written with."""
+
+    writer: Writer
+    before: bytes
+    header: Header | None
+    until: float
+    """When to ask again, in monotonic seconds."""
+
+
+class SerializerOptions(TypedDict, total=False):
+    """The options of `SchemaSerializer`, which says what they mean."""
+
+    subject: Subject
+    auto_register: bool
+    use_latest: bool
+    normalize: bool
+    ids_in: Literal["content", "headers"]
+
+
+class SchemaSerializer(Prepared, Generic[T]):
+    """For ``key_serializer`` and ``value_serializer`` of a producer, and by itself: ``await encode(value, topic)``.
+
+    ``subject``: "topic" (``orders-value``), "record" (the schema's own name), "topic-record" (both), or a function of
+    the topic, whether it is a key, and the name. The schema must be registered there: it is looked up once
+    (``normalize``: though it is written a little otherwise). With ``auto_register`` it is registered instead where it
+    is missing, and with ``use_latest`` the subject's latest version is what values are written by.
+
+    ``ids_in``: "content", before the bytes, or "headers", where the registry gives GUIDs (Confluent's from 8.0 on).
+    """
+
+    def __init__(
+        self,
+        registry: SchemaSource,
+        form: Format,
+        *,
+        subject: Subject = "topic",
+        auto_register: bool = False,
+        use_latest: bool = False,
+        normalize: bool = False,
+        ids_in: Literal["content", "headers"] = "content",
+    ) -> None:
+        self._registry = registry
+        self._format = form
+        self._subject_of = subject_strategy(subject)
+        self._register = boolean("auto_register", auto_register)
+        self._use_latest = boolean("use_latest", use_latest) or form.schema is None
+        if auto_register and self._use_latest:
+            raise ConfigError("auto_register is of no use where the subject's latest schema is taken")
+        self._normalize = boolean("normalize", normalize)
+        self._in_headers = one_of("content", "headers")("ids_in", ids_in) == "headers"
+        self._ready: dict[tuple[str, bool], _Ready] = {}
+
+    def __repr__(self) -> str:
+        return f"SchemaSerializer({self._registry!r})"
+
+    async def encode(self, value: T, topic: str, *, is_key: bool = False) -> bytes:
+        """The bytes of one value, which hold the schema's id; raises what the registry raises."""
+        if self._in_headers:
+            raise ConfigError('ids_in="headers" needs encode_with_headers()')
+        return (await self.encode_with_headers(value, topic, is_key=is_key)).content
+
+    async def encode_with_headers(self, value: T, topic: str, *, is_key: bool = False) -> WithHeaders:
+        """The bytes of one value, and the headers that go with them."""
+        await self.ready(topic, is_key=is_key)
+        made = self(value, SerializationContext(topic, (), is_key))
+        return made if isinstance(made, WithHeaders) else WithHeaders(made, ())
+
+    async def ready(self, topic: str, *, is_key: bool = False) -> None:
+        """Find out what this topic's values are written with, so that `Producer.send_nowait` can be used for it."""
+        waiting = self.prepare((), (), topic, is_key)
+        if waiting is not None:
+            await waiting
+
+    def prepare(
+        self, contents: Sequence[Any], headers: Sequence[Headers], topic: str, is_key: bool
+    ) -> Awaitable[None] | None:
+        """Ask the registry for the schema, unless it is known."""
+        ready = self._ready.get((topic, is_key))
+        if ready is not None and (not self._use_latest or time.monotonic() < ready.until):
+            return None
+        return self._find(topic, is_key)
+
+    def __call__(self, value: T, context: SerializationContext, /) -> bytes | WithHeaders:
+        """The bytes of one value; `prepare` comes before, else it raises `SchemaNotReadyError`."""
+        ready = self._ready.get((context.topic, context.is_key))
+        if ready is None:
+            text = f"the schema for {context.topic} has not been asked for: await ready({context.topic!r}), or send()"
+            raise SchemaNotReadyError(text)
+        content = ready.writer.write(value, ready.before)
+        return content if ready.header is None else WithHeaders(content, (ready.header,))
+
+    async def _find(self, topic: str, is_key: bool) -> None:
+        registry = self._registry
+        subject = self._subject_of(topic, is_key, self._format.record_name)
+        if self._use_latest:
+            registered = await registry.latest(subject)
+        else:
+            schema = await self._format.prepared(registry, register=self._register)
+            assert schema is not None  # else the latest is taken
+            if self._register:
+                registered = await registry.register(subject, schema, normalize=self._normalize)
+            else:
+                registered = await registry.lookup(subject, schema, normalize=self._normalize)
+        writer = self._format.writer(await registry.resolved(registered.schema))
+        until = time.monotonic() + registry.latest_s
+        if not self._in_headers:
+            before = prefix_of(_known_id(registered, subject)) + writer.indexes
+            self._ready[topic, is_key] = _Ready(writer, before, None, until)
+            return
+        if registered.guid is None:
+            raise SchemaRegistryError(f'the registry gives no GUID for {subject}, which ids_in="headers" needs')
+        name = KEY_HEADER if is_key else VALUE_HEADER
+        self._ready[topic, is_key] = _Ready(writer, b"", (name, header_of(registered.guid) + writer.indexes), until)
+
+
+def _known_id(registered: RegisteredSchema, subject: str) -> int:
+    if registered.id is None:
+        raise SchemaRegistryError(f"the registry gives no id for {subject}")
+    return registered.id

@@ -1,0 +1,34 @@
+"""What serializers and deserializers ask of the registry."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from .resolved import ResolvedSchema
+from .types import RegisteredSchema, Schema
+
+__all__ = ["SchemaSource"]
+
+
+class SchemaSource(Protocol):
+    """A part of `SchemaRegistry`."""
+
+    @property
+    def absent_s(self) -> float:
+        """How long, in seconds, what the registry does not have is not asked for again."""
+        ...
+
+    @property
+    def latest_s(self) -> float:
+        """How long a subject's latest schema is taken for that."""
+        ...
+
+    async def schema(self, name: int | str) -> RegisteredSchema: ...
+
+    async def resolved(self, schema: Schema) -> ResolvedSchema: ...
+
+    async def latest(self, subject: str) -> RegisteredSchema: ...
+
+    async def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema: ...
+
+    async def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema: ...

@@ -1,0 +1,191 @@
+"""Requests to the registries: in threads, one registry after the other until one answers, within a deadline."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import anyio
+
+from .._core.backoff import Backoff
+from .._io.connection.token_source import Fetching, source_of
+from .._io.loop import loop_token, spawn_host
+from .._io.threads import BlockingCalls
+from .._options.token import Token
+from .._options.version import __version__
+from ..errors import (
+    IncompatibleSchemaError,
+    InvalidSchemaError,
+    SaslAuthenticationFailedError,
+    SchemaNotFoundError,
+    SchemaRegistryAuthenticationError,
+    SchemaRegistryError,
+    SchemaRegistryUnavailableError,
+)
+from ..errors.shown import shown
+from ..oidc.http import Answer, Basic, Exchange, json_of, may_pass
+from .options import RegistryConfig
+
+__all__ = ["Query", "Transport"]
+
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
+"""A registry takes no schema that is larger."""
+
+AT_ONCE = 8
+"""Requests under way at the same time."""
+
+GRACE_S = 0.5
+"""What a thread may take beyond its time until it is left behind: a name's resolution cannot be bounded otherwise."""
+
+INVALID_SCHEMA = 42201
+_CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+
+_BY_STATUS: dict[int, type[SchemaRegistryError]] = {
+    401: SchemaRegistryAuthenticationError,
+    403: SchemaRegistryAuthenticationError,
+    404: SchemaNotFoundError,
+    409: IncompatibleSchemaError,
+}
+
+
+class Query(NamedTuple):
+    """One request: its path in parts, which are quoted here."""
+
+    method: str
+    path: tuple[str | int, ...]
+    query: Mapping[str, str] = {}  # a NamedTuple's default, never changed
+    body: Mapping[str, Any] | None = None
+
+    def request(self, base: str, headers: Mapping[str, str]) -> urllib.request.Request:
+        """The request to the registry at this address."""
+        path = "/".join(urllib.parse.quote(str(part), safe="") for part in self.path)
+        query = f"?{urllib.parse.urlencode(self.query)}" if self.query else ""
+        data = None if self.body is None else json.dumps(self.body).encode()
+        every = {
+            "Accept": f"{_CONTENT_TYPE}, application/json",
+            "User-Agent": f"aiokafka-lead/{__version__}",
+            **({} if data is None else {"Content-Type": _CONTENT_TYPE}),
+            **headers,
+        }
+        return urllib.request.Request(f"{base}/{path}{query}", data, every, method=self.method)
+
+
+class _Spawner:
+    """Starts tasks that outlive the call they were started for."""
+
+    def start_soon(self, func: Callable[..., Any], /, *args: Any, name: object = None) -> None:
+        spawn_host(partial(func, *args), str(name))
+
+
+class Transport:
+    """Asks the registries, the one that answered last at first. Can be used from several event loops, in turn."""
+
+    def __init__(self, config: RegistryConfig) -> None:
+        self._config = config
+        self._urls = list(config.urls)
+        self._exchange: Exchange | None = None
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._calls: tuple[object, BlockingCalls] | None = None
+
+    async def ask(self, query: Query) -> Any:
+        """What a registry answers, decoded.
+
+        Raises a `SchemaRegistryError` of the kind that the answer says, and `SchemaRegistryUnavailableError` when none
+        answered within ``timeout_ms``.
+        """
+        deadline = time.monotonic() + self._config.timeout_ms / 1000
+        failures = 0
+        renewed = False
+        trouble: dict[str, str] = {}  # the latest of each registry
+        while time.monotonic() < deadline:
+            for url in tuple(self._urls):
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    break
+                token = await self._token(left_s)
+                answer = await self._attempt(url, query, token, min(left_s, self._config.request_timeout_ms / 1000))
+                if isinstance(answer, str) or may_pass(answer.status):
+                    trouble[url] = answer if isinstance(answer, str) else f"answered {answer.status}"
+                    continue
+                self._prefer(url)
+                if answer.status == 401 and token is not None and not renewed:
+                    renewed = True
+                    self._refused(token)
+                    trouble[url] = "refused the token"
+                    break
+                return _content(url, query, answer)
+            else:
+                failures += 1
+                wait_s = self._backoff.delay_s(failures)
+                if time.monotonic() + wait_s >= deadline:
+                    break
+                await anyio.sleep(wait_s)
+        why = "; ".join(f"{url} {each}" for url, each in trouble.items()) or "there was no time to ask"
+        raise SchemaRegistryUnavailableError(
+            f"no schema registry has answered within {self._config.timeout_ms:.0f} ms: {why}"
+        )
+
+    def _prefer(self, url: str) -> None:
+        if self._urls[0] != url:
+            self._urls.remove(url)
+            self._urls.insert(0, url)
+
+    async def _attempt(self, url: str, query: Query, token: Token | None, timeout_s: float) -> Answer | str:
+        loop = loop_token()
+        if self._calls is None or self._calls[0] is not loop:
+            self._calls = (loop, BlockingCalls("requests to schema registries", AT_ONCE))
+        with anyio.move_on_after(timeout_s + GRACE_S):
+            return await self._calls[1].run(partial(self._send, url, query, token, timeout_s))
+        return f"has not answered within {timeout_s * 1000:.0f} ms"
+
+    def _send(self, url: str, query: Query, token: Token | None, timeout_s: float) -> Answer | str:
+        """In a thread."""
+        if self._exchange is None:
+            self._exchange = Exchange(self._config.tls(), MAX_ANSWER_BYTES)
+        return self._exchange.send(lambda: query.request(url, self._headers(token)), timeout_s)
+
+    def _headers(self, token: Token | None) -> dict[str, str]:
+        headers = dict(self._config.headers or {})
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token.value}"
+        elif self._config.basic_auth is not None:
+            headers["Authorization"] = Basic(*self._config.basic_auth, urlencoded=False).header()
+        return headers
+
+    # --- tokens ---
+
+    async def _token(self, timeout_s: float) -> Token | None:
+        provider = self._config.token_provider
+        if provider is None:
+            return None
+        try:
+            return await source_of(provider).token(Fetching(_Spawner(), timeout_s, self._backoff))
+        except SaslAuthenticationFailedError as error:
+            raise SchemaRegistryAuthenticationError(f"there is no token for the schema registry: {error}") from None
+
+    def _refused(self, token: Token) -> None:
+        error = SchemaRegistryAuthenticationError("the schema registry refused the token")
+        source_of(self._config.token_provider).refused(token, error, self._backoff)
+
+
+def _content(url: str, query: Query, answer: Answer) -> Any:
+    content = json_of(answer.body)
+    if 200 <= answer.status < 300:
+        if content is None:
+            raise SchemaRegistryError(f"{url} answered with what is no JSON", status=answer.status)
+        return content
+    message = content.get("message") if isinstance(content, dict) else None
+    code = content.get("error_code") if isinstance(content, dict) else None
+    asked = f"{query.method} /{'/'.join(str(part) for part in query.path)}"
+    text = f"{url} answered {answer.status} to {asked}{f': {shown(str(message))}' if message else ''}"
+    if 300 <= answer.status < 400:
+        text = f"{text}, and redirects are not followed: set the URL that it leads to"
+    kind = _BY_STATUS.get(answer.status, SchemaRegistryError)
+    if code == INVALID_SCHEMA:
+        kind = InvalidSchemaError
+    raise kind(text, status=answer.status, error_code=code if isinstance(code, int) else None)

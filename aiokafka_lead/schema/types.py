@@ -1,0 +1,61 @@
+"""Frozen values that the registry takes and gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from ..errors import ConfigError, ConfigTypeError
+
+__all__ = ["COMPATIBILITY_LEVELS", "SCHEMA_TYPES", "RegisteredSchema", "Schema", "SchemaReference", "SchemaType"]
+
+SchemaType = Literal["AVRO", "JSON", "PROTOBUF"]
+
+SCHEMA_TYPES: tuple[str, ...] = get_args(SchemaType)
+
+COMPATIBILITY_LEVELS = (
+    "NONE",
+    "BACKWARD",
+    "BACKWARD_TRANSITIVE",
+    "FORWARD",
+    "FORWARD_TRANSITIVE",
+    "FULL",
+    "FULL_TRANSITIVE",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaReference:
+    """A registered schema that another one names: a type of Avro, a ``$ref`` of JSON Schema, an import of Protobuf."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A schema's text, its kind, and the registered schemas that it refers to."""
+
+    text: str
+    type: SchemaType = "AVRO"
+    references: tuple[SchemaReference, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise ConfigTypeError(f"a schema's text must be a str, not {type(self.text).__name__}")
+        if self.type not in SCHEMA_TYPES:
+            raise ConfigError(f"a schema's type must be one of {', '.join(SCHEMA_TYPES)}, not {self.type!r}")
+        object.__setattr__(self, "references", tuple(self.references))
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    """A schema with what the registry knows it by, as far as the answer said."""
+
+    schema: Schema
+    id: int | None = None
+    guid: str | None = None
+    """The schema's identity in all registries (Confluent's from 8.0 on)."""
+    subject: str | None = None
+    version: int | None = None

@@ -1,0 +1,109 @@
+"""Keys and values of Avro as columns: the options that name a schema registry, and what they ask of it.
+
+``schema.registry.url``, ``.user``, ``.password`` and ``.ssl.cafile`` say where and who; Spark hides the password where
+it shows options, and it may be a variable of Java's config providers. ``valueSchema`` and ``keySchema`` say that a
+column is typed: ``latest``, that is the subject's latest version, or a schema's text. ``valueSubject`` and
+``keySubject`` name a subject other than ``TOPIC-value``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import KafkaError
+from .config_providers import with_variables
+from .kafka_options import PREFIX
+
+if TYPE_CHECKING:
+    from ..schema import Schema, SchemaRegistry
+
+__all__ = ["LATEST", "Typed", "from_metadata", "registry_of", "resolved_at_once", "to_metadata", "typed_columns"]
+
+LATEST = "latest"
+
+_URL = "schema.registry.url"
+_USER = "schema.registry.user"
+_PASSWORD = "schema.registry.password"
+_CAFILE = "schema.registry.ssl.cafile"
+_METADATA = "aiokafka_lead.avro"
+
+
+class Typed(NamedTuple):
+    """What makes columns typed; goes to tasks."""
+
+    settings: dict[str, str]
+    """The registry's options, and those of config providers, whose variables tasks replace."""
+    schemas: dict[str, str]
+    """By column, "key" or "value": ``latest``, or a schema's text."""
+    subjects: dict[str, str]
+
+    def __repr__(self) -> str:
+        return f"Typed({self.settings[_URL]!r}, {self.schemas!r})"
+
+    def subject(self, column: str, topic: str) -> str:
+        """Where a column's schemas are registered."""
+        return self.subjects.get(column, f"{topic}-{column}")
+
+
+def typed_columns(options: Mapping[str, str]) -> Typed | None:
+    """What the options say, or None where no column is typed. Raises ValueError."""
+    given = {name.lower(): value for name, value in options.items()}
+    schemas = {name: given[f"{name}schema"] for name in ("key", "value") if given.get(f"{name}schema")}
+    if not schemas:
+        return None
+    if not given.get(_URL):
+        raise ValueError(f"option '{_URL}' must be specified for '{next(iter(schemas))}Schema'")
+    if (_USER in given) != (_PASSWORD in given):
+        raise ValueError(f"options '{_USER}' and '{_PASSWORD}' go together")
+    subjects = {name: given[f"{name}subject"] for name in schemas if given.get(f"{name}subject")}
+    settings = {name: given[name] for name in (_URL, _USER, _PASSWORD, _CAFILE) if name in given}
+    providers = f"{PREFIX}config.providers"
+    settings |= {name.removeprefix(PREFIX): value for name, value in given.items() if name.startswith(providers)}
+    return Typed(settings, schemas, subjects)
+
+
+def registry_of(typed: Typed) -> SchemaRegistry:
+    """The registry; raises ValueError."""
+    from ..schema import SchemaRegistry
+
+    settings = with_variables(typed.settings)
+    user, password = settings.get(_USER), settings.get(_PASSWORD)
+    try:
+        return SchemaRegistry(
+            settings[_URL],
+            basic_auth=None if user is None or password is None else (user, password),
+            ssl_cafile=settings.get(_CAFILE),
+        )
+    except KafkaError as error:
+        raise ValueError(f"option '{_URL}': {error}") from None
+
+
+async def resolved_at_once(typed: Typed, column: str, topic: str | None) -> Schema:
+    """The schema that a column is read as; ``topic`` is the only one that is read, or None. Raises ValueError."""
+    from ..schema import Schema
+
+    given = typed.schemas[column]
+    if given != LATEST:
+        return Schema(given)
+    if topic is None and column not in typed.subjects:
+        raise ValueError(f"option '{column}Subject' must be specified, since more than one topic may be read")
+    return (await registry_of(typed).latest(typed.subject(column, topic or ""))).schema
+
+
+def to_metadata(schema: Schema) -> dict[str, str]:
+    """A column's metadata, which takes the schema from the planner to tasks."""
+    references = [[each.name, each.subject, each.version] for each in schema.references]
+    return {_METADATA: json.dumps([schema.text, references])}
+
+
+def from_metadata(metadata: Mapping[str, str] | None) -> Schema | None:
+    """The schema in a column's metadata, or None."""
+    from ..schema import Schema, SchemaReference
+
+    found = (metadata or {}).get(_METADATA)
+    if found is None:
+        return None
+    text, references = json.loads(found)
+    return Schema(text, "AVRO", tuple(SchemaReference(*each) for each in references))

@@ -1,0 +1,85 @@
+"""Typed columns of a source: their types for the planner, their content for tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import DataType, StructField, StructType
+
+from ...errors import KafkaError
+from ..schemas import Typed, from_metadata, registry_of, resolved_at_once, to_metadata, typed_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ...consumer import RecordBatch
+    from ...schema import Schema
+
+__all__ = ["batch_reader_of", "check_typed", "with_types"]
+
+
+def with_types(options: Mapping[str, str], schema: StructType) -> StructType:
+    """The columns, those typed that the options say. Asks the registry; raises ValueError."""
+    typed = typed_columns(options)
+    if typed is None:
+        return schema
+    subscribed = options.get("subscribe", "").split(",")
+    topic = subscribed[0].strip() if len(subscribed) == 1 and subscribed[0].strip() else None
+    fields = (_field(typed, field, topic) if field.name in typed.schemas else field for field in schema.fields)
+    return StructType(list(fields))
+
+
+def check_typed(field: StructField) -> bool:
+    """Whether a column is one that `with_types` has made."""
+    found = from_metadata(field.metadata)
+    return found is not None and field.dataType == _type_of(found, None)
+
+
+def batch_reader_of(
+    options: Mapping[str, str], schema: StructType
+) -> Callable[[RecordBatch[Any, Any]], Awaitable[pa.RecordBatch]] | None:
+    """What makes Arrow of a record batch where columns are typed; None where none is."""
+    typed = typed_columns(options)
+    if typed is None:
+        return None
+    registry = registry_of(typed)
+    readers = {
+        field.name: registry.columns(found, values=field.name == "value", keys=field.name == "key")
+        for field in schema.fields
+        if (found := from_metadata(field.metadata)) is not None
+    }
+
+    async def to_arrow(batch: RecordBatch[Any, Any]) -> pa.RecordBatch:
+        made = batch.to_arrow()
+        for columns in readers.values():
+            for name, array in (await columns.arrays(batch)).items():
+                made = made.set_column(made.schema.get_field_index(name), name, array)
+        return made
+
+    return to_arrow
+
+
+def _field(typed: Typed, field: StructField, topic: str | None) -> StructField:
+    from ..client_loop import client_loop
+
+    try:
+        schema = client_loop().run(resolved_at_once, typed, field.name, topic)
+        return StructField(field.name, _type_of(schema, typed), metadata=to_metadata(schema))
+    except KafkaError as error:
+        raise ValueError(f"option '{field.name}Schema': {error}") from None
+
+
+def _type_of(schema: Schema, typed: Typed | None) -> DataType:
+    """Spark's type of a column; references are asked for where ``typed`` says whom."""
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    from ...schema.arrow import ArrowReader
+    from ...schema.resolved import ResolvedSchema
+    from ..client_loop import client_loop
+
+    resolved = ResolvedSchema(schema)
+    if schema.references and typed is not None:
+        resolved = client_loop().run(registry_of(typed).resolved, schema)
+    made: DataType = from_arrow_type(ArrowReader(resolved).type, prefer_timestamp_ntz=True)
+    return made

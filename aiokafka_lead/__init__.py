@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ._options.version import __version__ as __version__
 from .types import (
+    AcknowledgeType,
     ConsumerGroupMetadata,
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -22,27 +23,42 @@ from .types import (
 if TYPE_CHECKING:
     from ._accel import ACCELERATED
     from ._core.consumer.health import ConsumerHealth, ConsumerLag
-    from ._core.consumer.metrics import ConsumerMetrics, PartitionMetrics
+    from ._core.consumer.metrics import ConsumerMetrics, ConsumerTopicMetrics, PartitionMetrics
     from ._core.consumer.record_batch import RecordBatch
     from ._core.group.assignors import GroupAssignor, MemberSubscription, TopicPartitions
+    from ._core.latencies import LatencyHistogram
     from ._core.metadata.metrics import MetadataMetrics
     from ._core.producer.delivery import Delivery, DeliveryBatch
-    from ._core.producer.metrics import ProducerMetrics
+    from ._core.producer.health import ProducerHealth
+    from ._core.producer.metrics import ProducerMetrics, ProducerTopicMetrics
     from ._core.run.dead_letter import DEAD_LETTER_HEADERS
     from ._core.run.options import RunOptions
+    from ._core.share.metrics import ShareConsumerMetrics, ShareTopicMetrics
+    from ._core.share.record import ShareRecord
+    from ._core.share.run_options import ShareRunOptions
     from ._core.transactions.state import TransactionHealth
+    from ._io.share.acknowledging import Acknowledgement
     from ._io.transactions.calls import Transaction
     from ._records.record import ConsumerRecord
     from .admin import AdminClient
-    from .config import AdminOptions, ConsumerOptions, ProducerOptions
+    from .client import Client, ClientHealth
+    from .config import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
+    from .config.share import ShareConsumerOptions
     from .consumer import Consumer
+    from .pipeline import TransactionPipeline
     from .producer import Producer
+    from .share import ShareConsumer
 
 __all__ = [
     "ACCELERATED",
     "DEAD_LETTER_HEADERS",
+    "AcknowledgeType",
+    "Acknowledgement",
     "AdminClient",
     "AdminOptions",
+    "Client",
+    "ClientHealth",
+    "ClientOptions",
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerHealth",
@@ -50,53 +66,79 @@ __all__ = [
     "ConsumerMetrics",
     "ConsumerOptions",
     "ConsumerRecord",
+    "ConsumerTopicMetrics",
     "Delivery",
     "DeliveryBatch",
     "GroupAssignor",
+    "LatencyHistogram",
     "MemberSubscription",
     "MetadataMetrics",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionMetrics",
     "Producer",
+    "ProducerHealth",
     "ProducerMetrics",
     "ProducerOptions",
+    "ProducerTopicMetrics",
     "RecordBatch",
     "RecordMetadata",
     "RunOptions",
     "SerializationContext",
+    "ShareConsumer",
+    "ShareConsumerMetrics",
+    "ShareConsumerOptions",
+    "ShareRecord",
+    "ShareRunOptions",
+    "ShareTopicMetrics",
     "TimestampType",
     "TopicPartition",
     "TopicPartitions",
     "Transaction",
     "TransactionHealth",
+    "TransactionPipeline",
 ]
 
 _HOMES = {
     "ACCELERATED": "_accel",
     "DEAD_LETTER_HEADERS": "_core.run.dead_letter",
+    "Acknowledgement": "_io.share.acknowledging",
     "AdminClient": "admin",
     "AdminOptions": "config",
+    "Client": "client",
+    "ClientHealth": "client",
+    "ClientOptions": "config",
     "Consumer": "consumer",
     "ConsumerHealth": "_core.consumer.health",
     "ConsumerLag": "_core.consumer.health",
     "ConsumerMetrics": "_core.consumer.metrics",
     "ConsumerOptions": "config",
     "ConsumerRecord": "_records.record",
+    "ConsumerTopicMetrics": "_core.consumer.metrics",
     "Delivery": "_core.producer.delivery",
     "DeliveryBatch": "_core.producer.delivery",
     "GroupAssignor": "_core.group.assignors",
+    "LatencyHistogram": "_core.latencies",
     "MemberSubscription": "_core.group.assignors",
     "MetadataMetrics": "_core.metadata.metrics",
     "PartitionMetrics": "_core.consumer.metrics",
     "Producer": "producer",
+    "ProducerHealth": "_core.producer.health",
     "ProducerMetrics": "_core.producer.metrics",
     "ProducerOptions": "config",
+    "ProducerTopicMetrics": "_core.producer.metrics",
     "RecordBatch": "_core.consumer.record_batch",
     "RunOptions": "_core.run.options",
+    "ShareConsumer": "share",
+    "ShareConsumerMetrics": "_core.share.metrics",
+    "ShareConsumerOptions": "config.share",
+    "ShareRecord": "_core.share.record",
+    "ShareRunOptions": "_core.share.run_options",
+    "ShareTopicMetrics": "_core.share.metrics",
     "TopicPartitions": "_core.group.assignors",
     "Transaction": "_io.transactions.calls",
     "TransactionHealth": "_core.transactions.state",
+    "TransactionPipeline": "pipeline",
 }
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from functools import partial
+from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from ._accel import warn_if_plain
 from ._core.consumer import arguments
 from ._core.consumer.health import ConsumerHealth, ConsumerLag
-from ._core.consumer.metrics import ConsumerMetrics, PartitionMetrics
+from ._core.consumer.metrics import ConsumerMetrics, ConsumerTopicMetrics, PartitionMetrics
 from ._core.consumer.record_batch import RecordBatch
 from ._core.consumer.subscription import SubscriptionKind
 from ._core.run.dead_letter import DEAD_LETTER_HEADERS
@@ -20,32 +23,26 @@ from ._io.client import Client
 from ._io.consumer.batches import Batches
 from ._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
 from ._io.consumer.group_calls import GroupCalls
+from ._io.pushed_metrics import PushedMetrics
 from ._options.arguments import TIMEOUT
-from ._options.checks import INT32_MAX, boolean
+from ._options.checks import boolean
+from ._options.read_types import KD, VD, K, V
 from ._records import ConsumerRecord
+from ._runs import attended, dead_letters_by
 from .config import ConsumerConfig
 from .errors import ConfigError
 from .types import TopicPartition
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar, Unpack
+    from typing_extensions import Unpack
 
     from ._io.transactions.calls import Transaction
+    from ._options.sent_types import KS, VS
     from ._options.serialization import AsyncDeserializer, Deserializer
     from .config import ConsumerBaseOptions, ConsumerOptions
+    from .pipeline import TransactionPipeline
     from .producer import Producer
 
-    K = TypeVar("K", default=bytes | None)
-    V = TypeVar("V", default=bytes | None)
-    KD = TypeVar("KD")
-    VD = TypeVar("VD")
-    KS = TypeVar("KS")
-    VS = TypeVar("VS")
-else:
-    from typing import TypeVar
-
-    K = TypeVar("K")
-    V = TypeVar("V")
 
 __all__ = [
     "DEAD_LETTER_HEADERS",
@@ -53,13 +50,14 @@ __all__ = [
     "ConsumerHealth",
     "ConsumerLag",
     "ConsumerMetrics",
+    "ConsumerTopicMetrics",
     "PartitionMetrics",
     "RecordBatch",
     "RunOptions",
 ]
 
 
-class Consumer(GroupCalls, Generic[K, V]):
+class Consumer(GroupCalls, PushedMetrics, Generic[K, V]):
     """Reads topics or partitions.
 
         async with Consumer("events", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
@@ -166,9 +164,12 @@ class Consumer(GroupCalls, Generic[K, V]):
     ) -> None: ...
     def __init__(self, *topics: str, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
-        self._config = ConsumerConfig.from_options(bootstrap_servers, options)
-        self._client = Client(self._config, HOT_REQUESTS)
-        self._engine: ConsumerEngine[K, V] = ConsumerEngine(self._client, self._config)
+        self._set_up(ConsumerConfig.from_options(bootstrap_servers, options), topics)
+
+    def _set_up(self, config: ConsumerConfig, topics: tuple[str, ...], parent: Client | None = None) -> None:
+        self._config = config
+        self._client = Client(config, HOT_REQUESTS, parent)
+        self._engine: ConsumerEngine[K, V] = ConsumerEngine(self._client, config)
         if topics:
             self.subscribe(topics)
 
@@ -181,11 +182,12 @@ class Consumer(GroupCalls, Generic[K, V]):
         waits for its first assignment, even an empty one, and for the positions in it; ``on_partitions_assigned`` has
         returned then. What is not known after ``request_timeout_ms`` (a slow rebalance, a partition without a leader)
         is found in the background, with a warning that names it; topics and partitions that do not exist are not waited
-        for. With nothing to read yet, and without ``wait``, it returns as soon as it is connected.
+        for. With nothing to read yet it returns as soon as it is connected. Without ``wait`` it returns at once, and
+        connects in the background, however long no broker can be reached: reads wait for that.
 
-        Raises `KafkaConnectionError` that names each bootstrap server and why it could not be used, within
-        ``request_timeout_ms``; authentication's and TLS's own errors as such; and what keeps a member out of its group.
-        After an error, or when cancelled, the consumer is stopped.
+        Raises `KafkaConnectionError` that names each bootstrap server and why it could not be used, in that time;
+        authentication's and TLS's own errors as such; and what keeps a member out of its group. After an error, or when
+        cancelled, the consumer is stopped.
         """
         warn_if_plain()
         await self._engine.start(wait=boolean("wait", wait))
@@ -220,7 +222,7 @@ class Consumer(GroupCalls, Generic[K, V]):
     ) -> None:
         if kind is None:
             self._engine.reading.in_hand.release()
-        await self.stop()
+        await self.stop(self._config.close_timeout_ms)
 
     # --- what to read ------------------------------------------------------------------------------------------------
 
@@ -247,27 +249,31 @@ class Consumer(GroupCalls, Generic[K, V]):
             arguments.listener("listener", listener)
         if (pattern is None) == (not names):
             raise ConfigError("subscribe needs either topics or a pattern")
+        self._client.check_loop()
         if pattern is None:
             self._engine.subscription.subscribe(names, listener)
         else:
             self._engine.subscription.match(arguments.pattern("pattern", pattern), listener)
-        self._engine.subscriber.changed(started=self._engine.started)
+        self._engine.subscription_changed()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions; replaces what was read before, but partitions that stay keep their position.
 
         A member of a group leaves it first, in the background.
         """
-        self._engine.subscription.assign(arguments.PARTITIONS("partitions", partitions))
-        self._engine.subscriber.changed(started=self._engine.started)
+        wanted = arguments.PARTITIONS("partitions", partitions)
+        self._client.check_loop()
+        self._engine.subscription.assign(wanted)
+        self._engine.subscription_changed()
 
     def unsubscribe(self) -> None:
         """Read nothing. A member gives its partitions up and leaves the group, in the background.
 
         `run` ends as if the consumer were stopped; another read that waits raises `IllegalStateError`.
         """
+        self._client.check_loop()
         self._engine.subscription.clear()
-        self._engine.subscriber.changed(started=self._engine.started)
+        self._engine.subscription_changed()
         self._engine.unsubscribed()
 
     def subscription(self) -> frozenset[str]:
@@ -289,7 +295,8 @@ class Consumer(GroupCalls, Generic[K, V]):
         Each time this raises or is left, another ``async for`` goes on behind the last record.
         """
         self._client.check()
-        return self._engine.reader.records()
+        tracing = self._engine.tracing
+        return self._engine.reader.records(None if tracing is None else tracing.records())
 
     async def __anext__(self) -> ConsumerRecord[K, V]:
         record = await self._engine.reader.next_record()
@@ -299,7 +306,13 @@ class Consumer(GroupCalls, Generic[K, V]):
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[K, V]:
         """The next record, of these partitions if some are given; waits for it."""
-        return await self._engine.reader.getone(_wanted(partitions))
+        tracing = self._engine.tracing
+        if tracing is None:
+            return await self._engine.reader.getone(_wanted(partitions))
+        began = time.time_ns()
+        record = await self._engine.reader.getone(_wanted(partitions))
+        tracing.received(began, [record])
+        return record
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
@@ -313,7 +326,11 @@ class Consumer(GroupCalls, Generic[K, V]):
         limit = (
             self._config.max_poll_records if max_records is None else arguments.MAX_RECORDS("max_records", max_records)
         )
-        return await self._engine.reader.getmany(_wanted(partitions), timeout_ms, limit)
+        began = time.time_ns()
+        taken = await self._engine.reader.getmany(_wanted(partitions), timeout_ms, limit)
+        if taken and self._engine.tracing is not None:
+            self._engine.tracing.received(began, list(chain.from_iterable(taken.values())))
+        return taken
 
     def batches(self) -> AsyncIterator[RecordBatch[K, V]]:
         """Every record, in batches by column, until the consumer is stopped.
@@ -328,7 +345,12 @@ class Consumer(GroupCalls, Generic[K, V]):
         """
         self._client.check()
         membership = self._engine.membership
-        return Batches(self._engine.reader, None if membership is None else membership.leases)
+        tracing = self._engine.tracing
+        return Batches(
+            self._engine.reader,
+            None if membership is None else membership.leases,
+            None if tracing is None else tracing.batches(),
+        )
 
     @overload
     async def run(
@@ -339,14 +361,14 @@ class Consumer(GroupCalls, Generic[K, V]):
         self,
         handler: Callable[[ConsumerRecord[K, V], Transaction[KS, VS]], Awaitable[object]],
         *,
-        exactly_once: Producer[KS, VS],
+        exactly_once: Producer[KS, VS] | TransactionPipeline[KS, VS],
         **options: Unpack[RunOptions],
     ) -> None: ...
     async def run(
         self,
         handler: Callable[..., Awaitable[object]],
         *,
-        exactly_once: Producer[Any, Any] | None = None,
+        exactly_once: Producer[Any, Any] | TransactionPipeline[Any, Any] | None = None,
         **options: Unpack[RunOptions],
     ) -> None:
         """Have every record handled, many at once, until the consumer is stopped. Options are those of `RunOptions`.
@@ -373,40 +395,47 @@ class Consumer(GroupCalls, Generic[K, V]):
 
             await consumer.run(handle, exactly_once=producer)
 
-        With ``exactly_once``, a started `Producer` with a ``transactional_id``, what handlers send with ``txn``, and
-        the offsets of their records, count together or not at all (KIP-447). A transaction takes records until there
-        are ``max_transaction_records``, or for ``max_transaction_ms``, and is committed when all their handlers have
-        returned. When one has failed, or the transaction is aborted for another reason, all its records are handled
-        again: what handlers do besides sending may happen more than once. Dead letters are part of the transaction.
-        A rebalance waits for the commit, as long as it waits for handlers, and aborts then. The consumer reads with
-        ``isolation_level="read_committed"`` from then on. Also raises `ProducerFencedError` when another producer has
-        taken over the transactional id, and, after ``transaction_retries``, what the transaction was aborted for.
+        With ``exactly_once``, a started `Producer` with a ``transactional_id`` or a `TransactionPipeline`, what
+        handlers send with ``txn``, and the offsets of their records, count together or not at all (KIP-447). A
+        transaction takes records until there are ``max_transaction_records``, or for ``max_transaction_ms``, and is
+        committed when all their handlers have returned. When one has failed, or the transaction is aborted for another
+        reason, all its records are handled again: what handlers do besides sending may happen more than once. Dead
+        letters are part of the transaction. A rebalance waits for the commit, as long as it waits for handlers, and
+        aborts then. The consumer reads with ``isolation_level="read_committed"`` from then on. Also raises
+        `ProducerFencedError` when another producer has taken over the transactional id, and, after
+        ``transaction_retries``, what the transaction was aborted for.
         """
         self._client.check()
         from ._core.run.handler import checked_handler
-        from ._io.run.runner import run
 
         handler = checked_handler(handler)
         config = RunConfig.from_options(options)
         if exactly_once is not None:
+            checked_producer(exactly_once, config)
+        work = partial(self._run, handler, config, exactly_once)
+        await attended(self, self._config.close_timeout_ms, config, work)
+
+    async def _run(self, handler: Callable[..., Awaitable[object]], config: RunConfig, exactly_once: Any) -> None:
+        from ._io.run.runner import run
+
+        if exactly_once is not None:
             from ._io.run.exactly_once import run_exactly_once
 
-            await run_exactly_once(self._engine, config, handler, checked_producer(exactly_once, config))
-            return
-        if config.dead_letter_topic is None or config.dead_letter_producer is not None:
-            await run(self._engine, config, handler, config.dead_letter_producer)
+            await run_exactly_once(self._engine, config, handler, exactly_once)
         else:
-            from .producer import Producer  # only now: without dead letters its import costs nothing
-
-            servers, shared = self._config.shared()
-            async with Producer(servers, **shared, max_request_size=INT32_MAX) as producer:
+            async with dead_letters_by(self._client, config) as producer:
                 await run(self._engine, config, handler, producer)
+
+    @property
+    def client_id(self) -> str:
+        """What brokers' logs and quotas call this consumer."""
+        return self._config.client_id
 
     # --- the rest ----------------------------------------------------------------------------------------------------
 
     def metrics(self) -> ConsumerMetrics:
         """What happened so far, and where each partition is: its position, its end, its lag. Costs no request."""
-        return self._engine.reading.metrics(self._client.metadata.metrics())
+        return self._engine.reading.metrics(self._client.brokers.connections_made, self._client.metadata.metrics())
 
     def lag(self) -> ConsumerLag:
         """How many offsets this consumer is behind, per partition and in total. Costs no request.

@@ -2,56 +2,56 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from ._accel import ACCELERATED, warn_if_plain
 from ._core.producer.delivery import Delivery, DeliveryBatch
-from ._core.producer.metrics import ProducerMetrics
+from ._core.producer.health import ProducerHealth
+from ._core.producer.metrics import ProducerMetrics, ProducerTopicMetrics
+from ._core.tracing import TracedClient, installed
 from ._io.client import Client
 from ._io.loop import Waiter, loop_probe, loop_thread
 from ._io.producer.checked_sends import CheckedSends
+from ._io.producer.health import health_of
 from ._io.producer.intake import Admission, Intake
 from ._io.producer.send_methods import QuickSend, QuickSendNowait
 from ._io.producer.sender import HOT_REQUESTS, Sender
+from ._io.producer.shared_sending import Seat, SharedSending
+from ._io.producer.traced_sends import TracedSends
+from ._io.pushed_metrics import PushedMetrics
 from ._io.transactions.calls import TransactionalCalls
 from ._io.transactions.gate import TransactionGate
 from ._io.transactions.manager import Transactions
 from ._options.arguments import TIMEOUT, topic_name
+from ._options.checks import boolean
+from ._options.sent_types import KS, VS, K, V
 from .config import ProducerConfig
 from .errors import (
     ClientClosedError,
     KafkaError,
     RequestTimedOutError,
-    WrongEventLoopError,
 )
 from .errors.base import own_copy
 from .types import Header, RecordMetadata
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar, Unpack
+    from typing_extensions import Unpack
 
+    from ._core.telemetry.measures import Source
     from ._options.serialization import Serializer
     from .config import ProducerBaseOptions, ProducerOptions
 
-    K = TypeVar("K", default=bytes)
-    V = TypeVar("V", default=bytes)
-    KS = TypeVar("KS")
-    VS = TypeVar("VS")
-else:
-    from typing import TypeVar
 
-    K = TypeVar("K")
-    V = TypeVar("V")
-
-__all__ = ["Delivery", "DeliveryBatch", "Producer", "ProducerMetrics"]
+__all__ = ["Delivery", "DeliveryBatch", "Producer", "ProducerHealth", "ProducerMetrics", "ProducerTopicMetrics"]
 
 _CLOSING_SHARE = 0.1
 """The part of ``stop``'s time that is kept for closing connections, at most half a second."""
 
 
-class Producer(TransactionalCalls[K, V], Generic[K, V]):
+class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
     """Writes records to topics.
 
         async with Producer("localhost:9092") as producer:
@@ -99,16 +99,27 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ProducerOptions]) -> None: ...
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
-        self._config = ProducerConfig.from_options(bootstrap_servers, options)
-        self._client = Client(self._config, HOT_REQUESTS)
-        client = self._client
-        self._sender = Sender(self._config, client.brokers, client.metadata, client.request_any, client.spawn)
+        self._set_up(ProducerConfig.from_options(bootstrap_servers, options))
+
+    @classmethod
+    def _beside(cls, client: Client, **options: Any) -> Self:
+        """One that connects as this client does, and shares the connections that it shares."""
+        servers, shared = client.config.shared()
+        producer = cls.__new__(cls)
+        producer._set_up(ProducerConfig.from_options(servers, {**shared, **options}), client.parent)
+        return producer
+
+    def _set_up(self, config: ProducerConfig, parent: Client | None = None) -> None:
+        self._config = config
+        client = self._client = Client(config, HOT_REQUESTS, parent)
+        seat = None if parent is None else Seat(SharedSending.of(parent))
+        self._sender = Sender(config, client.brokers, client.metadata, client.request_any, client.spawn, seat)
         self._accumulator = self._sender.accumulator
         self._check: Callable[[], None] = self._client.check
         """Raises unless the producer can be used here and now."""
+        self._started_at: float | None = None
         self._stopped: Waiter[None] | None = None
         """Made by the first `stop`, done when that has ended."""
-        config = self._config
         transactional = config.transactional_id is not None
         self._transactions = Transactions(config, client, self._sender, self._check_now) if transactional else None
         admission = Admission(self._check_now) if self._transactions is None else self._transactions.admission(0)
@@ -118,16 +129,32 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
+    async def start(self, *, wait: bool = True) -> None:
         """Connect to the cluster.
 
         Raises `KafkaConnectionError` that names each bootstrap server and why it could not be used, within
         ``request_timeout_ms``; authentication's and TLS's own errors as such.
+
+        Without ``wait`` it returns at once, and connects in the background, again and again, however long no broker can
+        be reached: an application starts while Kafka is down. Until then `send` waits, and raises what keeps it from
+        the brokers after ``max_block_ms``, or at once where waiting does not help. With a ``transactional_id`` the
+        first transaction begins by fencing a producer of that name, which otherwise `start` does.
         """
         warn_if_plain()
-        await self._client.start()
+        wait = boolean("wait", wait)
+        await self._client.start(wait=wait)
+        self._started_at = time.monotonic()
         self._client.on_fatal(self._on_fatal)
         self._client.on_fork(self._on_fork)
+        self._client.measure(self._telemetry)
+        if installed.tracer is not None:
+            client = self._client
+            tracing = installed.tracer.producer(
+                TracedClient.of(self._config, lambda: client.metadata.snapshot.cluster_id)
+            )
+            self._intake.unsampled = tracing.unsampled
+            self._accumulator.counters.on_settled = tracing.settled
+            self._sends = TracedSends(self._config, self._intake, self._accumulator.topics, tracing)
         self._sender.start()
         if self._sends.as_they_come:
             self._intake.start(*loop_probe(), loop_thread())
@@ -139,7 +166,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
             self._intake.usable = False
             try:
                 another = self._started_intake if self._sends.as_they_come else None
-                await self._transactions.start(TransactionGate(self._intake, another))
+                await self._transactions.start(TransactionGate(self._intake, another), wait=wait)
             except BaseException:
                 await self.stop(0)
                 raise
@@ -152,7 +179,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         open transaction is aborted, and what is pending of it is not sent.
         """
         timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
-        if self._client.left_behind:
+        if not self._client.stops_here():
             return
         if self._stopped is not None:
             await self._wait_stopped(timeout_ms)
@@ -160,8 +187,6 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         try:
             self._client.check()
             usable = True
-        except WrongEventLoopError:
-            raise
         except KafkaError:
             usable = False
         self._stopped = Waiter()
@@ -173,7 +198,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
             elif usable:
                 await self._drain(timeout_ms)
         finally:
-            self._sender.abort(_stopped_before)
+            self._sender.end(_stopped_before)
             try:
                 await self._client.stop(None if timeout_ms is None else max(100.0, timeout_ms * _CLOSING_SHARE))
             finally:
@@ -191,7 +216,7 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         if timeout_ms is not None:
             timeout_s = (timeout_ms - min(500.0, timeout_ms * _CLOSING_SHARE)) / 1000
         try:
-            await self._sender.flush(timeout_s)
+            await self._sender.flushing.wait(timeout_s)
         except TimeoutError:
             return
 
@@ -202,14 +227,14 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.stop()
+        await self.stop(self._config.close_timeout_ms)
 
     def _on_fork(self) -> None:
         self._close_intakes()
 
     def _on_fatal(self, error: BaseException) -> None:
         self._close_intakes()
-        self._sender.abort(lambda fate: _failed_with(error, fate))
+        self._sender.end(lambda fate: _failed_with(error, fate))
 
     # --- records -----------------------------------------------------------------------------------------------------
 
@@ -296,13 +321,18 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
         self._check()
         try:
-            await self._sender.flush(None if timeout_ms is None else timeout_ms / 1000)
+            await self._sender.flushing.wait(None if timeout_ms is None else timeout_ms / 1000)
         except TimeoutError:
             raise RequestTimedOutError(
                 f"flush: {self._accumulator.pending} batches are not acknowledged after {timeout_ms:g} ms"
             ) from None
         if self._client.fatal is not None:
             self._check()
+
+    @property
+    def client_id(self) -> str:
+        """What brokers' logs and quotas call this producer."""
+        return self._config.client_id
 
     @property
     def transactional_id(self) -> str | None:
@@ -325,6 +355,21 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
         """What this producer has done so far, in numbers. The call is cheap, and possible at any time."""
         return self._sender.metrics()
 
+    def health(self) -> ProducerHealth:
+        """Whether this producer makes progress, for liveness probes. Costs no request; may be called at any time.
+
+        ``healthy`` is False, and ``problems`` say why, when it is not running or has failed, when records have waited
+        for twice ``request_timeout_ms`` and none was acknowledged meanwhile, or when the cluster could not be reached
+        for as long after `start`.
+        """
+        return health_of(
+            self._client,
+            self._accumulator,
+            started_at=self._started_at,
+            stopped=self._stopped is not None,
+            patience_s=2 * self._config.request_timeout_ms / 1000,
+        )
+
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _check_now(self) -> None:
@@ -333,8 +378,14 @@ class Producer(TransactionalCalls[K, V], Generic[K, V]):
     def _started_intake(self, admission: Admission) -> Intake:
         """An intake for the sends of one transaction alone."""
         intake = Intake(self._config, self._sender, self._client.metadata, admission)
+        intake.unsampled = self._intake.unsampled
         intake.start(*loop_probe(), loop_thread())
         return intake
+
+    def _telemetry(self) -> Source:
+        from ._core.producer.telemetry import ProducerTelemetry  # only here: most clusters want no metrics
+
+        return ProducerTelemetry(self._config.transactional_id, self._accumulator, self._client.own_connections)
 
     def _close_intakes(self) -> None:
         self._intake.usable = False

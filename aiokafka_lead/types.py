@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 __all__ = [
+    "AcknowledgeType",
     "ConsumerGroupMetadata",
     "Header",
     "Headers",
@@ -44,6 +45,19 @@ class TimestampType(IntEnum):
     """The producer, when the record was created."""
     LOG_APPEND_TIME = 1
     """The broker, when it appended the batch."""
+
+
+class AcknowledgeType(IntEnum):
+    """What becomes of a record of a share group (KIP-932, KIP-1222)."""
+
+    ACCEPT = 1
+    """It was handled."""
+    RELEASE = 2
+    """It is to be delivered again, to any member, unless it was delivered as often as the group allows."""
+    REJECT = 3
+    """It cannot be handled, and is not to be delivered again."""
+    RENEW = 4
+    """It is still being handled: its lock begins anew. Needs Apache Kafka 4.2."""
 
 
 class RecordMetadata(NamedTuple):

@@ -24,7 +24,7 @@ def writable(buffer: bytearray) -> bytearray:
     return buffer
 
 
-def copy_part(target: bytearray, at: int, source: bytes, source_at: int, length: int) -> None:
+def copy_part(target: bytearray, at: int, source: bytes | bytearray, source_at: int, length: int) -> None:
     """Write ``length`` bytes that stand at ``source_at`` in what `readable` gave."""
     target[at : at + length] = source[source_at : source_at + length]
 

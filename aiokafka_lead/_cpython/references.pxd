@@ -5,12 +5,13 @@
 
 cdef extern from *:
     """
-    static inline int aiokafka_lead_has_no_other_owner(PyObject *kept) {
     #if defined(Py_GIL_DISABLED) || defined(AIOKAFKA_LEAD_WITHOUT_REFERENCES)
-        return 0;
+    #define AIOKAFKA_LEAD_COUNTED 0
     #else
-        return Py_REFCNT(kept) == 2;
+    #define AIOKAFKA_LEAD_COUNTED 1
     #endif
-    }
+
+    #define aiokafka_lead_has_no_other_owner(kept) (AIOKAFKA_LEAD_COUNTED && Py_REFCNT(kept) == 2)
     """
+    bint COUNTED "AIOKAFKA_LEAD_COUNTED"
     bint has_no_other_owner "aiokafka_lead_has_no_other_owner" (object kept) noexcept

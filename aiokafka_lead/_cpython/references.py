@@ -5,7 +5,10 @@ A compiled module takes the function of the same name from ``references.pxd`` in
 
 from __future__ import annotations
 
-__all__ = ["has_no_other_owner"]
+__all__ = ["COUNTED", "has_no_other_owner"]
+
+COUNTED = False
+"""Whether `has_no_other_owner` can say yes. Where it cannot, nothing is kept for it: another thread might take that."""
 
 
 def has_no_other_owner(kept: object) -> bool:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import anyio
@@ -16,6 +18,7 @@ from .deadline import Deadline
 from .loop import Waiter, in_trio
 
 __all__ = [
+    "Waits",
     "cancellation_of_task",
     "cancelled_by_scope",
     "face_cancellation",
@@ -25,6 +28,29 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+
+class Waits:
+    """Bounded waits that are given less time when the client is being stopped."""
+
+    def __init__(self) -> None:
+        self._scopes: list[anyio.CancelScope] = []
+        """Of those that are under way."""
+
+    @contextmanager
+    def within(self, timeout_s: float) -> Iterator[anyio.CancelScope]:
+        """A wait of ``timeout_s`` at most; ``cancelled_caught`` of the scope says whether that was too short."""
+        with anyio.move_on_after(timeout_s) as scope:
+            self._scopes.append(scope)
+            try:
+                yield scope
+            finally:
+                self._scopes.remove(scope)
+
+    def hurry(self, until: float) -> None:
+        """Those that are under way have until then, in monotonic seconds, or less if they had less."""
+        for scope in self._scopes:
+            scope.deadline = min(scope.deadline, anyio.current_time() + until - time.monotonic())
 
 
 async def to_the_end(work: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:

@@ -1,11 +1,13 @@
-"""The composition root: what producer, consumer and admin client have in common."""
+"""The composition root: what producer, consumer and admin client have in common, and may share."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from uuid import UUID
 
 import anyio
 
@@ -23,16 +25,22 @@ from ..errors import (
     WrongEventLoopError,
 )
 from ..errors.base import own_copy
-from .cancellation import to_the_end
+from .cancellation import cancelled_by_scope, to_the_end
 from .connection.brokers import Brokers
 from .connection.connection import Connection, Lane
+from .connection.settings import AnyLane, CoordinatorLane, HeldLane, ShareLane
 from .deadline import Deadline
 from .forks import tell_in_children
-from .loop import Host, Signal, Waiter, import_anyio, in_task, loop_token, spawn_host
+from .loop import Host, Signal, Waiter, import_anyio, in_task, loop_token, spawn_host, uninterrupted
 from .metadata.actor import MetadataActor
+from .sharing import OwnCalls, SharedBrokers, SharedMetadata
+from .telemetry.application_metrics import ApplicationMetrics
+from .telemetry.metrics_push import MetricsPush
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
+
+    from .._core.telemetry.measures import Source
 
 __all__ = ["Client"]
 
@@ -42,19 +50,57 @@ R = TypeVar("R", bound=Response)
 STOP_TIMEOUT_MS = 10_000.0
 """How long `Client.stop` waits at most for tasks that are being cancelled, if it is given no time."""
 
+LAST_PUSH_WITHIN_S = 1.0
+"""How long `Client.stop` waits at most for the last push of metrics; half of its time where that is less."""
+
 
 class Client:
     """Connections, metadata and background tasks of one facade. Internal.
 
     All tasks live in one task group, which a host task of the client's own keeps open, so that `start` and `stop` may
     be called from different tasks. The first error that escapes a task is fatal: `check` raises it from then on.
+
+    With a ``parent`` it has that one's connections and metadata, and its own tasks, calls and fatal error; what is
+    fatal for the parent is for it, too.
     """
 
-    def __init__(self, config: ClientConfig, hot: Sequence[type[Request[Any]]] = ()) -> None:
+    def __init__(
+        self, config: ClientConfig, hot: Sequence[type[Request[Any]]] = (), parent: Client | None = None
+    ) -> None:
         self.config = config
+        self.parent = parent
         self._log = client_log("client", config.client_id)
-        self.brokers = Brokers(config, _Tasks(self), hot)
-        self.metadata = MetadataActor(config, self.brokers)
+        self._hot = list(hot)
+        self.rebalance_lane: AnyLane = Lane.REBALANCE
+        self.coordinator_lane: AnyLane = Lane.COORDINATOR
+        self.asks_coordinators_apart = False
+        """Whether it has a lane of its own for coordinators, among the children of its parent."""
+        self.lookup_lane = Lane.CONTROL
+        """For what leaders are asked about positions."""
+        self.share_lane: AnyLane = Lane.DATA
+        if parent is None:
+            calls = None
+            self.brokers = Brokers(config, _Tasks(self), self._hot)
+            self.metadata = MetadataActor(config, self.brokers)
+            self._metrics_push: MetricsPush | None = None
+            if config.enable_metrics_push:
+                self._metrics_push = MetricsPush(config.client_id, self.brokers, self.spawn, config.request_timeout_ms)
+        else:
+            calls = OwnCalls()
+            self._metrics_push = parent._metrics_push
+            self._shared_metadata = SharedMetadata(parent.metadata, calls)
+            self.brokers = cast(Brokers, SharedBrokers(parent.brokers, calls))
+            self.metadata = cast(MetadataActor, self._shared_metadata)
+            self.lookup_lane = Lane.DATA  # whose connections are there, where CONTROL has one to some broker
+        self.application_metrics = ApplicationMetrics(self, self._metrics_push, self._log)
+        self._calls = calls
+        """Those that wait for what the parent has; None without one."""
+        self.stop_facade: Callable[[float | None], Awaitable[None]] = self.stop
+        """Stops the client in an orderly way, with what is built on it."""
+        self.children: set[Client] = set()
+        """Those that have started, and share what is here."""
+        self.commons: dict[type, Any] = {}
+        """What all children have in common beyond that, by its class."""
         self.fatal: KafkaError | None = None
         """What ended a background task, once one has failed for good."""
         self._loop: object | None = None
@@ -75,24 +121,27 @@ class Client:
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Bootstrap: connect, negotiate versions, take the first metadata.
+    async def start(self, *, wait: bool = True) -> None:
+        """Bootstrap: connect, negotiate versions, take the first metadata; in the background, without ``wait``.
 
         Raises `KafkaConnectionError` that names each bootstrap server and why it could not be used, within
         ``request_timeout_ms``; authentication's and TLS's own errors as such. After an error, or when cancelled,
-        nothing is left behind, and the client is closed.
+        nothing is left behind, and the client is closed. Without ``wait`` no broker need be there: calls wait for one
+        within their own time, and raise these errors then.
         """
         if self._closed:
             raise ClientClosedError
         if self._loop is not None:
             raise IllegalStateError("start() was called before")
+        if self.parent is not None:
+            self.parent.adopt(self)
         self._loop = loop_token()
         tell_in_children(self)
         try:
             await import_anyio()
             if self._closed:
                 raise ClientClosedError
-            self._host = spawn_host(self._run, name=f"kafka client {self.config.client_id}")
+            self._host = spawn_host(partial(self._run, wait), name=f"kafka client {self.config.client_id}")
             await self._started.wait()
         except BaseException:
             await self.stop()
@@ -103,21 +152,61 @@ class Client:
 
         Calls that wait raise `ClientClosedError`. A caller that is cancelled stays until everything has ended.
         """
-        if self.left_behind:
+        if not self.stops_here():
             return
-        if self._host is not None and loop_token() is not self._loop:
-            raise WrongEventLoopError
         self._closed = True
         self._running = False
-        if self._host is None:
-            return
-        closed = ClientClosedError()
-        self.metadata.close(closed)
-        self.brokers.stop(closed)
-        self._host.cancel()
+        if self._host is None or not self._here:
+            return  # it was not started, or has ended with its event loop
         timeout_s = (STOP_TIMEOUT_MS if timeout_ms is None else timeout_ms) / 1000
+        try:
+            if self.parent is None and self._metrics_push is not None and self.fatal is None:
+                within_s = 0.0 if cancelled_by_scope() else min(LAST_PUSH_WITHIN_S, timeout_s / 2)
+                await to_the_end(partial(self._metrics_push.finish, within_s), "kafka client's last push")
+        finally:
+            await self._end(timeout_s)
+
+    async def _end(self, timeout_s: float) -> None:
+        assert self._host is not None
+        self._let_go(ClientClosedError())
+        self._host.cancel()
         if not await to_the_end(partial(self._host.wait, timeout_s), "kafka client's end"):
             self._log.warning("a background task does not end")
+
+    def _let_go(self, error: KafkaError) -> None:
+        """Raise this from every call that waits; use nothing of the parent's any more."""
+        self.metadata.close(error)
+        self.brokers.stop(error)
+        if self.parent is not None and self in self.parent.children:
+            self.parent.children.discard(self)
+            self.parent.brokers.close_lane(self.share_lane, error)
+            if self.asks_coordinators_apart:
+                self.parent.brokers.close_lane(self.coordinator_lane, error)
+            self.application_metrics.close()
+            if self._metrics_push is not None:
+                self._metrics_push.remove(self)
+        elif self.parent is None and self._metrics_push is not None:
+            self._metrics_push.close(error)
+
+    def adopt(self, child: Client) -> None:
+        """Share connections and metadata with this client from now on. Raises what `check` raises."""
+        try:
+            self.check()
+        except NotStartedError:
+            raise NotStartedError("the Client whose connections this one shares is not started") from None
+        self._hot += [request for request in child._hot if request not in self._hot]
+        taken = {other.rebalance_lane for other in self.children}
+        number = next(number for number in count() if HeldLane(number) not in taken)
+        child.rebalance_lane, child.share_lane = HeldLane(number), ShareLane(number)
+        if child.asks_coordinators_apart:
+            child.coordinator_lane = CoordinatorLane(number)
+        self.children.add(child)
+        child._shared_metadata.open()
+
+    @property
+    def running(self) -> bool:
+        """Whether it has started and not stopped."""
+        return self._running
 
     def check(self) -> None:
         """Raise if the client cannot be used here and now: cheap.
@@ -128,19 +217,41 @@ class Client:
             raise ClientClosedError if self._closed else NotStartedError
         if self.fatal is not None:
             raise own_copy(self.fatal)
-        try:
-            here = loop_token()
-        except RuntimeError:  # another thread, without any event loop
-            here = None
-        if here is not self._loop:
+        if not self._here:
             raise WrongEventLoopError
 
-    async def _run(self) -> None:
+    def check_loop(self) -> None:
+        """Raise `WrongEventLoopError` anywhere but on the event loop on which the client runs, or is starting."""
+        if self._host is not None and not self._host.ended and not self._here:
+            raise WrongEventLoopError
+
+    def stops_here(self) -> bool:
+        """Whether there is something to stop: not in a child process, which has nothing of the client. Raises as
+        `check_loop` does."""
+        if self.left_behind:
+            return False
+        self.check_loop()
+        return True
+
+    @property
+    def _here(self) -> bool:
+        """Whether this is the event loop that the client was started on."""
+        try:
+            return loop_token() is self._loop
+        except RuntimeError:  # another thread, without any event loop
+            return False
+
+    async def _run(self, wait: bool) -> None:
         """The host task: everything that runs in the background runs below it."""
         try:
             async with anyio.create_task_group() as self._tasks:
                 self.spawn(self._spawn_for_callbacks, name="kafka spawner")
-                await self._bootstrap()
+                if wait:
+                    await self._bootstrap()
+                else:
+                    if self.parent is None:
+                        self.metadata.begin()
+                    self._begin()
                 await anyio.sleep_forever()
         finally:
             # However it ended, even with its event loop: nothing runs here any more.
@@ -148,19 +259,27 @@ class Client:
             self._running = False
             self._closed = True
             self._started.set_error(ClientClosedError())
-            self.metadata.close(ClientClosedError())
+            self._let_go(ClientClosedError())
 
     async def _bootstrap(self) -> None:
         try:
-            await self.metadata.bootstrap()
+            if self.parent is None:
+                await self.metadata.bootstrap()
+            elif not self.metadata.full_answers:
+                await self.metadata.wait_newer(self.metadata.snapshot.generation, self.config.request_timeout_ms)
         except KafkaError as error:
             self._started.set_error(error)
         except Exception as error:
             self._started.set_error(_unexpected("bootstrap", error))
         else:
+            self._begin()
+
+    def _begin(self) -> None:
+        """From now on calls are taken."""
+        if self.parent is None:
             self.spawn(self.metadata.run, name="kafka metadata")
-            self._running = True
-            self._started.set_result(None)
+        self._running = True
+        self._started.set_result(None)
 
     # --- background tasks --------------------------------------------------------------------------------------------
 
@@ -169,7 +288,7 @@ class Client:
         if self._tasks is None:
             raise ClientClosedError if self._closed else NotStartedError
         if in_task():
-            self._tasks.start_soon(self._supervise, fn, args, name, name=name)
+            self._tasks.start_soon(uninterrupted(self._supervise), fn, args, name, name=name)
         else:
             # In a protocol's callback anyio cannot tell on which event loop it is.
             self._unspawned.append((fn, args, name))
@@ -211,19 +330,51 @@ class Client:
             self.metadata.close(error)
             for listener in self._fatal_listeners:
                 listener(error)
+            for child in list(self.children):
+                child.fail(error)
 
     async def _supervise(self, fn: Callable[..., Awaitable[object]], args: tuple[Any, ...], name: str) -> None:
         try:
             await fn(*args)
         except KafkaError as error:
             self.fail(error)
-        except Exception as error:
+        except (anyio.get_cancelled_exc_class(), GeneratorExit):
+            raise
+        except BaseException as error:
             self.fail(_unexpected(name, error))
+            if not isinstance(error, Exception):
+                raise  # code of the application wants the process to end
+
+    # --- what it measures --------------------------------------------------------------------------------------------
+
+    def measure(self, make: Callable[[], Source]) -> None:
+        """Count for those who run the cluster from now on; the source is made when a broker wants metrics (KIP-714)."""
+        if self._metrics_push is not None and self._tasks is not None:
+            self._metrics_push.add(self, make)
+
+    @property
+    def own_connections(self) -> Callable[[], int] | None:
+        """Says how many connections this client has made; None where others share them."""
+        return None if self.parent is not None else lambda: self.brokers.connections_made
+
+    async def client_instance_id(self, timeout_ms: float | None) -> UUID:
+        """The id by which brokers know this client, or the one whose connections it shares (KIP-714).
+
+        Raises `IllegalStateError` without ``enable_metrics_push``, and what `MetricsPush.client_instance_id` does.
+        """
+        self.check()
+        push = self._metrics_push
+        if push is None:
+            raise IllegalStateError("there is no client instance id: enable_metrics_push is False")
+        timeout_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
+        if self._calls is None:
+            return await push.client_instance_id(timeout_ms)
+        return await self._calls.wait(push.client_instance_id, timeout_ms)
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
     async def request(
-        self, node_id: int, request: Request[R], *, lane: Lane = Lane.CONTROL, timeout_ms: float | None = None
+        self, node_id: int, request: Request[R], *, lane: AnyLane = Lane.CONTROL, timeout_ms: float | None = None
     ) -> R:
         """The node's response to a request; ``timeout_ms`` (``request_timeout_ms``) covers connecting as well."""
         deadline = self._deadline(timeout_ms)

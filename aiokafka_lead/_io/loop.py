@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
 import sys
 import time
-from collections.abc import Awaitable, Callable, Generator
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast
 
 import anyio
 import anyio.lowlevel
@@ -40,8 +42,10 @@ __all__ = [
     "loop_token",
     "sleep_until",
     "spawn_host",
+    "uninterrupted",
 ]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -68,11 +72,17 @@ class _Parked(Protocol):
 class _TrioParked:
     """A suspended trio task. trio never asks to abort a task that has been rescheduled, so one flag is enough."""
 
-    __slots__ = ("_done", "_task")
+    __slots__ = ("_done", "_scope", "_task")
 
-    def __init__(self, task: trio.lowlevel.Task) -> None:
+    def __init__(self, task: trio.lowlevel.Task, scope: trio.CancelScope) -> None:
         self._task = task
+        self._scope = scope
         self._done = False
+
+    def wake_in(self, left_s: float) -> None:
+        import trio
+
+        self._scope.deadline = min(self._scope.deadline, trio.current_time() + left_s)
 
     def done(self) -> bool:
         return self._done
@@ -91,7 +101,7 @@ def in_trio() -> bool:
     return module is not None and bool(module.lowlevel.in_trio_run())
 
 
-def _expire(parked: asyncio.Future[bool]) -> None:
+def _expire(parked: _Parked) -> None:
     if not parked.done():
         parked.set_result(False)
 
@@ -118,16 +128,15 @@ async def _park(queue: list[_Parked], timeout_s: float | None) -> bool:
 async def _park_trio(queue: list[_Parked], timeout_s: float | None) -> bool:
     import trio
 
-    parked = _TrioParked(trio.lowlevel.current_task())
+    scope = trio.move_on_after(math.inf if timeout_s is None else max(0.0, timeout_s))
+    parked = _TrioParked(trio.lowlevel.current_task(), scope)
 
     def abort(_: object) -> trio.lowlevel.Abort:
         queue.remove(parked)
         return trio.lowlevel.Abort.SUCCEEDED
 
     queue.append(parked)
-    if timeout_s is None:
-        return cast(bool, await trio.lowlevel.wait_task_rescheduled(abort))
-    with trio.move_on_after(max(0.0, timeout_s)):
+    with scope:
         return cast(bool, await trio.lowlevel.wait_task_rescheduled(abort))
     return False
 
@@ -196,11 +205,12 @@ class Signal:
     to others somewhere else.
     """
 
-    __slots__ = ("_queue", "_set")
+    __slots__ = ("_queue", "_set", "_timer")
 
     def __init__(self) -> None:
         self._set = False
         self._queue: list[_Parked] = []
+        self._timer: asyncio.TimerHandle | None = None  # of `wake_by`, on asyncio
 
     def set(self) -> None:
         """Wakes the waiting task, or lets the next wait return at once."""
@@ -211,10 +221,25 @@ class Signal:
     async def wait(self, timeout_s: float | None = None) -> bool:
         """True when the signal was set, which clears it; False when the timeout passed first."""
         if not self._set:
-            await _park(self._queue, timeout_s)
+            try:
+                await _park(self._queue, timeout_s)
+            finally:
+                if self._timer is not None:
+                    self._timer.cancel()
         # A wait that is cancelled while it is being woken leaves the signal set for the next one.
         was_set, self._set = self._set, False
         return was_set
+
+    def wake_by(self, at: float) -> None:
+        """The wait that is under way ends at this time of ``time.monotonic()``, unless it does before."""
+        for parked in self._queue:
+            left_s = max(0.0, at - time.monotonic())
+            if isinstance(parked, _TrioParked):
+                parked.wake_in(left_s)
+            else:
+                if self._timer is not None:
+                    self._timer.cancel()
+                self._timer = asyncio.get_running_loop().call_later(left_s, _expire, parked)
 
 
 class News:
@@ -399,6 +424,23 @@ class Host:
 
 _hosts: set[Host] = set()
 """Running hosts: asyncio keeps only weak references to its tasks."""
+
+
+async def _uninterrupted(fn: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+    return await fn(*args, **kwargs)
+
+
+def uninterrupted(fn: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The same for a background task that another one starts: trio's Ctrl-C is not raised within it.
+
+    trio raises KeyboardInterrupt in whatever code runs at that moment, unless this says no; then the main task gets it,
+    as on asyncio. In a background task it would be lost, and end that task.
+    """
+    if not in_trio():
+        return fn
+    import trio
+
+    return partial(trio.lowlevel.enable_ki_protection(_uninterrupted), fn)
 
 
 def spawn_host(fn: Callable[[], Awaitable[object]], name: str) -> Host:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar, cast
 
 import anyio
 
@@ -19,6 +21,9 @@ T = TypeVar("T")
 MAX_LOST = 16
 """Threads in calls that nobody waits for any more, up to which new ones are made."""
 
+IDLE_S = 60.0
+"""How long a thread waits for the next call before it ends."""
+
 
 class BlockingCalls:
     """Runs a few calls at a time, and none once too many never came back; belongs to one event loop.
@@ -27,12 +32,19 @@ class BlockingCalls:
     would no longer count.
     """
 
-    def __init__(self, called: str, at_once: int) -> None:
+    def __init__(self, called: str, at_once: int, max_lost: int = MAX_LOST) -> None:
         """``called`` is what the calls do, in thread names and in the error."""
         self._called = called
         self._turn = anyio.Semaphore(at_once)
-        self._most = at_once + MAX_LOST
-        self._running: set[threading.Thread] = set()
+        self._most = at_once + max_lost
+        self._threads = _Threads(f"kafka {called}")
+        self.running = 0
+        """Calls that have not returned, those among them that nobody waits for any more."""
+
+    @property
+    def full(self) -> bool:
+        """Whether so many have not returned that the next one is not made."""
+        return self.running >= self._most
 
     async def run(self, call: Callable[[], T]) -> T:
         """What the call returns or raises. A cancelled caller leaves it to itself.
@@ -40,28 +52,69 @@ class BlockingCalls:
         Raises `KafkaConnectionError` when too many earlier calls are still running.
         """
         async with self._turn:
-            if len(self._running) >= self._most:
-                raise KafkaConnectionError(f"{len(self._running)} calls are stuck: {self._called}")
-            outcome: Waiter[tuple[T | None, BaseException | None]] = Waiter()
+            if self.full:
+                raise KafkaConnectionError(f"{self.running} calls are stuck: {self._called}")
+            outcome: Waiter[_Outcome] = Waiter()
             call_in_loop = loop_caller()
 
-            def settle(result: T | None, error: BaseException | None) -> None:
-                self._running.discard(thread)
-                outcome.set_result((result, error))
-
-            def work() -> None:
-                found: tuple[Any, BaseException | None]
-                try:
-                    found = (context.run(call), None)
-                except BaseException as error:
-                    found = (None, error)
-                call_in_loop(settle, *found)
+            def settle(found: _Outcome) -> None:
+                self.running -= 1
+                outcome.set_result(found)
 
             context = contextvars.copy_context()
-            thread = threading.Thread(target=work, name=f"kafka {self._called}", daemon=True)
-            thread.start()
-            self._running.add(thread)
+            self._threads.do(partial(context.run, call), partial(call_in_loop, settle))
+            self.running += 1
             result, error = await outcome.wait()
         if error is not None:
             raise error
-        return result  # type: ignore[return-value]
+        return cast(T, result)
+
+
+_Outcome = tuple[Any, BaseException | None]
+"""What a call has returned, or raised."""
+
+
+class _Threads:
+    """As many as there is work at a time, which then wait for more: starting one takes as long as it takes to run.
+
+    On a busy machine that would hold up the event loop for tens of milliseconds with each call.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._work: SimpleQueue[tuple[Callable[[], Any], Callable[[_Outcome], None]]] = SimpleQueue()
+        self._idle = 0
+        """Threads that wait, beyond the work that is there for them."""
+        self._lock = threading.Lock()
+
+    def do(self, call: Callable[[], Any], report: Callable[[_Outcome], None]) -> None:
+        """Have it called, and its outcome reported, by a thread that waits; else by a new one."""
+        with self._lock:
+            one_waits = self._idle > 0
+            self._idle -= one_waits
+        if not one_waits:
+            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+        self._work.put((call, report))
+
+    def _run(self) -> None:
+        while self._do_next():
+            pass
+
+    def _do_next(self) -> bool:
+        """False when there was nothing to do for long. (A loop would keep the last call and its outcome meanwhile.)"""
+        try:
+            call, report = self._work.get(timeout=IDLE_S)
+        except Empty:
+            with self._lock:
+                leaves = self._idle > 0  # else its work is about to come
+                self._idle -= leaves
+            return not leaves
+        found: _Outcome
+        try:
+            found = (call(), None)
+        except BaseException as error:
+            found = (None, error)
+        with self._lock:
+            self._idle += 1  # before the next call can be made, by one that has heard of the end of this one
+        report(found)
+        return True

@@ -8,11 +8,12 @@ from .layout import DEFAULT_MAX_DECOMPRESSED_BYTES, ControlType
 from .legacy import MessageSet
 from .murmur2 import murmur2
 from .reading import read_batches, read_parts
-from .record import ConsumerRecord
+from .record import AnyRecord, ConsumerRecord
 from .stored import StoredRecord, assign_offsets, build_batch, control_batch
 
 __all__ = [
     "DEFAULT_MAX_DECOMPRESSED_BYTES",
+    "AnyRecord",
     "BatchBuilder",
     "BatchView",
     "Columns",

@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from aiokafka_lead._records.columns cimport Columns
 from aiokafka_lead._records.decoder cimport index_records, read_records
+from aiokafka_lead._records.record cimport AnyRecord
 
 cdef int _CODEC_MASK
 cdef int _LOG_APPEND_TIME_BIT
@@ -39,5 +40,6 @@ cdef class BatchView:
     cdef object _failure
 
     cpdef object load(self)
+    cpdef list records_like(self, AnyRecord sample, int64_t from_offset, int64_t last_offset)
     cpdef list records(self, str topic, int32_t partition, int64_t from_offset=*)
     cpdef Columns columns(self, int64_t from_offset=*)

@@ -10,7 +10,7 @@ from ..errors.base import own_copy, without_frames
 from ..types import TimestampType
 from .columns import Columns
 from .compression import decompress
-from .decoder import index_records, read_records
+from .decoder import Record, index_records, read_records
 from .layout import CODEC_MASK, CODEC_NAMES, CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTIONAL_BIT, ControlType, Header
 from .record import ConsumerRecord
 
@@ -138,6 +138,14 @@ class BatchView:
         self, topic: str, partition: int, from_offset: int = 0
     ) -> list[ConsumerRecord[bytes | None, bytes | None]]:
         """All records whose offset is at least ``from_offset``."""
+        epoch = None if self.leader_epoch < 0 else self.leader_epoch
+        sample: ConsumerRecord[bytes | None, bytes | None] = ConsumerRecord(
+            topic, partition, 0, 0, self.timestamp_type, None, None, (), epoch
+        )
+        return self.records_like(sample, from_offset, self.last_offset)
+
+    def records_like(self, sample: Record, from_offset: int, last_offset: int) -> list[Record]:
+        """Those of some offsets, as copies of a record with what all of them have, this batch's epoch included."""
         self._check_count()
         return read_records(
             self.load(),
@@ -146,11 +154,9 @@ class BatchView:
             self.last_offset - self.base_offset,
             self.base_timestamp_ms,
             self.max_timestamp_ms if self.timestamp_type is _LOG_APPEND_TIME else None,
-            topic,
-            partition,
-            self.timestamp_type,
-            None if self.leader_epoch < 0 else self.leader_epoch,
+            sample,
             from_offset,
+            last_offset,
         )
 
     def columns(self, from_offset: int = 0) -> Columns:

@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from aiokafka_lead._cpython cimport collector, raw
-from aiokafka_lead._records.record cimport ConsumerRecord
+from aiokafka_lead._records.record cimport AnyRecord
 
 cdef int64_t _INT32_MAX
 cdef int64_t _INT32_MIN
@@ -71,7 +71,7 @@ cdef class RecordReader:
 
 @cython.locals(
     reader=RecordReader, stamped=bint, stamp=int64_t, data="const unsigned char *", at=Py_ssize_t, end=Py_ssize_t,
-    sample=ConsumerRecord, record=ConsumerRecord, count=int64_t,
+    record=AnyRecord, count=int64_t,
 )
 cpdef list read_records(
     object payload,
@@ -80,11 +80,9 @@ cpdef list read_records(
     int64_t last_offset_delta,
     int64_t base_timestamp_ms,
     object append_time_ms,
-    object topic,
-    int32_t partition,
-    object timestamp_type,
-    object leader_epoch,
+    AnyRecord sample,
     int64_t from_offset,
+    int64_t last_offset,
 )
 
 

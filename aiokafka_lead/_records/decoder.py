@@ -6,12 +6,12 @@ Hot: this module is compiled through ``decoder.pxd`` where a compiler is, and ru
 from __future__ import annotations
 
 from array import array
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from .._cpython import collector, raw
 from ..errors import CorruptRecordError
-from ..types import Header, Headers, TimestampType
-from .record import ConsumerRecord
+from ..types import Header, Headers
+from .record import AnyRecord
 
 __all__ = ["RecordIndex", "index_records", "join_indexes", "read_records"]
 
@@ -27,6 +27,7 @@ _SPAN = 6
 
 
 Packed = tuple["array[int]", bytearray, "bytearray | None"]
+Record = TypeVar("Record", bound="AnyRecord[Any, Any]")
 
 
 def corrupt(what: str) -> NoReturn:
@@ -219,28 +220,29 @@ def read_records(
     last_offset_delta: int,
     base_timestamp_ms: int,
     append_time_ms: int | None,
-    topic: str,
-    partition: int,
-    timestamp_type: TimestampType,
-    leader_epoch: int | None,
+    sample: Record,
     from_offset: int,
-) -> list[ConsumerRecord[bytes | None, bytes | None]]:
-    """The records from ``from_offset`` on; ``append_time_ms`` is their timestamp where the broker set it."""
+    last_offset: int,
+) -> list[Record]:
+    """The records of these offsets; ``append_time_ms`` is their timestamp where the broker set it.
+
+    They are like ``sample``, which has neither key nor value nor headers, in what they are and have beside their own.
+    """
     reader = RecordReader(payload, record_count, base_offset, last_offset_delta, base_timestamp_ms)
     stamped = append_time_ms is not None
     stamp = append_time_ms if append_time_ms is not None else 0
-    records: list[ConsumerRecord[bytes | None, bytes | None]] = []
-    sample: Any = ConsumerRecord(topic, partition, 0, stamp, timestamp_type, None, None, (), leader_epoch)
+    records: list[Record] = []
     data = reader.data
     for _ in range(record_count):
         reader.enter()
         if reader.offset < from_offset:
             reader.skip_headers()
             continue
-        record = sample._copy()
+        if reader.offset > last_offset:
+            return records
+        record: Any = sample._copy()
         record.offset = reader.offset
-        if not stamped:
-            record.timestamp_ms = reader.timestamp_ms
+        record.timestamp_ms = stamp if stamped else reader.timestamp_ms
         if reader.key_size >= 0:
             at = reader.key_at
             end = at + reader.key_size

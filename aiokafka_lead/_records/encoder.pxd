@@ -43,10 +43,10 @@ cdef Py_ssize_t write_headers(unsigned char *buffer, Py_ssize_t at, tuple header
 
 @cython.locals(size=Py_ssize_t)
 cdef inline Py_ssize_t body_size(
-    int64_t offset_delta, int64_t timestamp_delta, bytes key, bytes value, tuple headers
-) except -1
+    int64_t offset_delta, int64_t timestamp_delta, bytes key, bytes value, Py_ssize_t headers_bytes
+) noexcept
 
-cdef int write_record(
+cdef Py_ssize_t write_record(
     unsigned char *buffer,
     Py_ssize_t at,
     Py_ssize_t body,
@@ -54,8 +54,7 @@ cdef int write_record(
     int64_t timestamp_delta,
     bytes key,
     bytes value,
-    tuple headers,
-) except -1
+) noexcept
 
 @cython.locals(exact=tuple, body=Py_ssize_t, record=bytearray)
 cpdef bytearray encode_record(
@@ -79,16 +78,23 @@ cdef class BatchBuilder:
     cdef Py_ssize_t _capacity
     cdef Py_ssize_t _capacity_limit
     cdef bytearray _buffer
+    cdef tuple _headers
+    cdef Py_ssize_t _headers_at
+    cdef Py_ssize_t _headers_bytes
     cdef readonly bint closed
     cdef object _built
     cdef tuple _stamp
 
+    @cython.locals(exact=tuple)
     cpdef Py_ssize_t append(self, int64_t timestamp_ms, object key, object value, object headers=*) except -2
 
     @cython.locals(count=Py_ssize_t, at=Py_ssize_t)
     cpdef Py_ssize_t append_values(self, int64_t timestamp_ms, object values, Py_ssize_t start) except -2
 
-    @cython.locals(index=Py_ssize_t, delta=int64_t, body=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t)
+    @cython.locals(
+        index=Py_ssize_t, delta=int64_t, body=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t, again=bint,
+        headers_bytes=Py_ssize_t
+    )
     cdef Py_ssize_t _append(self, int64_t timestamp_ms, bytes key, bytes value, tuple headers) except -2
 
     cpdef int extend(self, Py_ssize_t size, Py_ssize_t at_most) except -1

@@ -23,6 +23,7 @@ from .layout import (
     MAGIC_AT,
     TRANSACTIONAL_BIT,
 )
+from .record import ConsumerRecord
 
 __all__ = ["BatchBuilder", "encode_record", "estimated_size"]
 
@@ -144,11 +145,11 @@ def write_headers(buffer: bytearray, at: int, headers: Headers) -> int:
 
 
 def body_size(
-    offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers: Headers | None
+    offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers_bytes: int
 ) -> int:
-    """Bytes of a record after its own length; headers None are none."""
+    """Bytes of a record after its own length, of which its headers take ``headers_bytes``."""
     size = 1 + varint_size(timestamp_delta) + varint_size(offset_delta) + nullable_size(key) + nullable_size(value)
-    return size + (1 if headers is None else headers_size(headers))
+    return size + headers_bytes
 
 
 def write_record(
@@ -159,19 +160,14 @@ def write_record(
     timestamp_delta: int,
     key: bytes | None,
     value: bytes | None,
-    headers: Headers | None,
-) -> None:
-    """Write a record of ``body_size`` bytes, for which there is room."""
+) -> int:
+    """Write a record of ``body_size`` bytes, for which there is room, but for its headers; where these begin."""
     at = write_varint(buffer, at, body)
     buffer[at] = 0
     at = write_varint(buffer, at + 1, timestamp_delta)
     at = write_varint(buffer, at, offset_delta)
     at = write_nullable(buffer, at, key)
-    at = write_nullable(buffer, at, value)
-    if headers is None:
-        buffer[at] = 0
-    else:
-        write_headers(buffer, at, headers)
+    return write_nullable(buffer, at, value)
 
 
 def encode_record(
@@ -183,9 +179,9 @@ def encode_record(
 ) -> bytearray:
     """One record as it stands in a batch, for batches that no `BatchBuilder` makes."""
     exact = exact_headers(headers)
-    body = body_size(offset_delta, timestamp_delta, key, value, exact)
+    body = body_size(offset_delta, timestamp_delta, key, value, headers_size(exact))
     record = bytearray(varint_size(body) + body)
-    write_record(record, 0, body, offset_delta, timestamp_delta, key, value, exact)
+    write_headers(record, write_record(record, 0, body, offset_delta, timestamp_delta, key, value), exact)
     return record
 
 
@@ -226,6 +222,11 @@ class BatchBuilder:
         self._capacity_limit = self.batch_size
         """Memory is doubled up to this."""
         self._buffer = raw.new_buffer(self._capacity)
+        self._headers: Headers | None = None
+        """The headers that were written last."""
+        self._headers_at = 0
+        """Where they stand in `_buffer`."""
+        self._headers_bytes = 0
         self.closed = False
         """The records in `_buffer` are as they are sent, and no more are taken."""
         self._built: memoryview | None = None
@@ -245,7 +246,11 @@ class BatchBuilder:
             key = exact_bytes(key, "key")
         if value is not None and type(value) is not bytes:
             value = exact_bytes(value, "value")
-        return self._append(timestamp_ms, key, value, exact_headers(headers) if headers else None)
+        if not headers:
+            return self._append(timestamp_ms, key, value, None)
+        # Nothing can change those that were written last.
+        exact = self._headers if headers is self._headers else exact_headers(headers)
+        return self._append(timestamp_ms, key, value, exact)
 
     def append_values(self, timestamp_ms: int, values: Sequence[bytes | None], start: int) -> int:
         """Add the records ``values[start:]``, which have neither key nor headers; how many of them fitted."""
@@ -272,14 +277,23 @@ class BatchBuilder:
             raise IllegalStateError("this batch has been built and takes no more records")
         index = self.record_count
         delta = timestamp_ms - self.base_timestamp_ms if index else 0
-        body = body_size(index, delta, key, value, headers)
+        again = headers is not None and headers is self._headers
+        headers_bytes = 1 if headers is None else self._headers_bytes if again else headers_size(headers)
+        body = body_size(index, delta, key, value, headers_bytes)
         at = self.size_bytes
         end = at + varint_size(body) + body
         if end > self.batch_size and index:
             return -1
         if end > self._capacity:
             self._grow(end)
-        write_record(self._buffer, at, body, index, delta, key, value, headers)
+        at = write_record(self._buffer, at, body, index, delta, key, value)
+        if headers is None:
+            self._buffer[at] = 0
+        elif again:
+            raw.copy_part(self._buffer, at, self._buffer, self._headers_at, headers_bytes)
+        else:
+            write_headers(self._buffer, at, headers)
+            self._headers, self._headers_at, self._headers_bytes = headers, at, headers_bytes
         if index == 0:
             self.base_timestamp_ms = timestamp_ms
         if timestamp_ms > self.max_timestamp_ms:
@@ -394,9 +408,10 @@ class BatchBuilder:
         last = self.record_count - 1
         parts: list[BatchBuilder] = []
         part = self.sibling(max_bytes)
-        for record in read_records(
-            payload, last + 1, 0, last, self.base_timestamp_ms, None, "", 0, TimestampType.CREATE_TIME, None, 0
-        ):
+        like: ConsumerRecord[bytes | None, bytes | None] = ConsumerRecord(
+            "", 0, 0, 0, TimestampType.CREATE_TIME, None, None
+        )
+        for record in read_records(payload, last + 1, 0, last, self.base_timestamp_ms, None, like, 0, last):
             if part.append(record.timestamp_ms, record.key, record.value, record.headers) < 0:
                 parts.append(part)
                 part = self.sibling(max_bytes)

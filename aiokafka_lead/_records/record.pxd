@@ -4,8 +4,7 @@ from libc.stdint cimport int32_t, int64_t
 from aiokafka_lead._cpython cimport slots
 
 
-@cython.final
-cdef class ConsumerRecord:
+cdef class AnyRecord:
     cdef readonly object topic
     cdef readonly int32_t partition
     cdef readonly int64_t offset
@@ -16,6 +15,11 @@ cdef class ConsumerRecord:
     cdef readonly object headers
     cdef readonly object leader_epoch
 
+    cdef AnyRecord _copy(self)
+
+
+@cython.final
+cdef class ConsumerRecord(AnyRecord):
     cdef ConsumerRecord _copy(self)
     cdef tuple _fields(self)
     cdef bint _equals(self, ConsumerRecord other) except -1

@@ -1,4 +1,7 @@
-"""The record that consumers hand out."""
+"""Records as they are read from partitions, and the one that consumers hand out.
+
+Hot: this module is compiled through ``record.pxd`` where a compiler is, and runs as it is elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,11 @@ from types import GenericAlias
 
 from .._cpython import slots
 
-__all__ = ["ConsumerRecord"]
+__all__ = ["AnyRecord", "ConsumerRecord"]
 
 
-class ConsumerRecord:
-    """A record as it was read from a partition. Treat it as frozen.
-
-    ``timestamp_ms`` is wall-clock time, or -1 where the record has none (message format 0); ``timestamp_type`` says
-    whether the producer or the broker set it. ``key`` and ``value`` are None where the record has none.
-    ``leader_epoch`` is the epoch under which the batch was written, or None where the broker gave none.
-    """
+class AnyRecord:
+    """What every record has that was read from a partition; the decoder makes each of a batch as a copy of one."""
 
     __slots__ = (
         "headers",
@@ -28,6 +26,21 @@ class ConsumerRecord:
         "topic",
         "value",
     )
+
+    def _copy(self):
+        """Another record with the same attributes, for the decoder to change: what it holds refers to no record."""
+        raise NotImplementedError
+
+
+class ConsumerRecord(AnyRecord):
+    """A record as it was read from a partition. Treat it as frozen.
+
+    ``timestamp_ms`` is wall-clock time, or -1 where the record has none (message format 0); ``timestamp_type`` says
+    whether the producer or the broker set it. ``key`` and ``value`` are None where the record has none.
+    ``leader_epoch`` is the epoch under which the batch was written, or None where the broker gave none.
+    """
+
+    __slots__ = ()
 
     __class_getitem__ = classmethod(GenericAlias)
 
@@ -59,7 +72,6 @@ class ConsumerRecord:
         )
 
     def _copy(self):
-        """Another record with the same attributes, for the decoder to change: what it holds refers to no record."""
         return slots.like(self)
 
     def _fields(self):

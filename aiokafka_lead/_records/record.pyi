@@ -1,31 +1,19 @@
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Generic, Self, TypeVar, final
 
 from ..types import Headers, TimestampType
 
-__all__ = ["ConsumerRecord"]
+__all__ = ["AnyRecord", "ConsumerRecord"]
 
 _K = TypeVar("_K", covariant=True)
 _V = TypeVar("_V", covariant=True)
 _K2 = TypeVar("_K2")
 _V2 = TypeVar("_V2")
 
-@final
-class ConsumerRecord(Generic[_K, _V]):
-    """A record as it was read from a partition: frozen where it is compiled, to be treated so elsewhere."""
+class AnyRecord(Generic[_K, _V]):
+    """What every record has that was read from a partition."""
 
-    def __init__(
-        self,
-        topic: str,
-        partition: int,
-        offset: int,
-        timestamp_ms: int,
-        timestamp_type: TimestampType,
-        key: _K,
-        value: _V,
-        headers: Headers = (),
-        leader_epoch: int | None = None,
-    ) -> None: ...
+    def _copy(self) -> Self: ...
     @property
     def topic(self) -> str: ...
     @property
@@ -44,6 +32,23 @@ class ConsumerRecord(Generic[_K, _V]):
     def headers(self) -> Headers: ...
     @property
     def leader_epoch(self) -> int | None: ...
+
+@final
+class ConsumerRecord(AnyRecord[_K, _V]):
+    """A record as it was read from a partition: frozen where it is compiled, to be treated so elsewhere."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        timestamp_ms: int,
+        timestamp_type: TimestampType,
+        key: _K,
+        value: _V,
+        headers: Headers = (),
+        leader_epoch: int | None = None,
+    ) -> None: ...
     def with_content(self, key: _K2, value: _V2) -> ConsumerRecord[_K2, _V2]: ...
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]: ...
     def __eq__(self, other: object) -> bool: ...

@@ -27,6 +27,8 @@ _encoders: dict[tuple[type[Message], int], Encoder] = {}
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
 _element_decoders: dict[tuple[type[Struct], int], Decoder] = {}
 _stepwise_decoders: dict[tuple[type[Struct], int, str], StepwiseDecoder] = {}
+# The first one that a thread makes stays for good: without the interpreter's lock, compiled code must not look up what
+# another thread may replace.
 
 
 def encode(message: Message, version: int) -> bytes:
@@ -92,7 +94,8 @@ def element_decoder(message: type[Message], element: type[Struct], version: int)
     """The decoder of a struct within a message; its errors are for `decode_in_steps` to translate."""
     decoder = _element_decoders.get((element, version))
     if decoder is None:
-        decoder = _element_decoders[element, version] = make_decoder(element, version, message.is_flexible(version))
+        made = make_decoder(element, version, message.is_flexible(version))
+        decoder = _element_decoders.setdefault((element, version), made)
     return decoder
 
 
@@ -105,8 +108,8 @@ def stepwise_decoder(message: type[Message], struct: type[Struct], version: int,
     decoder = _stepwise_decoders.get(key)
     if decoder is None:
         _check_version(message, version)
-        decoder = make_stepwise_decoder(struct, version, message.is_flexible(version), array)
-        _stepwise_decoders[key] = decoder
+        made = make_stepwise_decoder(struct, version, message.is_flexible(version), array)
+        decoder = _stepwise_decoders.setdefault(key, made)
     return decoder
 
 
@@ -116,8 +119,8 @@ def decoder_of(message: type[Message], version: int) -> Decoder:
     if decoder is None:
         _check_version(message, version)
         own = message.OWN_DECODER
-        decoder = make_decoder(message, version, message.is_flexible(version)) if own is None else partial(own, version)
-        _decoders[message, version] = decoder
+        made = make_decoder(message, version, message.is_flexible(version)) if own is None else partial(own, version)
+        decoder = _decoders.setdefault((message, version), made)
     return decoder
 
 
@@ -127,8 +130,8 @@ def encoder_of(message: type[Message], version: int) -> Encoder:
     if encoder is None:
         _check_version(message, version)
         own = message.OWN_ENCODER
-        encoder = make_encoder(message, version) if own is None else partial(own, version)
-        _encoders[message, version] = encoder
+        made = make_encoder(message, version) if own is None else partial(own, version)
+        encoder = _encoders.setdefault((message, version), made)
     return encoder
 
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Mapping
 from datetime import UTC
 from typing import Any
 
+from .._options.checks import text
 from .._options.token import Token
 from ..errors import ConfigError, TokenProviderError
 
@@ -29,7 +30,7 @@ def azure(namespace: str, credential: Any = None) -> Azure:
 
     ``credential`` is one of ``azure.identity`` or ``azure.identity.aio``; a ``DefaultAzureCredential`` unless given.
     """
-    if not namespace or any(char in namespace for char in "/:@ "):
+    if any(char in text("namespace", namespace) for char in "/:@ "):
         raise ConfigError(f"namespace must be like 'name' or 'name.servicebus.windows.net', not {namespace!r}")
     if credential is None:
         try:

@@ -1,4 +1,4 @@
-"""One bounded HTTP request to a token endpoint, of which an error keeps nothing that is secret."""
+"""Bounded HTTP requests, to a token endpoint for one, of which an error keeps nothing that is secret."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from ssl import SSLContext
 from typing import Any, NamedTuple
 
@@ -17,10 +17,16 @@ from .._options.version import __version__
 from ..errors import ConfigError, SaslAuthenticationFailedError, TokenProviderError
 from ..errors.shown import shown
 
-__all__ = ["Basic", "Endpoint", "Form", "checked_url"]
+__all__ = ["Answer", "Basic", "Endpoint", "Exchange", "Form", "checked_url", "json_of", "may_pass"]
 
 MAX_ANSWER_BYTES = 1024 * 1024
 """No token is larger than half of this."""
+
+MAX_ANSWER_PARTS = 10_000
+"""Objects, lists and what is in them: more than any answer has with a token in it, and read in a few milliseconds.
+
+Other threads wait meanwhile, the event loop's among them.
+"""
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _TEMPORARY_STATUS = (408, 425, 429)
@@ -69,7 +75,7 @@ class Endpoint:
     def __init__(self, url: str, ssl_context: SSLContext | None, timeout_s: float) -> None:
         self.url = url
         self.timeout_s = timeout_s
-        self._opener = urllib.request.build_opener(_NoRedirect(), urllib.request.HTTPSHandler(context=ssl_context))
+        self._exchange = Exchange(ssl_context, MAX_ANSWER_BYTES)
 
     def ask(self, form: Form) -> Mapping[str, Any]:
         """The answer to a form that is sent.
@@ -77,10 +83,10 @@ class Endpoint:
         Raises `SaslAuthenticationFailedError` where it is refused, and `TokenProviderError` where trying again may
         help; both name the endpoint and its reason.
         """
-        answer = self._post(form)
+        answer = self._exchange.send(lambda: form.request(self.url), self.timeout_s)
         if isinstance(answer, str):
             raise TokenProviderError(f"the token endpoint {self.url} {answer}")
-        content = _json(answer.body)
+        content = json_of(answer.body) if _parts(answer.body) <= MAX_ANSWER_PARTS else None
         if answer.status == 200 and isinstance(content, dict):
             return content
         if answer.status == 200:
@@ -88,34 +94,54 @@ class Endpoint:
         reason = _reason(content)
         text = f"the token endpoint {self.url} answered {answer.status}{f': {reason}' if reason else ''}"
         error = content.get("error") if isinstance(content, dict) else None
-        if answer.status >= 500 or answer.status in _TEMPORARY_STATUS or error in _TEMPORARY_ERRORS:
+        if may_pass(answer.status) or error in _TEMPORARY_ERRORS:
             raise TokenProviderError(text)
         if 300 <= answer.status < 400:
             text = f"{text}, and redirects are not followed: set the URL that it leads to"
         raise SaslAuthenticationFailedError(text)
 
-    def _post(self, form: Form) -> _Answer | str:
+
+class Exchange:
+    """Sends requests and reads answers, of which no more than this many bytes."""
+
+    def __init__(self, ssl_context: SSLContext | None, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._opener = urllib.request.build_opener(_NoRedirect(), urllib.request.HTTPSHandler(context=ssl_context))
+
+    def send(self, make: Callable[[], urllib.request.Request], timeout_s: float) -> Answer | str:
         """The answer, or what went wrong. Errors end here: the frames that they passed through hold the secrets."""
-        deadline = time.monotonic() + self.timeout_s
+        deadline = time.monotonic() + timeout_s
         try:
-            with self._opener.open(form.request(self.url), timeout=self.timeout_s) as response:
-                return _Answer(response.status, _read(response, deadline))
+            with self._opener.open(make(), timeout=timeout_s) as response:
+                return Answer(response.status, self._read(response, deadline))
         except urllib.error.HTTPError as error:
             with error:
                 try:
-                    return _Answer(error.code, _read(error, deadline))
+                    return Answer(error.code, self._read(error, deadline))
                 except (OSError, http.client.HTTPException, _TooMuchError):
-                    return _Answer(error.code, b"")
+                    return Answer(error.code, b"")
         except TimeoutError:
-            return f"has not answered within {self.timeout_s * 1000:.0f} ms"
+            return f"has not answered within {timeout_s * 1000:.0f} ms"
         except urllib.error.URLError as error:
             if isinstance(error.reason, TimeoutError):
-                return f"has not answered within {self.timeout_s * 1000:.0f} ms"
+                return f"has not answered within {timeout_s * 1000:.0f} ms"
             return f"cannot be reached: {shown(str(error.reason))}"
         except _TooMuchError:
-            return f"answered with more than {MAX_ANSWER_BYTES} bytes"
+            return f"answered with more than {self._most_bytes} bytes"
         except (OSError, http.client.HTTPException, ValueError) as error:
             return f"cannot be used: {type(error).__name__}: {shown(str(error))}"
+
+    def _read(self, response: Any, deadline: float) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        while part := response.read1(65_536):
+            size += len(part)
+            if size > self._most_bytes:
+                raise _TooMuchError
+            if time.monotonic() > deadline:
+                raise TimeoutError
+            parts.append(part)
+        return b"".join(parts)
 
 
 class Form:
@@ -136,7 +162,9 @@ class Form:
         return urllib.request.Request(url, urllib.parse.urlencode(self._fields).encode(), headers, method="POST")
 
 
-class _Answer(NamedTuple):
+class Answer(NamedTuple):
+    """A status and what came with it."""
+
     status: int
     body: bytes
 
@@ -155,20 +183,18 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _read(response: Any, deadline: float) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    while part := response.read1(65_536):
-        size += len(part)
-        if size > MAX_ANSWER_BYTES:
-            raise _TooMuchError
-        if time.monotonic() > deadline:
-            raise TimeoutError
-        parts.append(part)
-    return b"".join(parts)
+def _parts(body: bytes) -> int:
+    """As many as there may be in JSON at most."""
+    return sum(map(body.count, (b"[", b"{", b",")))
 
 
-def _json(body: bytes) -> Any:
+def may_pass(status: int) -> bool:
+    """Whether the same request may be answered otherwise a little later."""
+    return status >= 500 or status in _TEMPORARY_STATUS
+
+
+def json_of(body: bytes) -> Any:
+    """The content, or None where it is no JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

@@ -60,6 +60,10 @@ class Absences:
         """Refreshes asked for since something new was found to be absent."""
         self._ask_at = 0.0
 
+    def __bool__(self) -> bool:
+        """Whether anything was absent at the last look."""
+        return bool(self._absences)
+
     @property
     def confirmed(self) -> tuple[str, ...]:
         """The names of what still is absent after a warning about it."""

@@ -10,6 +10,7 @@ from typing import Any
 from ..._options.serialization import Function, inspected
 from ..._records import ConsumerRecord
 from ...errors import RecordDeserializationError
+from ...errors.shown import shown_cause
 from ...types import Headers, SerializationContext
 
 __all__ = ["SEEK_ON", "Deserializers", "bound", "cannot_be_deserialized", "never_awaited"]
@@ -23,7 +24,7 @@ SEEK_ON = "; seek past it to go on"
 class Deserializers:
     """What makes the application's keys and values of bytes; None leaves them alone."""
 
-    __slots__ = ("_asks", "key", "plain", "value", "waits")
+    __slots__ = ("_asks", "awaited", "key", "plain", "value", "waits")
 
     def __init__(self, key: Callable[..., Any] | None = None, value: Callable[..., Any] | None = None) -> None:
         self.key = None if key is None else inspected("key_deserializer", key)
@@ -32,16 +33,20 @@ class Deserializers:
         self.plain = not given
         """Whether there are none."""
         self._asks = any(one.asks for one in given)
-        self.waits = any(one.waits for one in given)
-        """Whether one of them is a coroutine function: then a reader awaits them, and `apply` leaves records alone."""
+        self.awaited = any(one.waits for one in given)
+        """Whether one of them is a coroutine function."""
+        self.waits = self.awaited or any(one.prepare is not None for one in given)
+        """Whether a reader has to await something before records can be made: then `apply` leaves them alone."""
 
     def apply(self, records: list[Record]) -> tuple[list[Record], RecordDeserializationError | None]:
         """The records with their content deserialized, up to the first that cannot be, and its error.
 
         Keys and values that are None stay None, as in Java.
         """
-        if self.plain or self.waits:
-            return records, None
+        return (records, None) if self.plain or self.waits else self.apply_prepared(records)
+
+    def apply_prepared(self, records: list[Record]) -> tuple[list[Record], RecordDeserializationError | None]:
+        """The same, of deserializers that are `Prepared` for these records."""
         key_of = None if self.key is None else self.key.call
         value_of = None if self.value is None else self.value.call
         asks = self._asks
@@ -91,7 +96,7 @@ def cannot_be_deserialized(record: Record, part: str, cause: Exception, advice: 
     """The error for a record whose key or value made the application's function raise."""
     error = RecordDeserializationError(
         f"the {part} of the record at offset {record.offset} of {record.topic}-{record.partition} "
-        f"cannot be deserialized: {cause!r}{advice}",
+        f"cannot be deserialized: {shown_cause(cause)}{advice}",
         record=record,
         part=part,
     )

@@ -191,7 +191,7 @@ class AnswerReader:
             outcome.refresh = True
             return
         aborted = (data.aborted_transactions or ()) if self._options.read_committed else None
-        self._counters.bytes_fetched += len(records)
+        self._counters.count_bytes(state.tp.topic, len(records))
         options = self._options
         fetched = FetchedData(
             state,
@@ -320,7 +320,9 @@ class AnswerReader:
             why = f"offset {offset} of {tp} is of a topic that was deleted and made anew"
         policy = self._options.reset_policy
         if policy is not None:
-            self._log.info("%s: resetting to %s", why, policy.name)
+            self._log.info(
+                "%s: resetting to %s", why, policy.name, extra={"topic": tp.topic, "partition": tp.partition}
+            )
             self._counters.offset_resets += 1
             self._prefetch.drop(state)
             state.reset(policy)

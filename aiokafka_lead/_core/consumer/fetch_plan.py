@@ -22,9 +22,16 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ...types import TopicPartition
-from ..metadata.types import NO_LEADER, NO_TOPIC_ID, ClusterSnapshot
+from ..metadata.types import NO_LEADER, ClusterSnapshot
 from .fetch_request import FIRST_VERSION_WITH_DIVERGING_EPOCH
-from .fetch_session import FetchSession, PartitionFetch, SessionRequest
+from .fetch_session import (
+    FetchSession,
+    MergedSession,
+    PartitionFetch,
+    SessionRequest,
+    names_by_id,
+    version_to_send,
+)
 from .fetch_state import FetchState
 from .partition_state import PartitionState
 from .positions import Positions
@@ -37,8 +44,6 @@ ANSWERS_AHEAD = 2
 
 BESIDE_AFTER_S = 0.01
 """A session's request under way for this long waits for records at the broker, rather than for the network."""
-
-FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 
 class FetchLimits(NamedTuple):
@@ -69,8 +74,8 @@ class _Node:
 
     __slots__ = ("beside", "changed", "main", "members", "names", "session", "starved", "wait_until")
 
-    def __init__(self) -> None:
-        self.session = FetchSession()
+    def __init__(self, session: FetchSession) -> None:
+        self.session = session
         self.members: dict[TopicPartition, PartitionState] = {}
         """Partitions to fetch from this broker; those that got records last stand last, so that none starves."""
         self.changed: dict[TopicPartition, None] = {}
@@ -93,10 +98,13 @@ def _starved_first(item: tuple[int, _Node]) -> bool:
 class FetchPlanner:
     """Decides; the fetcher calls `plan`, sends, then calls `answered` or `failed` for each request."""
 
-    def __init__(self, positions: Positions, prefetch: Prefetch, limits: FetchLimits) -> None:
+    def __init__(self, positions: Positions, prefetch: Prefetch, limits: FetchLimits, *, merged: bool = False) -> None:
+        """``merged``: a request can be taken back at no cost, and takes the place of any beside the session."""
         self._positions = positions
         self._prefetch = prefetch
         self._limits = limits
+        self._new_session = MergedSession if merged else FetchSession
+        self._beside_after_s = 0.0 if merged else BESIDE_AFTER_S
         self._nodes: dict[int, _Node] = {}
         self._asked_bytes = 0
         """The sum of ``max_bytes`` of the requests under way."""
@@ -121,7 +129,16 @@ class FetchPlanner:
             positions.touched[state] = None
         touched, positions.touched = positions.touched, {}
         for state in touched:
-            self._move(state, self._home(state, snapshot, now))
+            home = self._home(state, snapshot, now)
+            if home is None or home != state.home or not self._is_asked_for(state, self._nodes[home], snapshot):
+                self._move(state, home)
+
+    def _is_asked_for(self, state: PartitionState, node: _Node, snapshot: ClusterSnapshot) -> bool:
+        """Whether the broker's session has this partition as it is to be fetched: records were read, say."""
+        tp = state.tp
+        if tp in node.changed or node.members.get(tp) is not state:
+            return False
+        return node.session.known.get(tp) == self._fetch_of(state, snapshot)
 
     def _home(self, state: PartitionState, snapshot: ClusterSnapshot, now: float) -> int | None:
         """The broker to fetch this partition from now, or None."""
@@ -154,6 +171,11 @@ class FetchPlanner:
             return leader
         self._look_again(state, state.preferred_until)
         return state.preferred_replica
+
+    def ask_anew(self) -> None:
+        """Have every partition asked for again, though its session may have it."""
+        for node in self._nodes.values():
+            node.changed.update(dict.fromkeys(node.members))
 
     def _look_again(self, state: PartitionState, at: float) -> None:
         # A partition is looked at whenever it moves on; without this check each time would leave a timer behind.
@@ -188,7 +210,7 @@ class FetchPlanner:
         if home is not None:
             node = self._nodes.get(home)
             if node is None:
-                node = self._nodes[home] = _Node()
+                node = self._nodes[home] = _Node(self._new_session())
             node.members[tp] = state
             node.changed[tp] = None
 
@@ -205,7 +227,7 @@ class FetchPlanner:
                 continue
             if node.main is None:
                 found.append((node_id, False))
-            elif node.beside is None and now >= node.main.sent_at + BESIDE_AFTER_S and self._came(node):
+            elif node.beside is None and now >= node.main.sent_at + self._beside_after_s and self._came(node):
                 found.append((node_id, True))
         return found
 
@@ -228,16 +250,14 @@ class FetchPlanner:
             return None
         if beside:
             asked = {tp: self._fetch_of(members[tp], snapshot) for tp in node.changed if tp in members}
-            by_id = all(fetch.topic_id != NO_TOPIC_ID for fetch in asked.values())
+            by_id = names_by_id(asked, version)
             request = SessionRequest(0, -1, asked, [])
             names = {fetch.topic_id: tp.topic for tp, fetch in asked.items()}
         else:
             request, by_id = self._session_request(node, version, snapshot)
             asked = node.session.known
             names = node.names
-        if not by_id:
-            version = min(version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
-        planned = PlannedFetch(node_id, version, beside, request, asked, names, max_bytes, now)
+        planned = PlannedFetch(node_id, version_to_send(version, by_id), beside, request, asked, names, max_bytes, now)
         self._asked_bytes += max_bytes
         if beside:
             node.beside = planned
@@ -250,9 +270,8 @@ class FetchPlanner:
         members = node.members
         candidates: Iterable[TopicPartition] = members if session.is_full else node.changed
         fetches = {tp: self._fetch_of(members[tp], snapshot) for tp in candidates if tp in members}
-        ids = version >= FIRST_VERSION_WITH_TOPIC_IDS and all(f.topic_id != NO_TOPIC_ID for f in fetches.values())
-        if not session.is_full and ids != session.by_topic_id:
-            # A session names topics one way only (FETCH_SESSION_TOPIC_ID_ERROR).
+        ids = names_by_id(fetches, version)
+        if session.begins_anew(ids):  # else FETCH_SESSION_TOPIC_ID_ERROR
             session.failed()
             return self._session_request(node, version, snapshot)
         if session.is_full:
@@ -315,6 +334,12 @@ class FetchPlanner:
             node.session.failed()
         return [state for tp in planned.asked if (state := self._positions.get(tp)) is not None]
 
+    def recall(self, node_id: int) -> None:
+        """Take back the session's request under way: another one is to be planned."""
+        planned = self._nodes[node_id].main
+        if planned is not None:
+            self._take(planned)
+
     def wait(self, node_id: int, until: float) -> None:
         """Send this broker nothing before then."""
         self._nodes[node_id].wait_until = until
@@ -340,7 +365,7 @@ class FetchPlanner:
             if node.wait_until > now:
                 times.append(node.wait_until)
             elif node.main is not None and node.beside is None and self._came(node):
-                times.append(node.main.sent_at + BESIDE_AFTER_S)
+                times.append(node.main.sent_at + self._beside_after_s)
         return min((time for time in times if time > now), default=None)
 
     # --- the end -----------------------------------------------------------------------------------------------------

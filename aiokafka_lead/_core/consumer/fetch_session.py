@@ -21,11 +21,23 @@ from uuid import UUID
 
 from ...errors import FetchSessionIdNotFoundError
 from ...types import TopicPartition
+from ..metadata.types import NO_TOPIC_ID
 
-__all__ = ["NO_SESSION", "FetchSession", "PartitionFetch", "SessionRequest", "TopicUse"]
+__all__ = [
+    "NO_SESSION",
+    "FetchSession",
+    "MergedSession",
+    "PartitionFetch",
+    "SessionRequest",
+    "TopicUse",
+    "names_by_id",
+    "version_to_send",
+]
 
 NO_SESSION = 0
 """The session id of requests and answers outside of a session."""
+
+FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -41,6 +53,16 @@ class PartitionFetch(NamedTuple):
     fetch_offset: int
     last_fetched_epoch: int
     leader_epoch: int
+
+
+def names_by_id(fetches: Mapping[TopicPartition, PartitionFetch], version: int) -> bool:
+    """Whether a request of this version names topics by their ids: only if all of them have one."""
+    return version >= FIRST_VERSION_WITH_TOPIC_IDS and all(fetch.topic_id != NO_TOPIC_ID for fetch in fetches.values())
+
+
+def version_to_send(version: int, by_topic_id: bool) -> int:
+    """The version of the request: an older one where it names topics by their names."""
+    return version if by_topic_id else min(version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
 
 
 class TopicUse(NamedTuple):
@@ -107,6 +129,10 @@ class FetchSession:
             send[tp] = known[tp] = now
         return SessionRequest(self.session_id, self.epoch, send, forget)
 
+    def begins_anew(self, by_topic_id: bool) -> bool:
+        """Whether a request that names topics so needs another session: one names them one way only."""
+        return not self.is_full and by_topic_id != self.by_topic_id
+
     def close(self) -> SessionRequest | None:
         """A request that ends the session, or None if there is none."""
         if self.session_id == NO_SESSION:
@@ -144,3 +170,30 @@ class FetchSession:
 
     def __repr__(self) -> str:
         return f"<FetchSession id={self.session_id} epoch={self.epoch} partitions={len(self.known)}>"
+
+
+class MergedSession(FetchSession):
+    """A consumer's session where its fetches are merged with those of others, by what forgets nothing.
+
+    No request of it is a full one, and no answer has to name every partition.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epoch = 1
+
+    @property
+    def is_full(self) -> bool:
+        return False
+
+    def begins_anew(self, by_topic_id: bool) -> bool:
+        return False
+
+    def close(self) -> None:
+        return None
+
+    def answered(self, error_code: int, session_id: int) -> bool:
+        return not error_code
+
+    def failed(self) -> None:
+        """Nothing is lost."""

@@ -38,10 +38,11 @@ class InHand:
         """Taken away while the application had records of them in hand."""
         self._stored: dict[TopicPartition, Position] = {}
         """What was committed last."""
-        self._in_transactions: set[TopicPartition] = set()
-        """Their offsets are part of a transaction that has not ended."""
-        self.uncommitted: set[TopicPartition] = set()
-        """Taken away when records had been handed out that were not committed, since the last transaction."""
+        self._in_transactions: dict[object, Mapping[TopicPartition, OffsetAndMetadata]] = {}
+        """Offsets that are part of transactions which have not ended, by what stands for that part."""
+        self._uncommitted: dict[TopicPartition, frozenset[object]] = {}
+        """Taken away when records had been handed out that were neither committed nor part of a transaction, since the
+        last transaction; with the parts that there were then."""
         self.times_back = 0
         """How often an aborted transaction has taken the consumer back: what was handed out before comes again."""
         self._back_at_read = 0
@@ -129,15 +130,41 @@ class InHand:
         """Whether there is something for `release` to change."""
         return bool(self._many or self._one_by_one is not None or self._lost)
 
-    def in_transaction(self, partitions: Iterable[TopicPartition]) -> None:
-        """The offsets of these are part of a transaction, until `transaction_ended`."""
-        self._in_transactions.update(partitions)
+    # --- transactions ------------------------------------------------------------------------------------------------
 
-    def transaction_ended(self) -> None:
-        """It was committed or aborted."""
-        self._in_transactions.clear()
-        self.uncommitted.clear()
-        self._on_release()
+    def in_transaction(self, part: object, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """These are part of a transaction, until `transaction_ended` of the same part."""
+        self._in_transactions[part] = offsets
+
+    def transaction_ended(self, part: object) -> None:
+        """It was committed or aborted. What was taken away while it was open may be missing in the next one."""
+        if part in self._in_transactions:
+            self._uncommitted = {tp: parts for tp, parts in self._uncommitted.items() if part in parts}
+            del self._in_transactions[part]
+            self._on_release()
+
+    def note_uncommitted(self, states: Iterable[PartitionState]) -> None:
+        """These are taken away: what was handed out of them behind all that is committed, or about to be, is lost."""
+        for state in states:
+            position = state.position
+            if state.is_ahead and position is not None and not self._is_covered(state.tp, position):
+                self._uncommitted[state.tp] = frozenset(self._in_transactions)
+
+    def _is_covered(self, tp: TopicPartition, position: Position) -> bool:
+        """Whether a transaction that is open commits all before this position."""
+        return any(
+            tp in offsets and offsets[tp].offset >= position.offset for offsets in self._in_transactions.values()
+        )
+
+    @property
+    def uncommitted(self) -> list[TopicPartition]:
+        """Partitions that were taken away though records of them may be in a transaction that is still to come."""
+        return sorted(self._uncommitted)
+
+    def went_back(self) -> None:
+        """All that was handed out and is not committed comes again, or is others'."""
+        self.times_back += 1
+        self._uncommitted.clear()
 
     # --- what follows ------------------------------------------------------------------------------------------------
 
@@ -149,7 +176,7 @@ class InHand:
         """Whether the application may be working on any of these partitions."""
         return (
             any(tp in partitions and tp not in self._abandoned for tp in self._many)
-            or any(tp in partitions for tp in self._in_transactions)
+            or any(tp in partitions for offsets in self._in_transactions.values() for tp in offsets)
             or self._iterates(partitions)
         )
 

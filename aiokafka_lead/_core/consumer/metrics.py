@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...types import TopicPartition
+from ..latencies import Latencies, LatenciesByNode, LatencyHistogram
 from ..leadership.moves import LeaderMoveCounters
 from ..metadata.metrics import MetadataMetrics
 
-__all__ = ["ConsumerCounters", "ConsumerMetrics", "PartitionMetrics"]
+__all__ = ["ConsumerCounters", "ConsumerMetrics", "ConsumerTopicMetrics", "PartitionMetrics"]
 
 
 class ConsumerCounters(LeaderMoveCounters):
@@ -28,6 +29,13 @@ class ConsumerCounters(LeaderMoveCounters):
         self.unexpected_partitions = 0
         """Answers about partitions that were not asked for."""
         self.bytes_fetched = 0
+        self.topic_bytes: dict[str, int] = {}
+        """The same by topic."""
+        self.fetch_latencies = Latencies()
+        self.nodes = LatenciesByNode()
+        """The same by broker."""
+        self.commits = Latencies()
+        self.rebalances = Latencies()
         self.failed_fetches = 0
         self.fetch_errors: dict[int, int] = {}
         self.fetches = 0
@@ -39,9 +47,30 @@ class ConsumerCounters(LeaderMoveCounters):
         self.stale_answers = 0
         self.truncations = 0
 
+    def fetched(self, node_id: int, seconds: float) -> None:
+        """A broker has answered a fetch after so long."""
+        self.fetch_latency_s += seconds
+        self.fetch_latencies.add(seconds)
+        self.nodes[node_id].add(seconds)
+
+    def count_bytes(self, topic: str, size: int) -> None:
+        """Record batches of this size were received."""
+        self.bytes_fetched += size
+        self.topic_bytes[topic] = self.topic_bytes.get(topic, 0) + size
+
     def count_error(self, code: int) -> None:
         """One partition's error in an answer."""
         self.fetch_errors[code] = self.fetch_errors.get(code, 0) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerTopicMetrics:
+    """What came of one topic."""
+
+    records_consumed: int
+    """Records handed out to the application."""
+    bytes_fetched: int
+    """Sizes of the record batches received, compressed where they were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +102,8 @@ class ConsumerMetrics:
     """Sizes of the record batches received, compressed where they were."""
     buffered_bytes: int
     """Of these, held for the application now."""
+    connections: int
+    """Connections made so far; of a shared `Client`, by all that use it."""
     fetches: int
     """Requests sent."""
     fetches_beside_session: int
@@ -102,6 +133,16 @@ class ConsumerMetrics:
     """Positions out of range that ``auto_offset_reset`` moved."""
     truncations: int
     """Positions found to be beyond the end of a log that had lost records (KIP-320)."""
+    topics: Mapping[str, ConsumerTopicMetrics]
+    """By name, of all topics that records were received of."""
+    fetch_latency: LatencyHistogram
+    """From request to answer, time that brokers waited for records included."""
+    request_latency: Mapping[int, LatencyHistogram]
+    """The same by broker."""
+    commit_latency: LatencyHistogram
+    """Of commits that were stored, a rebalance that was in the way included."""
+    rebalance_latency: LatencyHistogram
+    """From when the member knew of one to the next time that it had nothing to give up or to take over."""
     partitions: Mapping[TopicPartition, PartitionMetrics]
     metadata: MetadataMetrics
     """Leader hints, refreshes and rebootstraps of this consumer's client."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from uuid import UUID
 
 from ...errors import IllegalStateError
@@ -98,18 +98,32 @@ class Positions:
         self._find_replaced(moved.after)
         if moved.brokers:
             for state in self:
-                state.touch()
-        elif moved.partitions is not None:
-            for tp in moved.partitions:
-                found = self._states.get(TopicPartition(*tp))
+                if state.home is None or state.home in moved.brokers:
+                    state.touch()
+        if moved.partitions is not None:
+            self._touch_all(moved.partitions)
+            return
+        for topic, states in self.by_topic.items():
+            led = moved.led(topic)
+            for state in states:
+                # Whether a follower is there, which it is read from, is no matter of its leader.
+                if state.tp.partition in led or (
+                    state.preferred_replica >= 0 and state.tp.partition in moved.of(topic)
+                ):
+                    state.touch()
+
+    def _touch_all(self, partitions: Collection[tuple[str, int]]) -> None:
+        """Those that are assigned: there may be thousands of either, so the fewer are looked up among the others."""
+        states = self._states
+        if len(partitions) > len(states):
+            for tp, state in states.items():
+                if tp in partitions:
+                    state.touch()
+        else:
+            for where in partitions:
+                found = states.get(TopicPartition(*where))
                 if found is not None:
                     found.touch()
-        else:
-            for topic, states in self.by_topic.items():
-                numbers = moved.of(topic)
-                for state in states:
-                    if state.tp.partition in numbers:
-                        state.touch()
 
     def _find_replaced(self, snapshot: ClusterSnapshot) -> None:
         """Tell partitions whose topic was made anew since their position was found (KIP-516)."""

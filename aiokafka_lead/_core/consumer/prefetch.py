@@ -61,13 +61,25 @@ class Prefetch:
         """Sizes of the partitions' chunks."""
         self._loading: PartitionState | None = None
         """The last partition with a batch to be decompressed elsewhere, which may hold it since."""
-        self._records_loaded = 0
-        """Records put into chunks, or handed out as batches, less those that were dropped."""
+        self._loaded: dict[str, int] = {}
+        """Records put into chunks, or handed out as batches, less those that were dropped; by topic."""
 
     @property
     def records_taken(self) -> int:
         """How many records have been handed out."""
-        return self._records_loaded - sum(state.chunk.left() for state in self._holders if state.chunk is not None)
+        return sum(self.records_by_topic().values())
+
+    def records_by_topic(self) -> dict[str, int]:
+        """The same by topic."""
+        taken = dict(self._loaded)
+        for state in list(self._holders):
+            if state.chunk is not None:
+                taken[state.tp.topic] -= state.chunk.left()
+        return taken
+
+    def _count(self, state: PartitionState, records: int) -> None:
+        topic = state.tp.topic
+        self._loaded[topic] = self._loaded.get(topic, 0) + records
 
     # --- filling -----------------------------------------------------------------------------------------------------
 
@@ -190,7 +202,7 @@ class Prefetch:
             if chunk is not None:
                 state.chunk = chunk
                 self._chunks_bytes += chunk.size_bytes
-                self._records_loaded += len(chunk.records)
+                self._count(state, len(chunk.records))
                 return chunk
             self._finish(state, data)
         return None
@@ -227,7 +239,7 @@ class Prefetch:
 
     def _hand_out(self, state: PartitionState, batch: RecordBatch[Any, Any]) -> RecordBatch[Any, Any]:
         state.advance(*batch.end)
-        self._records_loaded += len(batch)
+        self._count(state, len(batch))
         return batch
 
     def _next_batch(
@@ -306,7 +318,7 @@ class Prefetch:
             state.advance(*chunk.position())
             left = chunk.left()
             if left:
-                self._records_loaded -= left
+                self._count(state, -left)
                 chunk.withdraw()
             state.chunk = None
             self._chunks_bytes -= chunk.size_bytes

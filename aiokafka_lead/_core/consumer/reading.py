@@ -9,7 +9,7 @@ from ..counting import counts_of
 from ..metadata.metrics import MetadataMetrics
 from .deserializers import Deserializers
 from .in_hand import InHand
-from .metrics import ConsumerCounters, ConsumerMetrics, PartitionMetrics
+from .metrics import ConsumerCounters, ConsumerMetrics, ConsumerTopicMetrics, PartitionMetrics
 from .partition_state import PartitionState
 from .position import Position
 from .positions import Positions
@@ -81,29 +81,43 @@ class Reading:
         """The end that this consumer may read to, as of the last fetch."""
         return state.last_stable_offset if self.read_committed else state.high_watermark
 
-    def metrics(self, metadata: MetadataMetrics) -> ConsumerMetrics:
+    def metrics(self, connections: int, metadata: MetadataMetrics) -> ConsumerMetrics:
         """Counts since the start, and the partitions as they are now."""
         counters = self.counters
         counts = counts_of(ConsumerMetrics, counters)
         counts["fetch_errors"] = dict(counters.fetch_errors)
+        taken = self.prefetch.records_by_topic()
         return ConsumerMetrics(
             **counts,
-            records_consumed=self.prefetch.records_taken,
+            records_consumed=sum(taken.values()),
             buffered_bytes=self.prefetch.total_bytes,
             fetch_latency_avg_ms=1000 * counters.fetch_latency_s / counters.answers if counters.answers else 0.0,
+            topics={
+                name: ConsumerTopicMetrics(taken.get(name, 0), size)
+                for name, size in list(counters.topic_bytes.items())
+            },
+            connections=connections,
+            fetch_latency=counters.fetch_latencies.snapshot(),
+            request_latency=counters.nodes.snapshot(),
+            commit_latency=counters.commits.snapshot(),
+            rebalance_latency=counters.rebalances.snapshot(),
             partitions={state.tp: self._partition_metrics(state) for state in self.positions},
             metadata=metadata,
         )
 
+    def lag_of(self, state: PartitionState) -> int | None:
+        """Offsets between the position and the end; None where one of them is not known."""
+        position, end = state.position, self.end_of(state)
+        return None if position is None or end is None else max(0, end - position.offset)
+
     def _partition_metrics(self, state: PartitionState) -> PartitionMetrics:
         position = state.position
-        end = self.end_of(state)
         return PartitionMetrics(
             position=None if position is None else position.offset,
             high_watermark=state.high_watermark,
             last_stable_offset=state.last_stable_offset,
             log_start_offset=state.log_start_offset,
-            lag=None if position is None or end is None else max(0, end - position.offset),
+            lag=self.lag_of(state),
             buffered_bytes=state.buffered_bytes,
             paused=state.paused,
         )

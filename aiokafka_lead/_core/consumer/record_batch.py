@@ -164,6 +164,10 @@ class RecordBatch(Generic[K, V]):
         for offset, timestamp_ms, key, value, headers in rows:
             yield ConsumerRecord(topic, partition, offset, timestamp_ms, kind, key, value, headers, epoch)
 
+    def raw_column(self, *, is_key: bool) -> list[bytes | None]:
+        """Each record's key or value, as bytes. Internal."""
+        return self._columns.keys if is_key else self._columns.values
+
     def raw(self) -> Iterator[ConsumerRecord[bytes | None, bytes | None]]:
         """The records as bytes. Internal."""
         return (self._record(row) for row in range(len(self)))

@@ -27,30 +27,20 @@ from ...errors import (
     UnknownMemberIdError,
 )
 from ...types import TopicPartition
-from ..backoff import Backoff
 from ..metadata.types import ClusterSnapshot
 from .assignors import NO_GENERATION, GroupAssignor, MemberSubscription, decode_assignment
 from .classic_phase import AWAITS, TRANSITIONS, Event, Phase
-from .classic_requests import (
-    heartbeat_request,
-    join_request,
-    leave_request,
-    rebalance_timeout_ms,
-    refusal,
-    revoke_timeout_s,
-    sync_request,
-)
+from .classic_requests import heartbeat_request, join_request, leave_request, refusal, sync_request
+from .classic_schedule import ClassicSchedule
+from .fit import Fit
 from .leader import Leader
 from .member import Ask, Assign, Lose, Partitions, Revoke, Step, Wait, Wanted
+from .new_topics import NewTopics
 from .offsets import GroupIdentity
 
 __all__ = ["ClassicMember"]
 
 NOTHING: Partitions = frozenset()
-NOTHING_NAMED: frozenset[str] = frozenset()
-
-ANSWER_BEYOND_S = 5.0
-"""How much longer than a rebalance may take its answers are waited for (as in Java)."""
 
 OUTDATED = (IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError)
 """What a coordinator says to a member that is behind its group."""
@@ -70,10 +60,7 @@ class ClassicMember:
         self._group_id = config.group_id or ""
         self._assignors = {assignor.name: assignor for assignor in assignors}
         """By preference."""
-        self._heartbeat_s = config.heartbeat_interval_ms / 1000
-        self._revoke_s = revoke_timeout_s(config)
-        self._answer_s = max(config.request_timeout_ms / 1000, rebalance_timeout_ms(config) / 1000 + ANSWER_BEYOND_S)
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._schedule = ClassicSchedule(config, rng)
         self._phase = TRANSITIONS.first
         self._wanted: Wanted | None = None
         self._snapshot = ClusterSnapshot(0)
@@ -86,16 +73,17 @@ class ClassicMember:
         self._assignor: GroupAssignor | None = None
         """That of the last generation."""
         self._leader = Leader(self._log)
+        self._fit = Fit(self._group_id, self._log)
         self._to_sync: Mapping[str, Sequence[TopicPartition]] | None = None
         """In SYNCING: what to tell the coordinator; None until the leader has decided."""
         self._target = NOTHING
-        """In ADOPTING: what is to be owned."""
-        self._joined_with = NOTHING_NAMED
+        """In CHECKING and ADOPTING: what is to be owned."""
         self._adopted_for: frozenset[str] | None = None
-        """The topics of the last JoinGroup, and those that the assignment is for that was carried out last."""
+        """The topics that the assignment is for that was carried out last."""
         self._asked: Ask | None = None
         self._rejoin: str | None = None
         """Why the group has to rebalance once more, if it has."""
+        self._news = NewTopics(min(self._schedule.request_s, self._schedule.revoke_s))
         self._lost: str | None = None
         """Why everything that is owned is lost, if it is."""
         self._leaving = ""
@@ -103,10 +91,6 @@ class ClassicMember:
         """In LEAVING: why, and whether partitions are given up or lost."""
         self._come_back = False
         """In LEAVING: join again after that."""
-        self._failures = 0
-        self._retry_at = 0.0
-        self._heartbeat_due = 0.0
-        self._heartbeat_out = False
 
     # --- what others see ---------------------------------------------------------------------------------------------
 
@@ -181,7 +165,7 @@ class ClassicMember:
     def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
         """A leader asks for a rebalance when partitions were added."""
         self._snapshot = snapshot
-        if self._phase in (Phase.ADOPTING, Phase.STABLE):
+        if self._phase in (Phase.CHECKING, Phase.ADOPTING, Phase.STABLE):
             self._rejoin = self._rejoin or self._leader.outdated(snapshot)
 
     def leave(self, reason: str, *, orderly: bool, now: float) -> None:
@@ -226,6 +210,9 @@ class ClassicMember:
                 return self._step_joining(now)
             case Phase.SYNCING:
                 return self._step_syncing(now)
+            case Phase.CHECKING:
+                self._asked = Ask(self._fit.question(), self._schedule.request_s, held=False)
+                return self._asked
             case Phase.ADOPTING:
                 return self._step_adopting()
             case Phase.LEAVING:
@@ -237,23 +224,24 @@ class ClassicMember:
         topics = self._wanted.topics
         kept = frozenset(tp for tp in self.owned if tp.topic in topics) if self._cooperative else NOTHING
         if kept != self.owned:
-            return Revoke(self.owned - kept, self._revoke_s)
-        if now < self._retry_at:
-            return Wait(self._retry_at)
-        config = self._config
-        member = MemberSubscription(
-            self._member_id,
-            tuple(sorted(topics)),
-            tuple(sorted(self.owned)),
-            self._assigned[1] if self.owned else NO_GENERATION,
-            config.group_instance_id,
-            rack=config.client_rack,
-        )
+            return Revoke(self.owned - kept, self._schedule.revoke_s)
+        until = None if self._wanted.pattern is None else self._news.waits_until(self._snapshot, now)
+        if until is not None:
+            return Wait(until, refresh=True)
+        if now < self._schedule.retry_at:
+            return Wait(self._schedule.retry_at)
+        self._news.over()
+        # A member without partitions says its generation, too, as Java does: that shows that it joins again and wants a
+        # rebalance.
+        generation = self._assigned[1] if self.owned else self._generation
+        config, asked, owned = self._config, tuple(sorted(topics)), tuple(sorted(self.owned))
+        instance, rack = config.group_instance_id, config.client_rack
+        member = MemberSubscription(self._member_id, asked, owned, generation, instance, rack=rack)
         reason = self._rejoin or "the consumer joins"
         request = join_request(config, member, tuple(self._assignors.values()), self._assigned, reason)
         self._rejoin = None
-        self._joined_with = topics
-        self._asked = Ask(request, self._answer_s)
+        self._fit.joins(topics, comes_back=not self._member_id and instance is not None)
+        self._asked = Ask(request, self._schedule.answer_s)
         return self._asked
 
     def _step_syncing(self, now: float) -> Step:
@@ -269,21 +257,21 @@ class ClassicMember:
             except KafkaError as error:
                 self._fail(error)
                 return self.step(now)
-        self._asked = Ask(sync_request(self._group_id, identity, assignor.name, self._to_sync), self._answer_s)
+        self._asked = Ask(sync_request(self._group_id, identity, assignor.name, self._to_sync), self._schedule.answer_s)
         return self._asked
 
     def _step_adopting(self) -> Step:
         taken = self.owned - self._target
         if taken:
-            return Revoke(taken, self._revoke_s)
+            return Revoke(taken, self._schedule.revoke_s)
         return Assign(self._target, self._target - self.owned)
 
     def _step_leaving(self, now: float) -> Step:
         if self._orderly and self.owned:
-            return Revoke(self.owned, self._revoke_s)
+            return Revoke(self.owned, self._schedule.revoke_s)
         if self._member_id and self._config.group_instance_id is None:
             request = leave_request(self._group_id, self._member_id, self._leaving)
-            self._asked = Ask(request, self._config.request_timeout_ms / 1000, held=False)
+            self._asked = Ask(request, self._schedule.request_s, held=False)
             return self._asked
         self._left()
         return self.step(now)
@@ -293,14 +281,13 @@ class ClassicMember:
         if isinstance(step, Assign):
             self.owned = step.partitions
             self._assigned = (tuple(sorted(self.owned)), self._generation)
-            self._adopted_for = None if self._generation == NO_GENERATION else self._joined_with
+            self._adopted_for = None if self._generation == NO_GENERATION else self._fit.topics
             if self._phase is Phase.ADOPTING:
                 self._take(Event.ADOPTED)
             return
         self.owned -= step.partitions
         if isinstance(step, Revoke) and self._phase is Phase.ADOPTING:
-            # Only now others may have them (KIP-429).
-            self._rejoin = "partitions were given up"
+            self._rejoin = "partitions were given up"  # only now others may have them (KIP-429)
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
@@ -314,22 +301,20 @@ class ClassicMember:
                 self._member_id = response.member_id  # to leave with
             else:
                 self._left()
-        elif isinstance(response, JoinGroupResponse):
-            error = refusal(response, "join")
-            if isinstance(error, MemberIdRequiredError):
-                self._member_id = response.member_id  # KIP-394: the same again, with this id
-            elif error is not None:
-                self._ask_failed(error, now)
-            else:
-                self._joined(response, now)
-        elif isinstance(response, SyncGroupResponse):
-            error = refusal(response, "synchronise with")
-            if error is not None:
-                self._ask_failed(error, now)
-            else:
-                self._synced(response)
+            return
+        if self._phase is Phase.CHECKING:
+            self._adopt_unless(self._fit.nobodys(response), Event.CHECKED)
+            return
+        if response is not None:
+            error = refusal(response, "join" if isinstance(response, JoinGroupResponse) else "synchronise with")
+        if isinstance(response, JoinGroupResponse) and isinstance(error, MemberIdRequiredError):
+            self._member_id = response.member_id  # KIP-394: the same again, with this id
         elif error is not None:
             self._ask_failed(error, now)
+        elif isinstance(response, JoinGroupResponse):
+            self._joined(response, now)
+        elif isinstance(response, SyncGroupResponse):
+            self._synced(response)
 
     def _joined(self, response: JoinGroupResponse, now: float) -> None:
         assignor = self._assignors.get(response.protocol_name or "")
@@ -339,16 +324,9 @@ class ClassicMember:
         self._assignor = assignor
         self._member_id = response.member_id
         self._generation = response.generation_id
-        self._heartbeat_due = now + self._heartbeat_s
+        self._schedule.joined(now)
         self._take(Event.JOINED)
-        self._leader.end()
-        self._to_sync = {}
-        if response.leader == response.member_id:
-            self._leader.begin(response.members, now)
-            if response.skip_assignment:
-                self._leader.keep(self._snapshot)
-            else:
-                self._to_sync = None
+        self._to_sync = None if self._leader.joined(response, self._snapshot, now) else {}
 
     def _synced(self, response: SyncGroupResponse) -> None:
         assert self._wanted is not None
@@ -357,10 +335,20 @@ class ClassicMember:
         except KafkaError as error:
             self._fail(error)
             return
-        self._failures = 0
+        self._schedule.succeeded()
         # What is not wanted any more is not taken: the rebalance that was asked for then gives it to others.
         self._target = frozenset(tp for tp in assigned if tp.topic in self._wanted.topics)
-        self._take(Event.SYNCED)
+        # A leader that has assigned itself has nothing to doubt.
+        doubts = not self._to_sync and self._fit.doubts(assigned, self._snapshot)
+        self._adopt_unless(self._fit.misfit(assigned), Event.DOUBTED if doubts else Event.SYNCED)
+
+    def _adopt_unless(self, misfit: str | None, event: Event) -> None:
+        """Go on with the assignment by this event, or join again, if there is a reason for it."""
+        if misfit is None:
+            self._take(event)
+        else:
+            self._rejoin = misfit
+            self._take(Event.REBALANCE)
 
     def _ask_failed(self, error: KafkaError, now: float) -> None:
         """A request to join or to synchronise was refused, or got lost."""
@@ -368,10 +356,10 @@ class ClassicMember:
         if self._refused(error):
             # Another rebalance has begun before this one was over: that is no failure, and no reason to wait.
             if joining or not isinstance(error, RebalanceInProgressError):
-                self._back_off(now)
+                self._schedule.failed(now)
         elif error.retriable:
             self._take(Event.RETRY)
-            self._back_off(now)
+            self._schedule.failed(now)
         else:
             self._fail(error)
 
@@ -391,8 +379,10 @@ class ClassicMember:
             # The id stays valid (KAFKA-13419); without it the group would wait for this member's session to end.
             self._lose(Event.LOST, f"the generation is over: {error.message}")
         elif self._phase is Phase.SYNCING:
+            self._news.possible()
             self._take(Event.REBALANCE)
         else:
+            self._news.possible()
             self._rejoin = self._rejoin or "the group rebalances"
         return True
 
@@ -419,34 +409,29 @@ class ClassicMember:
         self._member_id = ""
         self._lose(Event.FAIL, error.message)
 
-    def _back_off(self, now: float) -> None:
-        self._failures += 1
-        self._retry_at = now + self._backoff.delay_s(self._failures)
-
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
     def heartbeat_at(self) -> float | None:
         """They go on while the member waits to join, to notice a coordinator that is gone."""
-        return None if self.identity is None or self._heartbeat_out else self._heartbeat_due
+        return None if self.identity is None or self._schedule.heartbeat_out else self._schedule.heartbeat_at
 
     def heartbeat_timeout_s(self) -> float:
-        """After the session timeout the answer would change nothing."""
-        return min(self._config.session_timeout_ms, self._config.request_timeout_ms) / 1000
+        """See `GroupMember.heartbeat_timeout_s`."""
+        return self._schedule.heartbeat_timeout_s
 
     def heartbeat(self, now: float) -> Request[Any] | None:
         """See `GroupMember.heartbeat`."""
         identity = self.identity
         if identity is None:
             return None
-        self._heartbeat_out = True
-        self._heartbeat_due = now + self._heartbeat_s
+        self._schedule.sends(now)
         return heartbeat_request(self._group_id, identity)
 
     def heartbeat_answered(
         self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float
     ) -> None:
         """See `GroupMember.heartbeat_answered`; what is about an earlier generation means nothing."""
-        self._heartbeat_out = False
+        self._schedule.heartbeat_out = False
         if response is not None:
             error = refusal(response, "stay in")
         identity = self.identity
@@ -459,7 +444,7 @@ class ClassicMember:
         if not error.retriable:
             self._fail(error)
             return
-        self._heartbeat_due = min(self._heartbeat_due, now + self._backoff.delay_s(1))
+        self._schedule.unanswered(now)
         if self._asked is not None and isinstance(error, RequestTimedOutError):
             # The coordinator is silent, so that the answer will not come either.
             self.answered(self._asked.request, None, error, now)

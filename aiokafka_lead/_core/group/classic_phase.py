@@ -21,6 +21,8 @@ class Phase(Enum):
     """Gives up what it must not keep, then asks to join."""
     SYNCING = "syncing"
     """Assigns, if it leads, and asks for its assignment."""
+    CHECKING = "checking"
+    """Asks whether others have topics of which it got nothing, when it has come back to a place that it had."""
     ADOPTING = "adopting"
     """Gives up what was taken from it, then takes over what is new."""
     STABLE = "stable"
@@ -38,6 +40,10 @@ class Event(Enum):
     """JoinGroup was answered with a generation."""
     SYNCED = "synced"
     """SyncGroup was answered with an assignment."""
+    DOUBTED = "doubted"
+    """The assignment may be that of an earlier subscription."""
+    CHECKED = "checked"
+    """Nothing is wrong with the assignment, as far as can be known."""
     ADOPTED = "adopted"
     """The assignment has been carried out."""
     REBALANCE = "rebalance"
@@ -65,10 +71,12 @@ TRANSITIONS = Transitions(
         Phase.JOINING: {Event.JOINED: Phase.SYNCING, Event.RETRY: Phase.JOINING, **_AGAIN},
         Phase.SYNCING: {
             Event.SYNCED: Phase.ADOPTING,
+            Event.DOUBTED: Phase.CHECKING,
             Event.REBALANCE: Phase.JOINING,
             Event.RETRY: Phase.JOINING,
             **_AGAIN,
         },
+        Phase.CHECKING: {Event.CHECKED: Phase.ADOPTING, Event.REBALANCE: Phase.JOINING, **_AGAIN},
         Phase.ADOPTING: {Event.ADOPTED: Phase.STABLE, **_AGAIN},
         Phase.STABLE: {Event.REBALANCE: Phase.JOINING, **_AGAIN},
         Phase.LEAVING: {Event.LEFT: Phase.OUT, Event.LOST: Phase.LEAVING, **_FROM_EACH_BUT_OUT},
@@ -79,6 +87,7 @@ AWAITS = {
     Phase.OUT: "to join again",
     Phase.JOINING: "the answer to JoinGroup, which comes when all members of the group have joined",
     Phase.SYNCING: "the answer to SyncGroup, which comes when the group's leader has assigned",
+    Phase.CHECKING: "the answer to DescribeGroups, which shows what others have",
     Phase.ADOPTING: "the assignment to be carried out",
     Phase.STABLE: "a rebalance, since the subscription changed",
     Phase.LEAVING: "to leave, and to join again",

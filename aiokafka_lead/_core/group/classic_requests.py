@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..._wire import Request
+from ..._wire.messages.describe_groups import DescribeGroupsResponse
 from ..._wire.messages.heartbeat import HeartbeatRequest
 from ..._wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ..._wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -17,6 +18,7 @@ from .assignors import PROTOCOL_TYPE, GroupAssignor, MemberSubscription, encode_
 from .offsets import GroupIdentity
 
 __all__ = [
+    "error_code",
     "fitted",
     "heartbeat_request",
     "join_request",
@@ -121,6 +123,14 @@ def refusal(response: Any, what: str) -> KafkaError | None:
         return None
     kind = error_for_code(response.error_code)
     return kind(f"could not {what} the group: {kind.__doc__}")
+
+
+def error_code(response: Any) -> int:
+    """That of an answer about one group; 0 of one that leaves the group out."""
+    if isinstance(response, DescribeGroupsResponse):
+        return response.groups[0].error_code if response.groups else 0
+    found: int = response.error_code
+    return found
 
 
 def fitted(request: Request[Any], version: int) -> Request[Any]:

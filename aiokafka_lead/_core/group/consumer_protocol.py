@@ -26,15 +26,13 @@ from ...errors import (
     UnknownMemberIdError,
     UnreleasedInstanceIdError,
     UnsupportedVersionError,
-    error_for_code,
 )
-from ...errors.shown import shown
 from ...types import TopicPartition
 from ..metadata.types import ClusterSnapshot
 from .classic_requests import revoke_timeout_s
 from .consumer_protocol_fields import HeartbeatFields, Subscription
 from .consumer_protocol_phase import TRANSITIONS, Event, Phase
-from .consumer_protocol_schedule import HeartbeatSchedule
+from .consumer_protocol_schedule import HeartbeatSchedule, refusal
 from .consumer_protocol_target import Target
 from .member import Assign, Lose, Partitions, Revoke, Step, Wait, Wanted
 from .offsets import GroupIdentity
@@ -62,7 +60,7 @@ class ConsumerProtocolMember:
         self._config = config
         self._log = client_log("consumer", config.client_id)
         self._fields = HeartbeatFields(config)
-        self._schedule = HeartbeatSchedule(config, rng)
+        self._schedule = HeartbeatSchedule(config, rng, config.session_timeout_ms)
         self._revoke_s = revoke_timeout_s(config)
         self._phase = TRANSITIONS.first
         self._member_id = str(uuid4())
@@ -293,13 +291,11 @@ class ConsumerProtocolMember:
         if request is not self._sent:
             return
         self._sent = None
-        if isinstance(response, ConsumerGroupHeartbeatResponse):
-            if not response.error_code:
-                self._accepted(response)
-                return
-            kind = error_for_code(response.error_code)
-            error = kind(shown(response.error_message or ""))
-        self._failed(error or KafkaError("a heartbeat of the group was not answered"), now)
+        failure = refusal(response, error)
+        if failure is not None:
+            self._failed(failure, now)
+        elif isinstance(response, ConsumerGroupHeartbeatResponse):
+            self._accepted(response)
 
     def _accepted(self, response: ConsumerGroupHeartbeatResponse) -> None:
         self._unreleased_since = None
@@ -308,7 +304,7 @@ class ConsumerProtocolMember:
         self._subscribed = self._sent_subscribed
         self._epoch = response.member_epoch
         if response.assignment is not None:
-            self._target.aim(response.assignment, self._owned.values())
+            self._target.aim(response.assignment.topic_partitions, self._owned.values())
         if self._phase is Phase.JOINING:
             self._take(Event.ACCEPTED)
             self._schedule.joined(self._epoch)
@@ -341,7 +337,7 @@ class ConsumerProtocolMember:
 
     def _fatal(self, error: KafkaError) -> None:
         if isinstance(error, UnsupportedVersionError):
-            text = 'the brokers do not speak group_protocol="consumer" (KIP-848, Apache Kafka 4.0): use "classic"'
+            text = 'the brokers do not speak group_protocol="consumer" (KIP-848, Apache Kafka 4.0): use "auto"'
             error = UnsupportedVersionError(f"{text}; {error}")
         self.error = error
         self._come_back = False

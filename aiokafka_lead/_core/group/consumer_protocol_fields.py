@@ -75,7 +75,7 @@ class HeartbeatFields:
         self._group_id = config.group_id or ""
         self._instance_id = config.group_instance_id
         self._rack = config.client_rack
-        self._assignor = config.group_remote_assignor
+        self._assignor = config.remote_assignor
         self._rebalance_timeout_ms = int(rebalance_timeout_ms(config))
         self._subscribed: Subscribed | None = None
         """What was sent last, or None if everything is to be sent."""

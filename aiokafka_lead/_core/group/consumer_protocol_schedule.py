@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from ...config import ConsumerConfig
+from ...config import ClientConfig
+from ...errors import KafkaError, error_for_code
+from ...errors.shown import shown
 from ..backoff import Backoff
 
-__all__ = ["PROBES", "PROBE_AFTER_S", "HeartbeatSchedule"]
+__all__ = ["PROBES", "PROBE_AFTER_S", "HeartbeatSchedule", "refusal"]
 
 FIRST_INTERVAL_S = 3.0
 """Between heartbeats until a broker says how often it wants them (its default is 5 s)."""
@@ -29,11 +32,22 @@ ANSWER_WITHIN_S = 10.0
 shortest session is much longer."""
 
 
+def refusal(response: Any, error: KafkaError | None) -> KafkaError | None:
+    """Why a heartbeat was not accepted; None if it was. ``error``: why there is no answer."""
+    if response is None:
+        return error or KafkaError("a heartbeat of the group was not answered")
+    if not response.error_code:
+        return None
+    return error_for_code(response.error_code)(shown(response.error_message or ""))
+
+
 class HeartbeatSchedule:
     """One member's heartbeats: at the interval that the broker wants, earlier with news, later after failures."""
 
-    def __init__(self, config: ConsumerConfig, rng: Callable[[], float]) -> None:
-        self._config = config
+    def __init__(self, config: ClientConfig, rng: Callable[[], float], session_timeout_ms: float = 0) -> None:
+        """``session_timeout_ms``: the shortest that a session is taken to be."""
+        self._request_timeout_s = config.request_timeout_ms / 1000
+        self._session_timeout_s = session_timeout_ms / 1000
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self.due_at: float | None = None
         """When to send the next heartbeat."""
@@ -49,12 +63,12 @@ class HeartbeatSchedule:
     @property
     def session_s(self) -> float:
         """No broker tells: see `SESSION_INTERVALS`."""
-        return max(SESSION_INTERVALS * self._interval_s, self._config.session_timeout_ms / 1000)
+        return max(SESSION_INTERVALS * self._interval_s, self._session_timeout_s)
 
     @property
     def timeout_s(self) -> float:
         """How long to wait for a heartbeat's answer."""
-        return min(self._config.request_timeout_ms / 1000, max(ANSWER_WITHIN_S, 2 * self._interval_s))
+        return min(self._request_timeout_s, max(ANSWER_WITHIN_S, 2 * self._interval_s))
 
     @property
     def probing(self) -> bool:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 from uuid import UUID
 
-from ..._wire.messages.consumer_group_heartbeat import Assignment
 from ...types import TopicPartition
 from ..metadata.types import ClusterSnapshot
 
 __all__ = ["Target"]
+
+
+class _TopicPartitions(Protocol):
+    topic_id: UUID
+    partitions: list[int]
 
 
 class Target:
@@ -23,10 +28,10 @@ class Target:
         self._names: dict[UUID, str] = {}
         """Of the topics in the target, and of those that are owned: kept while metadata does not name them."""
 
-    def aim(self, assignment: Assignment, owned: Iterable[UUID]) -> None:
+    def aim(self, assignment: Iterable[_TopicPartitions], owned: Iterable[UUID]) -> None:
         """The coordinator tells a target; the member owns partitions of these topics."""
         self.known = True
-        self._partitions = {entry.topic_id: frozenset(entry.partitions) for entry in assignment.topic_partitions}
+        self._partitions = {entry.topic_id: frozenset(entry.partitions) for entry in assignment}
         self._learn_names(owned)
 
     def forget(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..._options.logs import ClientLog
-from ..._wire.messages.join_group import JoinGroupResponseMember
+from ..._wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from ...errors import AssignorError, KafkaError, MalformedMessageError
 from ..metadata.types import ClusterSnapshot
 from .assignors import Assignment, GroupAssignor, MemberSubscription, TopicPartitions, decode_subscription
@@ -32,8 +32,17 @@ class Leader:
         self._waited_for: frozenset[str] = frozenset()
         """Topics that were waited for before, in this generation or an earlier one."""
 
-    def begin(self, members: Sequence[JoinGroupResponseMember], now: float) -> None:
-        """The member leads a new generation of these members."""
+    def joined(self, response: JoinGroupResponse, snapshot: ClusterSnapshot, now: float) -> bool:
+        """A generation begins; whether the member is to assign all partitions in it."""
+        self.end()
+        if response.leader != response.member_id:
+            return False
+        self._begin(response.members, now)
+        if response.skip_assignment:  # the group goes on with the assignment that it has (KIP-814)
+            self._counts = TopicPartitions.from_snapshot(snapshot, self.topics).counts
+        return not response.skip_assignment
+
+    def _begin(self, members: Sequence[JoinGroupResponseMember], now: float) -> None:
         self._members = [_subscription(member, self._log) for member in members]
         self.topics = frozenset(topic for member in self._members for topic in member.topics)
         self._counts = {}
@@ -65,10 +74,6 @@ class Leader:
         # Members that came from a cooperative generation to an eager one still own what they tell.
         claims = Claims([Claim(member.member_id, member.owned, member.generation) for member in self._members], topics)
         return claims.withhold({member.member_id: assignment.get(member.member_id, []) for member in self._members})
-
-    def keep(self, snapshot: ClusterSnapshot) -> None:
-        """The group goes on with the assignment that it has (KIP-814)."""
-        self._counts = TopicPartitions.from_snapshot(snapshot, self.topics).counts
 
     def outdated(self, snapshot: ClusterSnapshot) -> str | None:
         """Why the assignment does not fit the cluster any more. A topic that is not seen now may be back soon."""

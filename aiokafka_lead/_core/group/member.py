@@ -58,6 +58,8 @@ class Wait(NamedTuple):
     """Nothing to do before this time; None: until something happens."""
 
     until: float | None
+    refresh: bool = False
+    """Whether newer metadata is what it waits for: ask for that."""
 
 
 Step = Ask | Revoke | Lose | Assign | Wait

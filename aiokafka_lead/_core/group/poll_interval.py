@@ -25,7 +25,7 @@ class PollInterval:
         """Set while records are handled in parallel to reads: when the handler that began first did; None if none is
         at work. Then only that counts."""
         self._mark: Any = None
-        """What was in hand at the last `look`."""
+        """How far the application was at the last `look`."""
 
     def progressed(self, now: float) -> None:
         """The application wants more, or has finished something."""
@@ -37,7 +37,7 @@ class PollInterval:
         self._waiting = True
 
     def look(self, mark: object, now: float) -> None:
-        """Iteration hands out records without telling: another one in hand than at the last look is progress."""
+        """Iteration hands out records without telling: another ``mark``, such as their number, is progress."""
         if mark != self._mark:
             self._mark = mark
             self._progressed_at = now

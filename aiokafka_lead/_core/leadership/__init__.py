@@ -40,7 +40,8 @@ Producer
     14. A batch is requeued in the order of sequences; only the next sequence is sent, and a batch that was sent never
         gets another sequence. (KIP-98)
     15. Nothing goes to the new leader while that partition's batches are in flight at the old one. Late answers of
-        the old one count: success completes the batch, a retriable error requeues it at once.
+        the old one count: success completes the batch, a retriable error requeues it at once. A broker that has much
+        else to do gets one request at a time, so that a refused one holds up no other (`RequestWindow`).
     16. One partition's error holds back that partition, never the broker's others. (aiokafka's bug)
     17. A broker that leaves refuses its partitions one by one: one hint's refresh covers all of them, and connections
         to new leaders are opened ahead of the batches. Leaders are never guessed.
@@ -62,8 +63,8 @@ Consumer
 
 Rebootstrap
     24. ``metadata_recovery_strategy="rebootstrap"`` (default): the client goes back to its bootstrap servers when no
-        known broker is ready, connecting or connectable. A broker in reconnect backoff is unavailable, a busy one is
-        not. (KIP-899)
+        known broker is ready, connecting or connectable. A broker in reconnect backoff is unavailable, and so is one
+        that has just refused a connection while another one is made; a busy one is not. (KIP-899)
     25. Backoffs survive a rebootstrap, each cycle is one line in the log, and names are resolved at every connect.
     26. After ``metadata_recovery_rebootstrap_trigger_ms`` without metadata since the first attempt, and at once with
         error REBOOTSTRAP_REQUIRED, the client goes back as well; under "none" that error is a failure with backoff.

@@ -58,3 +58,8 @@ class HintReader:
             self._addresses = {n.node_id: Broker(n.node_id, n.host, n.port, n.rack) for n in self._endpoints}
         endpoint = self._addresses.get(leader_id)
         self.hints.append(LeaderHint(topic, topic_id, partition, leader_id, leader_epoch, endpoint, error_code))
+
+    def take(self, topic: str, topic_id: UUID, partition: int, error_code: int, leader: _CurrentLeader) -> None:
+        """`read`, and remove it from the answer: each of the clients that this goes to would merge it again."""
+        self.read(topic, topic_id, partition, error_code, leader)
+        leader.leader_id = leader.leader_epoch = -1

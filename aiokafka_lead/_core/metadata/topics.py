@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 
 from ..backoff import Backoff
@@ -36,7 +37,8 @@ class TopicsInUse:
         self._backoff = backoff
         self.everything = False
         """Every topic of the cluster is wanted."""
-        self._kept: set[str] = set()
+        self._kept: Counter[str] = Counter()
+        """Topics that are kept, and by how many."""
         self._expires: dict[str, float] = {}
         """When used topics are forgotten, by name."""
         self._used: set[str] = set()
@@ -48,19 +50,21 @@ class TopicsInUse:
 
     def names(self) -> list[str]:
         """Every topic that is kept or used."""
-        return list(self._kept | self._expires.keys() | self._used)
+        return list(self._kept.keys() | self._expires.keys() | self._used)
 
     # --- interest ----------------------------------------------------------------------------------------------------
 
     def keep(self, names: Iterable[str]) -> None:
-        """Want these topics until `drop`."""
+        """Want these topics until `drop` has been called for each call of this."""
         self._kept.update(names)
 
     def drop(self, names: Iterable[str]) -> list[str]:
         """Take back `keep`; returns the topics that nobody wants any more."""
         gone = []
         for name in names:
-            self._kept.discard(name)
+            self._kept[name] -= 1
+            if self._kept[name] <= 0:
+                del self._kept[name]
             if name not in self and not self._waited_for(name):
                 self._lookups.pop(name, None)
                 gone.append(name)

@@ -7,6 +7,7 @@ from aiokafka_lead._core.producer.counters cimport ProducerCounters
 from aiokafka_lead._core.producer.idempotence cimport Sequencing
 from aiokafka_lead._core.producer.partitioner cimport NodeAvailability, StickyChooser
 from aiokafka_lead._core.producer.delivery cimport Delivery, new_delivery
+from aiokafka_lead._core.producer.flushes cimport Flushes
 from aiokafka_lead._core.producer.outcome cimport BatchOutcome
 from aiokafka_lead._core.producer.schedule cimport Schedule
 from aiokafka_lead._core.producer.transactional cimport TransactionalSequencing
@@ -49,8 +50,7 @@ cdef class Accumulator:
     cdef object _partitioner
     cdef object _cluster_id
     cdef int64_t _ordinal
-    cdef dict _incomplete
-    cdef list _flushes
+    cdef Flushes _flushes
 
     @cython.locals(sticky=PartitionQueue)
     cdef PartitionQueue _queue_for(self, TopicBuffer topic, bytes key, int32_t partition, double now)

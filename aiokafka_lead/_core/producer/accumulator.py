@@ -20,13 +20,14 @@ from .batches import PartitionQueue, ProducerBatch, Record, TopicBuffer
 from .buffer_memory import BufferMemory, MemoryClaim
 from .counters import ProducerCounters
 from .delivery import Delivery, DeliveryBatch, new_delivery
+from .flushes import Flushes, FlushTicket
 from .idempotence import IdempotentSequencing, PlainSequencing, Sequencing
 from .outcome import BatchOutcome, Park
 from .partitioner import NodeAvailability, StickyChooser, call_partitioner
 from .schedule import Schedule
 from .transactional import TransactionalSequencing
 
-__all__ = ["Accumulator", "FlushTicket"]
+__all__ = ["Accumulator"]
 
 BATCH_HEADER_SIZE = 61
 """Bytes of a record batch (version 2) before its records."""
@@ -52,16 +53,6 @@ CROWD_BATCHES = 64
 
 REQUEST_BATCHES = 1000
 """Batches that a request has at most: the event loop waits while it is written, and while its answer is read."""
-
-
-class FlushTicket:
-    """One flush: the batches up to ``ordinal`` are what it waits for."""
-
-    __slots__ = ("on_done", "ordinal")
-
-    def __init__(self, ordinal: int, on_done: Callable[[], None]) -> None:
-        self.ordinal = ordinal
-        self.on_done = on_done
 
 
 class Accumulator:
@@ -118,10 +109,7 @@ class Accumulator:
         self._partitioner = config.partitioner
         self._cluster_id: str | None = None
         self._ordinal = 0
-        self._incomplete: dict[int, int] = {}
-        """How many batches with that ordinal are pending, in ascending order of the ordinal."""
-        self._flushes: list[FlushTicket] = []
-        """In ascending order of the ordinal."""
+        self._flushes = Flushes()
 
     def start_turn(self, now: float) -> None:
         """The sender looks: at what is due, and at all that came in."""
@@ -354,6 +342,7 @@ class Accumulator:
             counters.retries += 1
         else:
             counters.records_sent += batch.builder.record_count
+            counters.queued.add(now - batch.created_at)
         counters.batches_sent += 1
         self.sequencing.sending(batch)
         if batch.patience.sent(now, queue.leader_epoch):
@@ -418,8 +407,7 @@ class Accumulator:
         """Send what is pending now without lingering; None when nothing is. End it with `end_flush` in any case."""
         if not self.pending:
             return None
-        ticket = FlushTicket(self._ordinal, on_done)
-        self._flushes.append(ticket)
+        ticket = self._flushes.begin(self._ordinal, on_done)
         self.schedule.flushes += 1
         self.schedule.hurry(now)
         return ticket
@@ -427,26 +415,17 @@ class Accumulator:
     def end_flush(self, ticket: FlushTicket) -> None:
         """The flush is done, or nobody waits for it any more."""
         self.schedule.flushes -= 1
-        if ticket in self._flushes:
-            self._flushes.remove(ticket)
+        self._flushes.end(ticket)
 
     def started(self, ordinal: int, batches: int = 1) -> None:
         """This number of batches more is pending under an ordinal: parts of a split one, or a new one."""
         self.pending += batches
-        self._incomplete[ordinal] = self._incomplete.get(ordinal, 0) + batches
+        self._flushes.started(ordinal, batches)
 
     def finish(self, ordinal: int) -> None:
         """The outcome of a batch is known."""
         self.pending -= 1
-        left = self._incomplete[ordinal] - 1
-        if left:
-            self._incomplete[ordinal] = left
-            return
-        del self._incomplete[ordinal]
-        if self._flushes:
-            oldest = next(iter(self._incomplete), self._ordinal + 1)
-            while self._flushes and self._flushes[0].ordinal < oldest:
-                self._flushes.pop(0).on_done()
+        self._flushes.finished(ordinal, self._ordinal)
 
     @property
     def unanswered(self) -> bool:

@@ -107,7 +107,7 @@ class BatchAnswers:
                 elif self._transactional is not None:
                     retriable = False  # only another epoch helps, and that takes another transaction
             if not retriable or batch.attempts > self._retries or batch.outcome.done:
-                self._give_up(batch, error, record_errors)
+                self._give_up(batch, error, now, record_errors)
             else:
                 self._requeue(batch, node_id, error, now, out_of_line, log_start_offset, tells_leaders)
         self._go_on(queue, now)
@@ -122,7 +122,7 @@ class BatchAnswers:
         queue = batch.queue
         queue.in_flight -= 1
         batch.in_flight = False
-        self._give_up(batch, error, None)
+        self._give_up(batch, error, now)
         self._go_on(queue, now)
 
     def fail_ready(self, node_id: int, error: KafkaError, now: float) -> None:
@@ -131,7 +131,7 @@ class BatchAnswers:
             for batch in list(queue.batches):
                 if not batch.in_flight:
                     batch.last_error = error
-                    self._give_up(batch, type(error)(error.message), None)
+                    self._give_up(batch, type(error)(error.message), now)
             self._go_on(queue, now)
 
     def _acknowledge(
@@ -143,8 +143,7 @@ class BatchAnswers:
         self._remove(batch)
         if batch.outcome.done:  # given up while it was on its way
             return
-        self._counters.batches_acked += 1
-        self._counters.records_acked += batch.builder.record_count
+        self._counters.settled(queue.topic.name, batch.builder.record_count, batch.created_at, now, None)
         batch.outcome.complete(base_offset, log_append_time_ms)
         self._accumulator.finish(batch.ordinal)
 
@@ -202,7 +201,7 @@ class BatchAnswers:
             first += builder.record_count
         self._log.info(
             "%s-%d: a batch of %d records is too large for the broker, sending it in %d parts",
-            queue.topic.name, queue.partition, first, len(pieces),
+            queue.topic.name, queue.partition, first, len(pieces), extra=_fields(queue),
         )  # fmt: skip
         at = queue.batches.index(batch)
         queue.batches[at : at + 1] = pieces
@@ -223,7 +222,7 @@ class BatchAnswers:
             error = DeliveryTimeoutError(self._expiry_message(batch))
             error.__cause__ = batch.last_error
             self._counters.records_expired += batch.builder.record_count
-            self._abandon(batch, error)
+            self._abandon(batch, error, now)
             expired[batch.queue] = None
         for queue in expired:
             self._go_on(queue, now)
@@ -236,27 +235,34 @@ class BatchAnswers:
                     if not batch.outcome.done:
                         error = make_error(_fate(batch))
                         error.__cause__ = batch.last_error
-                        self._abandon(batch, error)
+                        self._abandon(batch, error, now)
                 self._go_on(queue, now)
 
-    def _abandon(self, batch: ProducerBatch, error: KafkaError) -> None:
+    def _abandon(self, batch: ProducerBatch, error: KafkaError, now: float) -> None:
         if not batch.in_flight:
-            self._give_up(batch, error, None)
+            self._give_up(batch, error, now)
             return
         # It keeps its place until the answer comes: nothing else may take its sequence before.
-        self._fail(batch, error, None)
+        self._fail(batch, error, now, None)
 
-    def _give_up(self, batch: ProducerBatch, error: KafkaError, record_errors: Mapping[int, KafkaError] | None) -> None:
+    def _give_up(
+        self,
+        batch: ProducerBatch,
+        error: KafkaError,
+        now: float,
+        record_errors: Mapping[int, KafkaError] | None = None,
+    ) -> None:
         if batch.base_sequence != NO_SEQUENCE:
             self._sequencing.given_up(batch, batch.in_doubt)
         self._remove(batch)
         if not batch.outcome.done:
-            self._fail(batch, error, record_errors)
+            self._fail(batch, error, now, record_errors)
 
-    def _fail(self, batch: ProducerBatch, error: KafkaError, record_errors: Mapping[int, KafkaError] | None) -> None:
+    def _fail(
+        self, batch: ProducerBatch, error: KafkaError, now: float, record_errors: Mapping[int, KafkaError] | None
+    ) -> None:
         queue = batch.queue
-        self._counters.batches_failed += 1
-        self._counters.records_failed += batch.builder.record_count
+        self._counters.settled(queue.topic.name, batch.builder.record_count, batch.created_at, now, error)
         wanted = isinstance(error, TransactionAbortedError)
         self._log.log(
             logging.DEBUG if wanted else logging.WARNING,
@@ -265,6 +271,7 @@ class BatchAnswers:
             queue.partition,
             batch.builder.record_count,
             error,
+            extra=_fields(queue),
         )
         if queue.open is batch:
             queue.open = None
@@ -289,7 +296,7 @@ class BatchAnswers:
         if self._sequencing.restart_if_due(queue):
             self._log.info(
                 "%s-%d: sequences start over with producer epoch %d",
-                queue.topic.name, queue.partition, queue.producer_epoch,
+                queue.topic.name, queue.partition, queue.producer_epoch, extra=_fields(queue),
             )  # fmt: skip
         self._schedule.evaluate(queue, now)
         if self._transactional is not None:
@@ -318,6 +325,11 @@ def _may_be_appended(error: KafkaError) -> bool:
     if not isinstance(error, BrokerError) or isinstance(error, UnknownServerError):
         return True
     return error.retriable and not isinstance(error, _NEVER_APPENDED)
+
+
+def _fields(queue: PartitionQueue) -> dict[str, object]:
+    """What a line of the log is about."""
+    return {"topic": queue.topic.name, "partition": queue.partition}
 
 
 def _fate(batch: ProducerBatch) -> str:

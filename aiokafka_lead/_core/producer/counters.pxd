@@ -1,6 +1,15 @@
 cimport cython
 from libc.stdint cimport int64_t
 
+from aiokafka_lead._core.latencies cimport Latencies
+
+
+@cython.final
+cdef class TopicCounters:
+    cdef readonly int64_t batches_acked
+    cdef readonly int64_t records_acked
+    cdef readonly int64_t records_failed
+
 
 @cython.final
 cdef class ProducerCounters:
@@ -19,3 +28,16 @@ cdef class ProducerCounters:
     cdef public int64_t requests
     cdef public int64_t retries
     cdef readonly object moves
+    cdef readonly dict settled_topics
+    cdef readonly Latencies sends
+    cdef readonly Latencies queued
+    cdef readonly Latencies throttles
+    cdef readonly object nodes
+    cdef readonly double acked_at
+    cdef public object on_settled
+
+    @cython.locals(latencies=Latencies)
+    cpdef answered(self, int node_id, double seconds, double throttle_time_ms)
+
+    @cython.locals(counters=TopicCounters)
+    cpdef settled(self, str topic, Py_ssize_t records, double created_at, double now, object error)

@@ -5,9 +5,26 @@ Hot: this module is compiled through ``counters.pxd`` where a compiler is, and r
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ...errors import KafkaError
+from ..latencies import Latencies, LatenciesByNode
 from ..leadership.moves import LeaderMoveCounters
 
-__all__ = ["ProducerCounters"]
+__all__ = ["ProducerCounters", "TopicCounters"]
+
+OnSettled = Callable[[str, int, float, KafkaError | None], object]
+
+
+class TopicCounters:
+    """Those of one topic."""
+
+    __slots__ = ("batches_acked", "records_acked", "records_failed")
+
+    def __init__(self) -> None:
+        self.batches_acked = 0
+        self.records_acked = 0
+        self.records_failed = 0
 
 
 class ProducerCounters:
@@ -29,3 +46,41 @@ class ProducerCounters:
         self.requests = 0
         self.retries = 0
         self.moves = LeaderMoveCounters()
+        self.settled_topics: dict[str, TopicCounters] = {}
+        self.sends = Latencies()
+        """From the first record of a batch to its acknowledgement."""
+        self.queued = Latencies()
+        """From the first record of a batch to its first request."""
+        self.throttles = Latencies()
+        """What answers demanded (KIP-219), mostly nothing."""
+        self.nodes = LatenciesByNode()
+        """From request to answer, by broker."""
+        self.acked_at = 0.0
+        """When the latest acknowledgement came; 0 before the first."""
+        self.on_settled: OnSettled | None = None
+        """Called for each batch with its topic, how many records it had, the seconds since its first, and its error."""
+
+    def answered(self, node_id: int, seconds: float, throttle_time_ms: float) -> None:
+        """A broker has answered a request after so long, and wants silence for this time."""
+        latencies = self.nodes[node_id]
+        latencies.add(seconds)
+        self.throttles.add(throttle_time_ms / 1000)
+
+    def settled(self, topic: str, records: int, created_at: float, now: float, error: KafkaError | None) -> None:
+        """A batch was acknowledged, or was given up for this error."""
+        counters = self.settled_topics.get(topic)
+        if counters is None:
+            counters = self.settled_topics[topic] = TopicCounters()
+        if error is None:
+            counters.batches_acked += 1
+            counters.records_acked += records
+            self.batches_acked += 1
+            self.records_acked += records
+            self.acked_at = now
+            self.sends.add(now - created_at)
+        else:
+            counters.records_failed += records
+            self.batches_failed += 1
+            self.records_failed += records
+        if self.on_settled is not None:
+            self.on_settled(topic, records, now - created_at, error)

@@ -39,3 +39,6 @@ cdef BatchOutcome _pending(object entry)
 
 @cython.locals(delivery=Delivery, run=RecordRun, part=BatchOutcome, index=Py_ssize_t)
 cdef int _collect(object entry, list results) except -1
+
+@cython.locals(delivery=Delivery, run=RecordRun)
+cdef object _park_of(object entry)

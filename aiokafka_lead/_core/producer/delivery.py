@@ -20,7 +20,7 @@ from ..._cpython import awaiting
 from ...errors import IllegalStateError, KafkaError
 from ...errors.base import own_copy
 from ...types import RecordMetadata
-from .outcome import NOTHING_TO_WAIT_FOR, BatchOutcome
+from .outcome import NOTHING_TO_WAIT_FOR, BatchOutcome, Park
 
 __all__ = ["Delivery", "DeliveryBatch", "new_delivery"]
 
@@ -153,6 +153,43 @@ class _Callback:
             self.delivery.add_done_callback(self.fn, context=self.context)
 
 
+class _BatchCallback:
+    """A function that waits for all deliveries of a batch: for one after the other."""
+
+    __slots__ = ("at", "batch", "context", "fn")
+
+    def __init__(self, batch: DeliveryBatch, fn: Callable[[DeliveryBatch], object], context: Context) -> None:
+        self.batch = batch
+        self.fn = fn
+        self.context = context
+        self.at = 0
+        """All entries before this one are done."""
+
+    def go_on(self) -> None:
+        entries = self.batch._entries
+        while self.at < len(entries):
+            outcome = _pending(entries[self.at])
+            if outcome is not None:
+                if outcome.callbacks is None:
+                    outcome.callbacks = []
+                outcome.callbacks.append(self)
+                return
+            self.at += 1
+        _park_of(entries[0]).soon(self.context.run, self.fn, self.batch)
+
+    __call__ = go_on
+    delivery = None
+    """It waits for no single one."""
+
+
+def _park_of(entry: Any) -> Park:
+    if type(entry) is Delivery:
+        delivery = entry
+        return delivery._outcome.park
+    run: RecordRun = entry
+    return run.outcome.park
+
+
 def _is_done(one: Any) -> bool:
     delivery: Delivery = one
     return delivery._outcome.done
@@ -252,9 +289,26 @@ class DeliveryBatch:
     def __len__(self) -> int:
         return self._size
 
+    def add_done_callback(self, fn: Callable[[DeliveryBatch], object], /, *, context: Context | None = None) -> None:
+        """Have the event loop call ``fn`` with this batch, in ``context`` (a copy of the current one), once done.
+
+        What it raises is logged. Nothing is called for an empty batch.
+        """
+        if self._entries:
+            _BatchCallback(self, fn, copy_context() if context is None else context).go_on()
+
     def done(self) -> bool:
         """Whether every record was acknowledged or failed."""
         return all(_pending(entry) is None for entry in self._entries)
+
+    def results(self) -> list[RecordMetadata | KafkaError]:
+        """What awaiting gives, of a batch that is done; raises `IllegalStateError` before."""
+        if not self.done():
+            raise IllegalStateError("some records are neither acknowledged nor failed yet: await the batch")
+        results: list[RecordMetadata | KafkaError] = []
+        for entry in self._entries:
+            _collect(entry, results)
+        return results
 
     def __await__(self) -> Generator[Any, Any, list[RecordMetadata | KafkaError]]:
         results: list[RecordMetadata | KafkaError] = []

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..counting import counts_of
+from ..latencies import Latencies, LatencyHistogram
 from ..metadata.metrics import MetadataMetrics
 from .counters import ProducerCounters
 
-__all__ = ["ProducerMetrics", "snapshot"]
+__all__ = ["ProducerMetrics", "ProducerTopicMetrics", "snapshot"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerTopicMetrics:
+    """What became of the records of one topic."""
+
+    records_acked: int
+    records_failed: int
+    """Records that were given up."""
+    batches_acked: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +62,18 @@ class ProducerMetrics:
     """Sends that had to wait for ``buffer_memory``."""
     buffer_used_bytes: int = 0
     """Bytes of ``buffer_memory`` in use now."""
+    connections: int = 0
+    """Connections made so far; of a shared `Client`, by all that use it."""
     batches_pending: int = 0
     """Batches neither acknowledged nor failed now."""
+    topics: Mapping[str, ProducerTopicMetrics] = field(default_factory=dict)
+    """By name, of all topics of which records were acknowledged or given up."""
+    send_latency: LatencyHistogram = field(default_factory=lambda: Latencies().snapshot())
+    """From the first record of a batch to its acknowledgement, once for each batch."""
+    queue_latency: LatencyHistogram = field(default_factory=lambda: Latencies().snapshot())
+    """From the first record of a batch to its first request."""
+    request_latency: Mapping[int, LatencyHistogram] = field(default_factory=dict)
+    """From a Produce request to its answer, by broker."""
     metadata: MetadataMetrics = field(default_factory=MetadataMetrics)
     """Leader hints, refreshes and rebootstraps of this producer's client."""
 
@@ -59,6 +81,7 @@ class ProducerMetrics:
 def snapshot(
     counters: ProducerCounters,
     *,
+    connections: int,
     sequence_restarts: int,
     buffer_used_bytes: int,
     batches_pending: int,
@@ -67,8 +90,16 @@ def snapshot(
     """The counts of this moment."""
     return ProducerMetrics(
         **counts_of(ProducerMetrics, counters, counters.moves),
+        connections=connections,
         sequence_restarts=sequence_restarts,
         buffer_used_bytes=buffer_used_bytes,
         batches_pending=batches_pending,
+        topics={
+            name: ProducerTopicMetrics(each.records_acked, each.records_failed, each.batches_acked)
+            for name, each in list(counters.settled_topics.items())
+        },
+        send_latency=counters.sends.snapshot(),
+        queue_latency=counters.queued.snapshot(),
+        request_latency=counters.nodes.snapshot(),
         metadata=metadata,
     )

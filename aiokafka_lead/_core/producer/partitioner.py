@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import random
 
-from ...config import Partitioner
+from ...config.options import Partitioner
 from ...errors import ConfigError, ConfigTypeError
 from ..metadata.types import NO_LEADER, ClusterSnapshot
 from .batches import TopicBuffer

@@ -55,6 +55,7 @@ class SentBatches(NamedTuple):
     """The incarnations that the request was sent for."""
     wire_names: Mapping[str, bytes]
     """How the request names the topics, in flexible versions: by id or name, without a length."""
+    sent_at: float = 0.0
 
     @property
     def tells_leaders(self) -> bool:

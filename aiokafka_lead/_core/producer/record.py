@@ -16,6 +16,7 @@ __all__ = [
     "check_partition",
     "check_timestamp",
     "check_topic",
+    "given_once",
     "headers_for_each",
     "one_for_each",
     "to_bytes",
@@ -67,9 +68,14 @@ def one_for_each(name: str, given: Iterable[Any], count: int) -> list[Any]:
 
 def headers_for_each(headers: Any, count: int) -> list[Any]:
     """One entry for each value: the same headers for all where they were given once."""
-    if headers is None or (isinstance(headers, (list, tuple)) and headers and _is_pair(headers[0])):
+    if headers is None or given_once(headers):
         return [headers] * count
     return one_for_each("headers", headers, count)
+
+
+def given_once(headers: Any) -> bool:
+    """Whether these are the headers of one record, and not those of several."""
+    return isinstance(headers, (list, tuple)) and bool(headers) and _is_pair(headers[0])
 
 
 def _is_pair(header: Any) -> bool:

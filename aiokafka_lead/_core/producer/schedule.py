@@ -97,7 +97,10 @@ class Schedule:
 
     def next_at(self) -> float | None:
         """When `poll` or `expired` has something to do next, at the earliest, if nothing happens before."""
-        due = self._timers[0][0] if self._timers else None
+        timers = self._timers
+        while timers and timers[0][2].wake_at != timers[0][0]:
+            heapq.heappop(timers)
+        due = timers[0][0] if timers else None
         if self._lingering and (due is None or self._lingering[0][0] < due):
             due = self._lingering[0][0]
         if self._expiries and (due is None or self._expiries[0][0] < due):
@@ -193,6 +196,7 @@ class Schedule:
 
     def _put_in(self, queue: PartitionQueue, node_id: int) -> None:
         queue.ready_node = node_id
+        queue.wake_at = 0.0
         partitions = self.ready.get(node_id)
         if partitions is None:
             partitions = self.ready[node_id] = OrderedDict()

@@ -6,14 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._options.arguments import byte_string
-from ..._options.serialization import Function, inspected
+from ..._options.serialization import Function, WithHeaders, inspected
 from ...errors import RecordSerializationError
+from ...errors.shown import shown_cause
 from ...types import Headers, SerializationContext
 
 __all__ = ["Serializers"]
 
-ToBytes = Callable[[Any, str, Headers], bytes | None]
-"""From the content, the record's topic and its headers."""
+Made = bytes | WithHeaders | None
+"""A key or value on its way into a record."""
+
+ToBytes = Callable[[Any, str, Headers], Any]
+"""From the content, the record's topic and its headers to `Made`, which has headers only where `Serializers.prepares`.
+
+(Without such a serializer it gives bytes or None, which no check of types is to cost a record.)
+"""
 
 
 class Serializers:
@@ -40,11 +47,16 @@ class Serializers:
         parts = (("key_serializer", self._key), ("value_serializer", self._value))
         return " and ".join(name for name, one in parts if one is not None and one.waits)
 
-    async def await_key(self, key: Any, topic: str, headers: Headers) -> bytes | None:
+    @property
+    def prepares(self) -> bool:
+        """Whether one of them is `Prepared`: it is awaited before it can be called, and may give headers."""
+        return any(one is not None and one.prepare is not None for one in (self._key, self._value))
+
+    async def await_key(self, key: Any, topic: str, headers: Headers) -> Made:
         """The same as ``key_bytes``, of any kind of serializer."""
         return await _wait_for_bytes("key", self._key, self.key_bytes, key, topic, headers)
 
-    async def await_value(self, value: Any, topic: str, headers: Headers) -> bytes | None:
+    async def await_value(self, value: Any, topic: str, headers: Headers) -> Made:
         """The same as ``value_bytes``, of any kind of serializer."""
         return await _wait_for_bytes("value", self._value, self.value_bytes, value, topic, headers)
 
@@ -59,35 +71,46 @@ def _to_bytes(part: str, one: Function | None) -> ToBytes:
             return byte_string(part, content, hint=hint)
 
         return check
-    call, asks, _ = one
+    call, asks = one.call, one.asks
     is_key = part == "key"
+    prepared = one.prepare is not None
 
-    def serialize(content: Any, topic: str, headers: Headers) -> bytes | None:
+    def serialize(content: Any, topic: str, headers: Headers) -> Made:
         if content is None:
             return None
         try:
             made = call(content, SerializationContext(topic, headers, is_key)) if asks else call(content)
         except Exception as cause:
             raise _failed(part, topic, cause) from cause
-        return made if type(made) is bytes else byte_string(f"{part}_serializer's result", made)
+        if type(made) is bytes or (prepared and type(made) is WithHeaders):
+            return made
+        return byte_string(f"{part}_serializer's result", made)
 
     return serialize
 
 
 async def _wait_for_bytes(
     part: str, one: Function | None, at_once: ToBytes, content: Any, topic: str, headers: Headers
-) -> bytes | None:
+) -> Made:
+    if one is not None and one.prepare is not None and content is not None:
+        try:
+            waiting = one.prepare((content,), (headers,), topic, part == "key")
+            if waiting is not None:
+                await waiting
+        except Exception as cause:
+            raise _failed(part, topic, cause) from cause
     if one is None or not one.waits or content is None:
-        return at_once(content, topic, headers)
+        made: Made = at_once(content, topic, headers)
+        return made
     context = (SerializationContext(topic, headers, part == "key"),) if one.asks else ()
     try:
-        made = await one.call(content, *context)
+        awaited = await one.call(content, *context)
     except Exception as cause:
         raise _failed(part, topic, cause) from cause
-    return byte_string(f"{part}_serializer's result", made)
+    return byte_string(f"{part}_serializer's result", awaited)
 
 
 def _failed(part: str, topic: str, cause: Exception) -> RecordSerializationError:
     return RecordSerializationError(
-        f"the {part} of a record for {topic} cannot be serialized: {cause!r}", topic=topic, part=part
+        f"the {part} of a record for {topic} cannot be serialized: {shown_cause(cause)}", topic=topic, part=part
     )

@@ -23,9 +23,10 @@ from .idempotence import IdempotentSequencing, is_later, sequence_after
 
 __all__ = ["TransactionalSequencing"]
 
-TOUCHES_APART_S = 0.01
-"""After this long another broker gets its first request although the one before has not answered: slow brokers do not
-have to be waited for one by one."""
+TOUCHES_APART_S = 0.1
+"""After this long another broker gets its first request although the one before has not answered. Brokers whose answers
+take long by themselves are still waited for one by one: where two of them have the coordinator add partitions at the
+same time, the one that is turned away comes back 20 ms later, again and again for up to 100 ms, and then refuses."""
 
 _NO_SEQUENCE = NO_SEQUENCE
 _NO_LEADER = -1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from ..._records import ConsumerRecord
+from ...errors.shown import shown_cause
 from ...types import Header
 
 __all__ = ["DEAD_LETTER_HEADERS", "DeadLetterProducer", "dead_letter_headers"]
@@ -50,7 +51,7 @@ def dead_letter_headers(
         group_id or "",
         attempts,
         kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
-        str(error)[:MESSAGE_CHARACTERS],
+        shown_cause(error, str)[:MESSAGE_CHARACTERS],
     )
     texts = (str(part).encode(errors="replace") for part in cause)
     return [*record.headers, *zip(DEAD_LETTER_HEADERS, texts, strict=True)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from ..._records import ConsumerRecord
-from ...errors import ConfigError, ConfigTypeError
+from ...errors import ConfigError, ConfigTypeError, KafkaError
 from ...types import OffsetAndMetadata, TopicPartition
 from ..backoff import Backoff
 from .options import RunConfig
@@ -17,7 +17,7 @@ Record = ConsumerRecord[Any, Any]
 
 
 class TransactionalProducer(Protocol):
-    """What is needed of a `Producer` with a ``transactional_id``."""
+    """What is needed of a `Producer` with a ``transactional_id``, or of a `TransactionPipeline`."""
 
     @property
     def transactional_id(self) -> str | None: ...
@@ -29,11 +29,16 @@ class TransactionalProducer(Protocol):
 
     async def partitions_for(self, topic: str) -> set[int]: ...
 
+    def _take_failure(self) -> KafkaError | None:
+        """What a transaction has failed with that nobody has heard of yet."""
+        ...
+
 
 def checked_producer(producer: Any, config: RunConfig) -> TransactionalProducer:
     """What was given as ``exactly_once``. Raises `ConfigTypeError` or `ConfigError`."""
     if not all(callable(getattr(producer, method, None)) for method in ("transaction", "partitions_for")):
-        raise ConfigTypeError(f"exactly_once must be a Producer, not {type(producer).__name__}")
+        found = type(producer).__name__
+        raise ConfigTypeError(f"exactly_once must be a Producer or a TransactionPipeline, not {found}")
     if producer.transactional_id is None:
         raise ConfigError("exactly_once needs a Producer with a transactional_id")
     if config.dead_letter_producer is not None:

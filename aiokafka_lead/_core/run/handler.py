@@ -49,6 +49,10 @@ def checked_handler(handler: Handler) -> Handler:
     return handle
 
 
+_LOADS = ("LOAD_CONST", "LOAD_COMMON_CONSTANT")
+"""How None gets where it is returned; Python 3.15 has it among the common constants."""
+
+
 def _returns_nothing(function: FunctionType) -> bool:
     """Whether a plain function returns None wherever it returns, as one does that has lost its ``async``."""
     loads_none = False
@@ -58,7 +62,7 @@ def _returns_nothing(function: FunctionType) -> bool:
                 return False
             case "RETURN_VALUE" if not loads_none or instruction.is_jump_target:
                 return False
-        loads_none = instruction.opname == "LOAD_CONST" and instruction.argval is None
+        loads_none = instruction.opname in _LOADS and instruction.argval is None
     return True
 
 

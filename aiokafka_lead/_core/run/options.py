@@ -1,25 +1,47 @@
-"""The options of `Consumer.run`."""
+"""The options of `Consumer.run`, and those that `ShareConsumer.run` has, too."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, Self, TypedDict
 
 from ..._options.arguments import topic_name
-from ..._options.checks import Checked, build, integer, milliseconds, one_of, option, optional
+from ..._options.checks import Checked, boolean, build, integer, milliseconds, one_of, option, optional, text
 from ...errors import ConfigError, ConfigTypeError
 from .dead_letter import DeadLetterProducer
 
-__all__ = ["Order", "RunConfig", "RunOptions"]
+__all__ = ["HandlingConfig", "HandlingOptions", "Order", "RunConfig", "RunOptions"]
 
 Order = Literal["key", "partition", "none"]
 
 
-class RunOptions(TypedDict, total=False):
-    """How `Consumer.run` hands records to its handler. Times are in milliseconds."""
+class HandlingOptions(TypedDict, total=False):
+    """How `Consumer.run` and `ShareConsumer.run` hand records to a handler. Times are in milliseconds."""
 
     concurrency: int
     """How many handlers may run at once (64)."""
+    retry_backoff_ms: float
+    """The wait before a record's first retry; doubles each time, with jitter (100)."""
+    retry_backoff_max_ms: float
+    """The longest such wait (10000)."""
+    dead_letter_producer: DeadLetterProducer | None
+    """A started `Producer` to send dead letters through, without serializers, as they are bytes; None makes one that
+    connects as the consumer does (None)."""
+    stop_on_signals: bool
+    """Stop the consumer at SIGTERM or SIGINT: handlers at work end, what is done is committed or acknowledged, and
+    `run` returns, all within ``close_timeout_ms`` (10000 if that is None). A second signal cancels the handlers, whose
+    records come again. Needs the main thread (False)."""
+    health_port: int | None
+    """Answer probes at this port for as long as `run` runs: ``/health/live`` is 200 or 503 by the consumer's
+    ``health()``, and so is ``/health/ready``, which is 503 from the signal on, too. None answers none (None)."""
+    health_host: str | None
+    """The address that ``health_port`` is opened at; None is every one of this machine (None)."""
+
+
+class RunOptions(HandlingOptions, total=False):
+    """How `Consumer.run` hands records to its handler. Times are in milliseconds."""
+
     order: Order
     """Which records wait for each other (``"key"``): those of one key in one partition, in the order of their offsets
     (records without a key wait for nobody); all of one partition; or none."""
@@ -30,16 +52,9 @@ class RunOptions(TypedDict, total=False):
     """About the most bytes that their keys and values take (64 MiB)."""
     retries: int
     """How often a record is handled again after its handler has raised (3)."""
-    retry_backoff_ms: float
-    """The wait before a record's first retry; doubles each time, with jitter (100)."""
-    retry_backoff_max_ms: float
-    """The longest such wait (10000)."""
     dead_letter_topic: str | None
     """Where records go whose retries are used up, or which cannot be deserialized: with their bytes as they were, and
     the cause in headers (see `DEAD_LETTER_HEADERS`). None ends `run` with an error instead (None)."""
-    dead_letter_producer: DeadLetterProducer | None
-    """A started `Producer` to send dead letters through, without serializers, as they are bytes; None makes one that
-    connects as the consumer does (None)."""
     max_transaction_records: int
     """With ``exactly_once``: after how many records a transaction is committed (1000)."""
     max_transaction_ms: float
@@ -50,7 +65,7 @@ class RunOptions(TypedDict, total=False):
     no handler has failed (10). The waits between are those of ``retry_backoff_ms``."""
 
 
-def _producer(name: str, value: Any) -> Any:
+def dead_letter_producer(name: str, value: Any) -> Any:
     """Anything with the methods of `Producer` that dead letters need."""
     if not all(callable(getattr(value, method, None)) for method in ("partitions_for", "send_and_wait")):
         raise ConfigTypeError(f"{name} must be a Producer, not {type(value).__name__}")
@@ -58,32 +73,47 @@ def _producer(name: str, value: Any) -> Any:
 
 
 @dataclass(init=False, repr=False, eq=False)
-class RunConfig(Checked):
-    """The options of `RunOptions`, checked."""
+class HandlingConfig(Checked):
+    """The options of `HandlingOptions`, checked, and the two that each kind of consumer describes for itself."""
 
     concurrency: int = option(64, integer(1))
-    order: Order = option("key", one_of("key", "partition", "none"))
-    max_in_hand: int = option(10_000, integer(1))
-    max_in_hand_bytes: int = option(64 * 1024 * 1024, integer(1))
     retries: int = option(3, integer(0))
     retry_backoff_ms: float = option(100, milliseconds())
     retry_backoff_max_ms: float = option(10_000, milliseconds())
     dead_letter_topic: str | None = option(None, optional(topic_name))
-    dead_letter_producer: Any = option(None, optional(_producer))
-    max_transaction_records: int = option(1_000, integer(1))
-    max_transaction_ms: float = option(100, milliseconds(1))
-    transaction_retries: int = option(10, integer(0))
+    dead_letter_producer: Any = option(None, optional(dead_letter_producer))
+    stop_on_signals: bool = option(False, boolean)
+    health_port: int | None = option(None, optional(integer(1, 65_535)))
+    health_host: str | None = option(None, optional(text))
 
     @classmethod
-    def from_options(cls, options: RunOptions) -> RunConfig:
+    def from_options(cls, options: Mapping[str, Any]) -> Self:
         """Check the options; raises `ConfigError` or `ConfigTypeError`."""
         return build(cls, options)
 
+    @property
+    def attended(self) -> bool:
+        """Whether signals or probes have to be answered."""
+        return self.stop_on_signals or self.health_port is not None
+
     def _check(self) -> None:
-        """Check what two options say together."""
+        if self.health_host is not None and self.health_port is None:
+            raise ConfigError("health_host needs a health_port")
         if self.dead_letter_producer is not None and self.dead_letter_topic is None:
             raise ConfigError("dead_letter_producer needs a dead_letter_topic")
         if self.retry_backoff_ms > self.retry_backoff_max_ms:
             raise ConfigError(
                 f"retry_backoff_ms must not be more than retry_backoff_max_ms ({self.retry_backoff_max_ms})"
             )
+
+
+@dataclass(init=False, repr=False, eq=False)
+class RunConfig(HandlingConfig):
+    """The options of `RunOptions`, checked."""
+
+    order: Order = option("key", one_of("key", "partition", "none"))
+    max_in_hand: int = option(10_000, integer(1))
+    max_in_hand_bytes: int = option(64 * 1024 * 1024, integer(1))
+    max_transaction_records: int = option(1_000, integer(1))
+    max_transaction_ms: float = option(100, milliseconds(1))
+    transaction_retries: int = option(10, integer(0))

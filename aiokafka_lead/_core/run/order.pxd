@@ -23,16 +23,21 @@ cdef class Lanes:
     cpdef Py_ssize_t count(self)
     @cython.locals(record=ConsumerRecord)
     cpdef int64_t first(self) except -2
+    cpdef tuple cut(self, int64_t end)
+    cpdef bar(self, int64_t first)
     cpdef int64_t give_up(self) except -1
 
 
 cdef class KeyLanes(Lanes):
+    cdef int64_t _begun
     cdef dict _waiting
 
     @cython.locals(record=ConsumerRecord, waiting=dict)
     cpdef ConsumerRecord next(self)
     cpdef hold(self, ConsumerRecord record)
     cpdef int64_t finished(self, ConsumerRecord record) except -1
+    cpdef tuple cut(self, int64_t end)
+    cpdef bar(self, int64_t first)
     cpdef int64_t give_up(self) except -1
 
 

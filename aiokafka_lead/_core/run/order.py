@@ -80,6 +80,23 @@ class Lanes:
             return offset
         return self.line[0].offset if self.line else -1
 
+    def cut(self, end: int) -> tuple[int, int]:
+        """Forget what is behind the last record that anybody has begun to work on; ``end`` is the offset behind all.
+
+        Returns the weight of that, and the offset of its first record, or ``end``.
+        """
+        first = self.line[0].offset if self.line else end
+        weight = len(self.line) + sum(self.heavy.values()) - len(self.heavy)
+        self.line.clear()
+        self.heavy.clear()
+        return weight, first
+
+    def bar(self, first: int) -> None:
+        """Nobody begins to work on records from this offset on any more; those that wait stay in hand."""
+        kept = [record for record in self.ready if record.offset < first]
+        self.ready.clear()
+        self.ready.extend(kept)
+
     def give_up(self) -> int:
         """Forget everything; returns its weight."""
         weight = sum(self.pending.values()) + len(self.line) + sum(self.heavy.values()) - len(self.heavy)
@@ -93,10 +110,12 @@ class Lanes:
 class KeyLanes(Lanes):
     """A lane for each key that is worked on. Records without a key wait for nobody."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("_begun", "_waiting")
 
     def __init__(self) -> None:
         Lanes.__init__(self)
+        self._begun = -1
+        """The offset of the last record that came out of `line` to be worked on, or of one that is done behind it."""
         self._waiting: dict[bytes, deque[Record] | None] = {}
         """What waits behind the record that is held, by key; None where nothing does."""
 
@@ -106,6 +125,7 @@ class KeyLanes(Lanes):
             record = line.popleft()
             key = record.key
             if not waiting or key is None or key not in waiting:
+                self._begun = record.offset
                 return record
             self._remember(record)
             queue = waiting[key]
@@ -120,6 +140,7 @@ class KeyLanes(Lanes):
             self._waiting[record.key] = None
 
     def finished(self, record: Record) -> int:
+        self._begun = max(self._begun, record.offset)
         key = record.key
         if key is not None:
             queue = self._waiting.pop(key, None)
@@ -127,6 +148,24 @@ class KeyLanes(Lanes):
                 self.ready.append(queue.popleft())
                 self._waiting[key] = queue or None
         return self.pending.pop(record.offset, 0)
+
+    def cut(self, end: int) -> tuple[int, int]:
+        weight, first = Lanes.cut(self, end)
+        idle = {record.offset for record in self.ready}
+        for queue in self._waiting.values():
+            idle.update([record.offset for record in queue or ()])
+        for offset in reversed(list(self.pending)):
+            if offset < self._begun or offset not in idle:
+                break
+            weight += self.pending.pop(offset)
+            first = offset
+        self.bar(first)
+        return weight, first
+
+    def bar(self, first: int) -> None:
+        Lanes.bar(self, first)
+        for key, queue in self._waiting.items():
+            self._waiting[key] = deque([record for record in queue or () if record.offset < first]) or None
 
     def give_up(self) -> int:
         self._waiting.clear()

@@ -37,6 +37,10 @@ class Progress:
         self._end = self.done_to()
         return self._lanes.give_up()
 
+    def cut(self, offset: int) -> None:
+        """Nothing from this offset on is in hand any more."""
+        self._end = Position(offset, [epoch for first, epoch in self._epochs if first < offset][-1])
+
     @property
     def end(self) -> Position:
         """Behind everything that was taken."""

@@ -15,6 +15,8 @@ cdef class PartitionWork:
     cdef readonly Py_ssize_t handled
     cdef readonly bint queued
     cdef readonly bint closed
+    cdef readonly bint shut
+    cdef readonly bint cut
     cdef public Py_ssize_t resume_at
 
 
@@ -66,7 +68,10 @@ cdef class Work:
     @cython.locals(partition=PartitionWork)
     cpdef given_up(self, HandlerSlot slot)
     cdef _came_back(self, PartitionWork partition)
+    cpdef bint in_line(self, PartitionWork partition)
     cpdef again(self, PartitionWork partition, ConsumerRecord record)
     cdef _queue(self, PartitionWork partition)
+    @cython.locals(weight=int64_t)
+    cpdef wind_up(self, PartitionWork partition)
     cpdef close(self, PartitionWork partition)
     cpdef drop(self, PartitionWork partition)

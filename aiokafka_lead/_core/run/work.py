@@ -30,7 +30,19 @@ RUN = 8
 class PartitionWork:
     """One assigned partition's records in hand. Written to by `Work` alone."""
 
-    __slots__ = ("attempts", "closed", "committed", "handled", "lanes", "progress", "queued", "resume_at", "state")
+    __slots__ = (
+        "attempts",
+        "closed",
+        "committed",
+        "cut",
+        "handled",
+        "lanes",
+        "progress",
+        "queued",
+        "resume_at",
+        "shut",
+        "state",
+    )
 
     def __init__(self, state: PartitionState, start: Position, order: Order) -> None:
         self.state = state
@@ -46,7 +58,11 @@ class PartitionWork:
         self.queued = False
         """Whether it is among `Work.turns`."""
         self.closed = False
+        """It is not taken from any more, and at most what is in hand already is handed out."""
+        self.shut = False
         """No more of it is handed out."""
+        self.cut = False
+        """Something that was taken is not going to be handed out."""
         self.resume_at = -1
         """It is not taken from until no more than so many of its records are in hand; -1 while it is."""
 
@@ -61,6 +77,11 @@ class HandlerSlot:
         """Whose record it is, or None while there is none."""
         self.record: Record | None = None
         """What is worked on, or was last."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is one now."""
+        return self.partition is not None
 
 
 class Work:
@@ -92,7 +113,7 @@ class Work:
         self._on_room = on_room
         """Called when more can be taken than before."""
         self._on_calm = on_calm
-        """Called when the last record of a closed partition has come back from its handler."""
+        """Called when the last record of a closed partition that is to be handled has come back from its handler."""
         self._wanted_room = -1
         """Someone waits for no more than this to be in hand; -1 while nobody does."""
         self._mean_weight = 8.0
@@ -111,6 +132,10 @@ class Work:
 
     def __iter__(self) -> Iterator[PartitionWork]:
         return iter(self._partitions.values())
+
+    def slot(self) -> HandlerSlot:
+        """A slot for another worker."""
+        return HandlerSlot()
 
     def get(self, tp: TopicPartition) -> PartitionWork | None:
         """The partition's work, if any of it was taken."""
@@ -247,10 +272,10 @@ class Work:
         else:
             partition.handled -= 1
             self.in_hand -= partition.lanes.finished(record)
+        if not partition.queued:
+            self._queue(partition)
         if partition.closed:
             self._came_back(partition)
-        elif not partition.queued:
-            self._queue(partition)
         if self._wanted_room >= self.in_hand:
             self._wanted_room = -1
             self._on_room()
@@ -266,11 +291,17 @@ class Work:
         slot.partition = None
         partition.handled -= 1
         if partition.closed:
+            assert slot.record is not None
+            partition.lanes.bar(slot.record.offset)  # what is behind it will come again, handled or not
             self._came_back(partition)
 
     def _came_back(self, partition: PartitionWork) -> None:
-        if not partition.handled:
+        if not partition.handled and not self.in_line(partition):
             self._on_calm()
+
+    def in_line(self, partition: PartitionWork) -> bool:
+        """Whether something of a closed partition is going to be handed out as soon as a handler is free."""
+        return not partition.shut and partition.lanes.available()
 
     def again(self, partition: PartitionWork, record: Record) -> None:
         """The record is ready to be handled once more, before the others of its lane."""
@@ -279,17 +310,40 @@ class Work:
             self._queue(partition)
 
     def _queue(self, partition: PartitionWork) -> None:
-        if not partition.queued and partition.lanes.available():
+        if not partition.queued and not partition.shut and partition.lanes.available():
             partition.queued = True
             self.turns.append(partition)
 
     # --- letting go --------------------------------------------------------------------------------------------------
 
+    def wind_up(self, partition: PartitionWork) -> None:
+        """Take no more of the partition, and hand out only what comes before records that were begun.
+
+        What is committed never passes a record that is not done: everything behind one comes again. So records before
+        those that were begun are worth handling, and those behind one that has failed are not.
+        """
+        self._settle()
+        if partition.closed:
+            return
+        partition.closed = True
+        end = partition.progress.end.offset
+        weight, first = partition.lanes.cut(end)
+        self.in_hand -= weight
+        if first < end:
+            partition.cut = True
+            partition.progress.cut(first)
+        if partition.attempts:
+            partition.lanes.bar(min(partition.attempts))
+        if partition.queued and not partition.lanes.available():
+            partition.queued = False
+            self.turns.remove(partition)
+
     def close(self, partition: PartitionWork) -> None:
         """Hand out no more of the partition. What is with handlers may still be finished."""
         self._settle()
-        if not partition.closed:
-            partition.closed = True
+        partition.closed = True
+        if not partition.shut:
+            partition.shut = True
             if partition.queued:
                 partition.queued = False
                 self.turns.remove(partition)
@@ -300,7 +354,10 @@ class Work:
         for partition in self._partitions.values():
             done_to = partition.progress.done_to()
             read_to = partition.state.position
-            if not partition.lanes.count() and read_to is not None and read_to.offset > done_to.offset:
+            if partition.cut or partition.lanes.count() or read_to is None:
+                yield partition, done_to
+                continue
+            if read_to.offset > done_to.offset:
                 done_to = read_to  # nothing to handle is in between, but the ends of transactions, say
             yield partition, done_to
 

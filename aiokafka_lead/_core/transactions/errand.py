@@ -229,9 +229,10 @@ class Errand:
         own = found.producer_id == self.producer_id and found.producer_epoch in (self.epoch, self.epoch + 1)
         if own and found.transaction_state in _ENDING:
             return Verdict.RETRY
-        if own and found.producer_epoch == self.epoch and isinstance(self.reason, InvalidTxnStateError):
-            self.outcome = self._fate_in(found.transaction_state)
-            self.call = Call.RENEW
+        if own and found.producer_epoch == self.epoch:  # nobody has taken over, whatever the coordinator said before
+            if isinstance(self.reason, InvalidTxnStateError):
+                self.outcome = self._fate_in(found.transaction_state)
+            self._go_on(self.reason or ProducerFencedError())
             return None
         if own and found.transaction_state == _TIMED_OUT and found.producer_epoch == self.epoch + 1:
             gone = InvalidTxnStateError(f"{self._name}: the coordinator has aborted the transaction")

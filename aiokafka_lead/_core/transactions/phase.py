@@ -26,6 +26,8 @@ class Phase(Enum):
     """A transaction takes records and offsets."""
     FAILED = "failed"
     """Something of the transaction has failed: it can only be aborted."""
+    STORED = "stored"
+    """All that the transaction took is stored; its end waits for that of another one (`Chain`)."""
     COMMITTING = "committing"
     """What it took goes out, then the coordinator is asked to commit."""
     ABORTING = "aborting"
@@ -51,6 +53,8 @@ class Event(Enum):
     """A record, or offsets, cannot become part of the transaction, or the coordinator refuses to commit it."""
     COMMIT = "commit"
     """The application wants it committed."""
+    STORE = "store"
+    """What it took is stored, and it is not to be ended yet."""
     ABORT = "abort"
     """It is to be aborted."""
     ENDED = "ended"
@@ -78,8 +82,10 @@ TRANSITIONS = Transitions(
         Phase.READY: {Event.BEGIN: Phase.OPEN, Event.RENEW: Phase.RENEWING, Event.START: Phase.STARTING},
         Phase.OPEN: {Event.FAIL: Phase.FAILED, Event.COMMIT: Phase.COMMITTING, Event.ABORT: Phase.ABORTING},
         Phase.FAILED: {Event.ABORT: Phase.ABORTING},
+        Phase.STORED: {Event.FAIL: Phase.FAILED, Event.COMMIT: Phase.COMMITTING, Event.ABORT: Phase.ABORTING},
         Phase.COMMITTING: {
             Event.FAIL: Phase.FAILED,
+            Event.STORE: Phase.STORED,
             Event.ENDED: Phase.READY,
             Event.RENEW: Phase.RENEWING,
             Event.HAND_OVER: Phase.HANDED_OVER,

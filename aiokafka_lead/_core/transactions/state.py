@@ -21,7 +21,7 @@ __all__ = ["Fate", "OpenTransaction", "TransactionHealth", "TransactionState"]
 _PERHAPS_TIMED_OUT = (InvalidProducerEpochError, InvalidTxnStateError)
 """What becomes known first of a transaction that the coordinator has aborted."""
 
-_NOT_OVER = (Phase.OPEN, Phase.FAILED, Phase.COMMITTING, Phase.ABORTING)
+_NOT_OVER = (Phase.OPEN, Phase.FAILED, Phase.STORED, Phase.COMMITTING, Phase.ABORTING)
 
 
 class TransactionHealth(NamedTuple):
@@ -29,8 +29,8 @@ class TransactionHealth(NamedTuple):
 
     transactional_id: str
     phase: str
-    """"new", "starting", "ready", "open", "failed" (it can only be aborted), "committing", "aborting", "renewing" (of
-    its epoch), "handed over" (to another process) or "fenced"."""
+    """"new", "starting", "ready", "open", "failed" (it can only be aborted), "stored" (it is committed after others),
+    "committing", "aborting", "renewing" (of its epoch), "handed over" (to another process) or "fenced"."""
     producer_id: int
     """-1 before the first."""
     producer_epoch: int
@@ -89,6 +89,8 @@ class TransactionState:
         self.renew = False
         """Whether the epoch may not outlive the transaction: a request of it may still be on its way (KAFKA-17754), or
         sequences have a gap."""
+        self._asked = False
+        """Whether its end was asked for: what becomes of it is up to the coordinator."""
         self.error: KafkaError | None = None
         """Why the transaction can only be aborted; in the phase FENCED, what ended the producer."""
         self.fate = Fate()
@@ -102,7 +104,7 @@ class TransactionState:
         self.check_fenced()
         if self.phase is Phase.HANDED_OVER:
             raise IllegalStateError("the transaction was handed over: this producer begins no other one")
-        if self.phase in (Phase.OPEN, Phase.FAILED):
+        if self.phase in (Phase.OPEN, Phase.FAILED, Phase.STORED):
             raise IllegalStateError("a transaction is open: commit or abort it before the next one begins")
 
     def check_open(self, number: int) -> None:
@@ -112,7 +114,7 @@ class TransactionState:
         self.check_fenced()
         if self.number == number and self.phase is Phase.FAILED:
             raise self.aborted("the transaction has failed, and can only be aborted")
-        if self.number == number and self.phase in (Phase.COMMITTING, Phase.ABORTING):
+        if self.number == number and self.phase in (Phase.STORED, Phase.COMMITTING, Phase.ABORTING):
             raise IllegalStateError("the transaction is being ended")
         raise IllegalStateError("no transaction is open: sends belong between its begin and its end")
 
@@ -127,14 +129,14 @@ class TransactionState:
         self._take(Event.BEGIN)
         self.number += 1
         self.v2 = v2
-        self.touched = self.renew = False
+        self.touched = self.renew = self._asked = False
         self.error = None
         self.fate = Fate()
         self.began_at = now
 
     def fail(self, error: KafkaError) -> bool:
         """The transaction can only be aborted from now on; whether that is news."""
-        if self.phase not in (Phase.OPEN, Phase.COMMITTING):
+        if self._asked or self.phase not in (Phase.OPEN, Phase.STORED, Phase.COMMITTING):
             return False
         self._take(Event.FAIL)
         self.error = error
@@ -143,6 +145,10 @@ class TransactionState:
     def commit(self) -> None:
         """The transaction takes nothing more; what it has is to be sent."""
         self._take(Event.COMMIT)
+
+    def store(self) -> None:
+        """All that it took is stored: it is to be committed later, or aborted."""
+        self._take(Event.STORE)
 
     def abort(self) -> None:
         """The transaction takes nothing more; what it has is to be discarded."""
@@ -163,6 +169,7 @@ class TransactionState:
         self.v2 = opened.version == 2
         self.touched = opened.begun
         self.renew = not self.v2  # the sequences of that process are not known here
+        self._asked = False
         self.error = None
         self.fate = Fate()
         self.began_at = now
@@ -186,6 +193,7 @@ class TransactionState:
             self.fate.outcome = Outcome.COMMITTED if committed else Outcome.ABORTED
             self._take(Event.ENDED)
             return None
+        self._asked = True
         return self._errand(Call.COMMIT if committed else Call.ABORT)
 
     def _errand(self, call: Call) -> Errand:

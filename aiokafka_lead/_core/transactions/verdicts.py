@@ -153,6 +153,7 @@ VERDICTS: Mapping[Call, Verdicts] = {
     },
     Call.ASK: {
         **_ELSEWHERE,
+        **_UNEXPLAINED,
         TransactionalIdNotFoundError: Verdict.START,
         TransactionalIdAuthorizationFailedError: Verdict.FENCED,
         UnsupportedVersionError: Verdict.FENCED,

@@ -7,6 +7,7 @@ brokers offer the new ones before the feature is raised. A client hears of it wh
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import is_
 
 from ..._wire import ApiVersions
 from ..._wire.messages.end_txn import EndTxnRequest
@@ -27,13 +28,23 @@ class TransactionVersion:
         self._newest = -1
         """The finalized features' epoch in that answer."""
         self._level = 0
+        self._offered: list[ApiVersions] = []
+        self._v2 = False
+        """What follows from these."""
 
     def v2(self, offers: Iterable[ApiVersions]) -> bool:
         """Whether the next transaction is to be one of KIP-890, by what the brokers connected to have offered."""
+        offered = list(offers)
+        if len(offered) != len(self._offered) or not all(map(is_, offered, self._offered)):
+            self._offered = offered
+            self._v2 = self._usable(offered) and self._level >= FIRST_V2_LEVEL
+        return self._v2
+
+    def _usable(self, offers: Iterable[ApiVersions]) -> bool:
         usable = True
         for offered in offers:
             if offered.finalized_features_epoch > self._newest:
                 self._newest = offered.finalized_features_epoch
                 self._level = offered.finalized_features.get(FEATURE, 0)
             usable = usable and all(offered.supports(request, version) for request, version in _NEEDED)
-        return usable and self._level >= FIRST_V2_LEVEL
+        return usable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from ssl import CERT_REQUIRED, SSLContext
 
 from ..._options.logs import ClientLog
@@ -41,8 +42,11 @@ def warn_of_exposure(log: ClientLog, login: Login, context: SSLContext | None) -
         log.warn_once(f"{login.mechanism} over a TLS that does not verify the broker gives any host the credentials")
 
 
-async def authenticate(connection: Connection, versions: ApiVersions, login: Login) -> int:
-    """Returns how long the broker's session lasts, in milliseconds; 0 where it does not end (KIP-368)."""
+async def authenticate(connection: Connection, versions: ApiVersions, login: Login) -> tuple[int, float]:
+    """Returns how long the session lasts, in milliseconds, and when that was asked for, which is before it began.
+
+    0 where it does not end (KIP-368).
+    """
     handshake = await connection.exchange(SaslHandshakeRequest(mechanism=login.mechanism), _SASL_VERSION)
     if handshake.error_code == UnsupportedSaslMechanismError.code:
         offered = shown(", ".join(sorted(handshake.mechanisms)) or "none")
@@ -58,6 +62,7 @@ async def authenticate(connection: Connection, versions: ApiVersions, login: Log
     # No variable holds the messages as they are: an error's traceback shows what they do.
     request = SaslAuthenticateRequest(auth_bytes=await exchange.start())
     for _ in range(MAX_SASL_ROUNDS):
+        asked_at = time.monotonic()
         response = await connection.exchange(request, version)
         if response.error_code:
             reason = f": {shown(response.error_message)}" if response.error_message else ""
@@ -65,5 +70,5 @@ async def authenticate(connection: Connection, versions: ApiVersions, login: Log
             raise_for_code(response.error_code, text, connection.label)
         request = SaslAuthenticateRequest(auth_bytes=await exchange.respond(response.auth_bytes))
         if exchange.done:
-            return response.session_lifetime_ms
+            return response.session_lifetime_ms, asked_at
     raise SaslAuthenticationFailedError("the broker does not come to an end", broker=connection.label)

@@ -12,7 +12,7 @@ from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
 from ..._core.metadata.types import Broker
 from ..._options.logs import client_log
 from ..._wire import ApiVersions, Request
-from ...config import ClientConfig, ConsumerConfig
+from ...config import ClientConfig
 from ...errors import KafkaConnectionError, KafkaError
 from ...errors.base import own_copy
 from ..deadline import Deadline
@@ -20,6 +20,7 @@ from ..loop import Spawner
 from .connection import Connection, ConnectionSettings, Lane
 from .handshake import Security
 from .link import Link, LinkContext
+from .settings import HELD_IDLE_S, AnyLane, HeldLane
 
 __all__ = ["Brokers", "Connection", "Lane", "NodeState"]
 
@@ -35,7 +36,7 @@ class _Node:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.endpoint: Endpoint = (broker.host, broker.port)
-        self.links: dict[Lane, Link] = {}
+        self.links: dict[AnyLane, Link] = {}
 
 
 class Brokers:
@@ -54,7 +55,7 @@ class Brokers:
             setup_timeout_ms=config.socket_connection_setup_timeout_ms,
             setup_timeout_max_ms=config.socket_connection_setup_timeout_max_ms,
         )
-        fetch_max_bytes = config.fetch_max_bytes if isinstance(config, ConsumerConfig) else 0
+        fetch_max_bytes: int = getattr(config, "fetch_max_bytes", 0)  # consumers have it, of both kinds
         settings = ConnectionSettings(
             client_id=config.client_id,
             request_timeout_s=self._request_timeout_s,
@@ -69,12 +70,21 @@ class Brokers:
             reachability=self._reachability,
             tasks=tasks,
             notify=self._notify,
+            connected=self._connected,
             log=client_log("connection", config.client_id),
         )
+        held = settings._replace(max_idle_s=min(settings.max_idle_s, HELD_IDLE_S))
+        self._held_context = self._context._replace(settings=held)
         self._nodes: dict[int, _Node] = {}
         self._retired: list[Link] = []
         """Links of nodes that are gone, until the requests in flight on them are answered."""
         self._listeners: list[Callable[[int], None]] = []
+        self.connections_made = 0
+        """Connections that became ready so far."""
+        self.last_offer: ApiVersions | None = None
+        """What the broker of the latest one offers."""
+        self.on_connected: Callable[[], None] | None = None
+        """Called when one became ready, after these were set."""
         self._closed_by: KafkaError | None = None
 
     # --- the nodes ---
@@ -121,7 +131,7 @@ class Brokers:
 
     # --- connections ---
 
-    def ready(self, node_id: int, lane: Lane = Lane.DATA) -> Connection | None:
+    def ready(self, node_id: int, lane: AnyLane = Lane.DATA) -> Connection | None:
         """The node's connection if it is ready (though it may be busy, see `Connection.can_send`), else None.
 
         None also means that it is being connected now, or will be as soon as the backoff allows; listeners will hear
@@ -140,7 +150,7 @@ class Brokers:
             link.want()
         return None
 
-    async def get(self, node_id: int, lane: Lane = Lane.CONTROL, timeout_ms: float | None = None) -> Connection:
+    async def get(self, node_id: int, lane: AnyLane = Lane.CONTROL, timeout_ms: float | None = None) -> Connection:
         """A ready connection to the node, made if there is none; waits out a backoff, and tries once.
 
         Raises what the try failed with: `KafkaConnectionError` (retriable), or authentication's and TLS's own errors.
@@ -205,6 +215,13 @@ class Brokers:
                 best, best_rank = node_id, rank
         return best
 
+    def close_lane(self, lane: AnyLane, error: KafkaError) -> None:
+        """Closes the connections of this lane, which nobody uses any more: what is in flight fails with the error."""
+        links = [link for node in self._nodes.values() if (link := node.links.pop(lane, None)) is not None]
+        for link in [*links, *(link for link in self._retired if link.lane == lane)]:
+            link.close(error)
+        self._retired = [link for link in self._retired if link.lane != lane]
+
     def close_all(self, error: KafkaError) -> None:
         """Closes every connection, also those being made: what is in flight fails with the error.
 
@@ -228,7 +245,7 @@ class Brokers:
 
     # --- inside ---
 
-    def _new_link(self, node: _Node, lane: Lane) -> Link:
+    def _new_link(self, node: _Node, lane: AnyLane) -> Link:
         """A link for a node; the retired one where the node has come back with requests still in flight.
 
         A second connection to the same broker would let later requests overtake those.
@@ -239,7 +256,8 @@ class Brokers:
                 self._retired.remove(link)
                 break
         else:
-            link = Link(node.broker.node_id, node.endpoint, lane, self._context)
+            context = self._held_context if isinstance(lane, HeldLane) else self._context
+            link = Link(node.broker.node_id, node.endpoint, lane, context)
         node.links[lane] = link
         return link
 
@@ -257,6 +275,12 @@ class Brokers:
             except Exception as error:  # a bug: it must neither harm the connection nor get lost
                 self._context.tasks.start_soon(_raise, error, name="kafka listener")
 
+    def _connected(self, versions: ApiVersions) -> None:
+        self.connections_made += 1
+        self.last_offer = versions
+        if self.on_connected is not None:
+            self.on_connected()
+
     def _state(self, node: _Node, now: float) -> NodeState:
         states = {link.state(now) for link in node.links.values()}
         for state in (NodeState.READY, NodeState.CONNECTING):
@@ -265,12 +289,13 @@ class Brokers:
         retry_at = self._reachability.retry_at(node.endpoint)
         return NodeState.BACKOFF if now < retry_at else NodeState.CONNECTABLE
 
-    def _rank(self, node: _Node, lane: Lane, now: float) -> tuple[int, int]:
+    def _rank(self, node: _Node, lane: AnyLane, now: float) -> tuple[int, int]:
         link = node.links.get(lane)
         connection = link.connection if link is not None else None
         if connection is not None and connection.ready:
             return (_RANK[NodeState.READY] if connection.can_send() else _BUSY_RANK, connection.in_flight)
-        return (_RANK[self._state(node, now)], 1)
+        # A connection more costs all sides more than to stand in line.
+        return (_RANK[self._state(node, now)], self._context.settings.max_in_flight)
 
     def _not_in_time(self, link: Link, timeout_s: float) -> KafkaError:
         last = self._reachability.last_error(link.endpoint)

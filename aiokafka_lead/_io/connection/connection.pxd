@@ -12,10 +12,13 @@ cdef class Connection:
     cdef readonly object versions
     cdef readonly bint ready
     cdef public str stage
+    cdef public double opening_s
     cdef readonly object closed_by
     cdef readonly object session
     cdef readonly double retire_at
     cdef readonly double used_at
+    cdef readonly list on_successor
+    cdef public bint handing_over
     cdef dict _versions
     cdef object _settings
     cdef Py_ssize_t _max_in_flight

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar, cast
 
 from ..._core.connection.in_flight import InFlight, InFlightLedger, OnDone
@@ -18,12 +19,12 @@ from ...errors import (
     FrameTooLargeError,
     KafkaConnectionError,
     KafkaError,
-    MalformedMessageError,
     RequestTimedOutError,
 )
 from ...errors.base import own_copy, without_frames
 from ..deadline import Deadline
 from ..loop import Signal, Waiter
+from .failures import in_flight_error, with_broker
 from .settings import ConnectionSettings, Lane
 from .transport import Transport
 from .turns import TurnQueue
@@ -66,6 +67,8 @@ class Connection:
         """Whether requests may be submitted: set up, and neither retired nor over."""
         self.stage = "connecting"
         """What is being done while the connection is set up, for the text of a timeout."""
+        self.opening_s = 0.0
+        """Seconds that it took to open it, TLS included: to the broker, or to a proxy before it."""
         self.closed_by: KafkaError | None = None
         """Why the connection is over; None while it is not."""
         self.session = ENDLESS
@@ -74,6 +77,10 @@ class Connection:
         """When to stop taking requests and close once those in flight are answered (KIP-368)."""
         self.used_at = time.monotonic()
         """When a request was sent last."""
+        self.on_successor: list[Callable[[Connection], Awaitable[None]]] = []
+        """What is bound to this connection: called with the one that takes over, before that does (KIP-368)."""
+        self.handing_over = False
+        """Set while what is bound to it moves, and would end with it. The connection stays open until `step_down`."""
         self._stepping_down = False
         self._settings = settings
         self._max_in_flight = settings.max_in_flight
@@ -110,12 +117,14 @@ class Connection:
     def can_send(self) -> bool:
         """Whether a request would go out now: ready, fewer than the most in flight, not throttled, not congested.
 
-        Where not, listeners hear when that changes.
+        It would not either once it is time to retire, even if the timer for that is late on a busy event loop. Where
+        the answer is False, listeners hear when it changes.
         """
         if (
             self.ready
             and len(self._ledger) < self._max_in_flight
             and not self._muted
+            and not (self.retire_at != math.inf and time.monotonic() >= self.retire_at)
             and not (self._transport is None or self._transport.paused)
         ):
             return True
@@ -195,7 +204,9 @@ class Connection:
             return await answer.wait(None if timeout_ms is None else deadline.left_s())
         except TimeoutError:
             text = f"no answer to {name} within {patience_ms:.0f} ms ({self.in_flight} requests are in flight)"
-            raise RequestTimedOutError(text, broker=self.label) from None
+            late = RequestTimedOutError(text, broker=self.label)
+            late.api = name
+            raise late from None
 
     async def _stand_in_line(self, deadline: Deadline) -> None:
         if not self.ready:
@@ -213,7 +224,10 @@ class Connection:
     # --- its life, in the hands of the task that owns it ---
 
     def opened(self, transport: Transport) -> None:
-        """Bytes can go to the broker now."""
+        """Bytes can go to the broker now. Raises `KafkaError` where the connection was closed meanwhile."""
+        if self.closed_by is not None:
+            transport.close()
+            raise self._not_ready()
         self._transport = transport
 
     def become_ready(self, versions: ApiVersions, *, authenticated: bool, session: Session) -> None:
@@ -247,7 +261,7 @@ class Connection:
 
     def step_down(self) -> None:
         """`retire`, since another connection is ready to take over; tasks in line have their turn first."""
-        self._stepping_down = True
+        self._stepping_down, self.handing_over = True, False
         if self._turns.empty:
             self.retire()
 
@@ -281,7 +295,8 @@ class Connection:
             if culprit is not None and entry is culprit[0]:
                 self._finish(entry.on_done, None, culprit[1])
             else:
-                self._finish(entry.on_done, None, self._in_flight_error(entry, error))
+                failure = in_flight_error(entry, error, self.label, ready=self.stage == "ready")
+                self._finish(entry.on_done, None, failure)
         while self._unsent:
             not_sent = KafkaConnectionError(f"not sent: {error.message}", broker=self.label)
             self._finish(self._unsent.popleft(), None, not_sent)
@@ -299,7 +314,7 @@ class Connection:
             if not entry.raw:
                 response = decode_answer(entry.request_class.RESPONSE, entry.version, memoryview(frame))
         except KafkaError as error:
-            self.close(_with_broker(error, self.label))
+            self.close(with_broker(error, self.label))
             return
         self._ledger.pop()
         self._welcome = True
@@ -329,13 +344,13 @@ class Connection:
         oldest = self._ledger.oldest()
         if oldest is not None and isinstance(error, FrameTooLargeError):
             # Trying again would end the same way, so the request that the frame answers gets this very error.
-            self.close(_with_broker(error, self.label), culprit=(oldest, _with_broker(error, self.label)))
+            self.close(with_broker(error, self.label), culprit=(oldest, with_broker(error, self.label)))
         elif oldest is not None and self.ready and not self._welcome and type(error) is KafkaConnectionError:
             # A listener with SASL answers ApiVersions to anyone, and then hangs up.
             text = f"{error.message} instead of answering the first request; does this listener require SASL?"
             self.close(KafkaConnectionError(text, broker=self.label))
         else:
-            self.close(_with_broker(error, self.label))
+            self.close(with_broker(error, self.label))
 
     # --- inside ---
 
@@ -374,15 +389,6 @@ class Connection:
             self._crash = self._crash or crash
             self.close(KafkaConnectionError(f"an internal error: {crash!r}", broker=self.label), expected=True)
 
-    def _in_flight_error(self, entry: InFlight, error: KafkaError) -> KafkaError:
-        """A lost connection says nothing about the request, which may have been carried out."""
-        text = f"{entry.request_class.NAME} was in flight: {error.message}"
-        if isinstance(error, MalformedMessageError) and self.stage == "ready":
-            return _caused_by(error, KafkaConnectionError(text, broker=self.label))
-        if isinstance(error, KafkaConnectionError):
-            return _caused_by(error, type(error)(text, broker=self.label))
-        return own_copy(error)
-
     def _not_ready(self) -> KafkaError:
         if self.closed_by is None:
             return KafkaConnectionError("the connection is not ready", broker=self.label)
@@ -419,10 +425,13 @@ class Connection:
     def _time_out(self, late: InFlight) -> None:
         text = f"no answer to {late.request_class.NAME} in time"
         timed_out = RequestTimedOutError(text, broker=self.label)
-        self.close(KafkaConnectionError(text, broker=self.label), culprit=(late, timed_out))
+        lost = KafkaConnectionError(text, broker=self.label)
+        timed_out.api = lost.api = late.request_class.NAME
+        self.close(lost, culprit=(late, timed_out))
 
     def _close_if_retired(self) -> None:
-        if self.closed_by is None and self.stage == "ready" and not self._ledger and not self._unsent:
+        needed = self._ledger or self._unsent or self.handing_over
+        if self.closed_by is None and self.stage == "ready" and not needed:
             self.close(KafkaConnectionError("the connection was retired", broker=self.label), expected=True)
 
     def _tell_room(self) -> None:
@@ -442,13 +451,3 @@ class _Answer(Waiter[Any]):
             self.set_result(response)
         else:
             self.set_error(error)
-
-
-def _with_broker(error: KafkaError, label: str) -> KafkaError:
-    """The same error, which names the broker."""
-    return _caused_by(error, type(error)(error.message, broker=label))
-
-
-def _caused_by(cause: KafkaError, error: KafkaError) -> KafkaError:
-    error.__cause__ = cause.__cause__ or cause
-    return error

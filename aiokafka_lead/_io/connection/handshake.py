@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..._core.connection.session import session_of
+from ..._core.connection.session import ENDLESS, session_of
 from ..._options.version import __version__
 from ..._wire import ApiVersions, Request, make_codecs
 from ..._wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -50,16 +50,15 @@ async def shake_hands(connection: Connection, security: Security, hot: Iterable[
     """Makes an open connection ready, and codecs of ``hot`` requests, or raises `KafkaError`."""
     connection.stage = "ApiVersions"
     versions = await _negotiate(connection, security)
-    lifetime_ms = 0
+    offered = (request for request in hot if versions.supports(request))
+    await in_slices(make_codecs((request, versions.version_for(request)) for request in offered))
+    session = ENDLESS
     if security.login is not None:
         from .authentication import authenticate  # as above
 
         connection.stage = f"SASL {security.login.mechanism}"
-        lifetime_ms = await authenticate(connection, versions, security.login)
-    begun_at = time.monotonic()
-    offered = (request for request in hot if versions.supports(request))
-    await in_slices(make_codecs((request, versions.version_for(request)) for request in offered))
-    session = session_of(lifetime_ms, begun_at, time.monotonic())
+        lifetime_ms, asked_at = await authenticate(connection, versions, security.login)
+        session = session_of(lifetime_ms, asked_at, time.monotonic())
     connection.become_ready(versions, authenticated=security.login is not None, session=session)
 
 

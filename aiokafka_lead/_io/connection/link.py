@@ -14,14 +14,15 @@ import anyio
 from ..._core.connection.foreign import HANDSHAKE_MAX_BYTES
 from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
 from ..._options.logs import ClientLog
-from ..._wire import Request
+from ..._wire import ApiVersions, Request
 from ...errors import KafkaConnectionError, KafkaError
 from ...errors.base import own_copy
 from ...errors.shown import shown
-from ..loop import Spawner, Waiter, sleep_until
-from .connection import Connection, ConnectionSettings, Lane
+from ..loop import Spawner, Waiter, sleep_until, uninterrupted
+from .connection import Connection, ConnectionSettings
 from .handshake import Security, shake_hands
 from .renewal import Renewal
+from .settings import AnyLane
 from .transport import open_transport
 
 __all__ = ["Link", "LinkContext"]
@@ -38,6 +39,8 @@ class LinkContext(NamedTuple):
     tasks: Spawner
     notify: Callable[[int], None]
     """Called with the node's id whenever `Link.state` or the room on its connection has changed."""
+    connected: Callable[[ApiVersions], None]
+    """Called with what the broker offers whenever a connection became ready."""
     log: ClientLog
 
 
@@ -48,7 +51,7 @@ class Link:
     endpoint; once closed it stays so, and a connect that is under way then cannot finish.
     """
 
-    def __init__(self, node_id: int, endpoint: Endpoint, lane: Lane, context: LinkContext) -> None:
+    def __init__(self, node_id: int, endpoint: Endpoint, lane: AnyLane, context: LinkContext) -> None:
         self.node_id = node_id
         self.endpoint = endpoint
         self.lane = lane
@@ -63,10 +66,13 @@ class Link:
         """The same, from the first packet until it is over and another one has taken over."""
         self._context = context
         self._log = context.log
+        self._about = {"broker": self.label}
         self._connecting = False
         self._wanted = False
         """Whether somebody asked for a connection since the last try began."""
         self._running = False
+        self._next_login_at = 0.0
+        """Not before this: the session was too short for another connection to take over from it."""
         self._closed = False
         self._leaving = False
         """Whether the connection in use is the last one: the node is gone."""
@@ -157,7 +163,7 @@ class Link:
         if connection is self.connection:
             self.connection = None
             self._context.reachability.lost(self.endpoint, time.monotonic(), error)
-            self._log.info("Connection lost: %s", error)
+            self._log.info("Connection lost: %s", error, extra=self._about)
 
     def on_change(self, connection: Connection, /) -> None:
         if connection is self._attempt and connection.closed_by is not None:
@@ -172,14 +178,18 @@ class Link:
             with anyio.CancelScope() as self._scope:
                 while self._wanted and not self._closed:
                     # Another lane's failure may have put the time off meanwhile.
-                    while time.monotonic() < (retry_at := self._context.reachability.retry_at(self.endpoint)):
-                        await sleep_until(retry_at)
+                    while time.monotonic() < (begin_at := self._begin_at()):
+                        await sleep_until(begin_at)
                     self._wanted = False
                     await self._serve()
         finally:
             self._running = False
             self._connecting = False
             self._scope = None
+
+    def _begin_at(self) -> float:
+        """When the next connection may be made."""
+        return max(self._context.reachability.retry_at(self.endpoint), self._next_login_at)
 
     def _new_connection(self) -> Connection:
         return Connection(self.node_id, self.endpoint, self._context.settings, self, self.label)
@@ -210,11 +220,11 @@ class Link:
     async def _keep(self, connection: Connection | None, group: Spawner) -> None:
         """Until the connection is over, and so is each that takes over from it."""
         while connection is not None:
-            renewal = self._renewal = Renewal(
-                connection, self._new_connection, partial(self._set_up, group=group), self._log
-            )
+            set_up = partial(self._set_up, group=group)
+            within_s = self._context.settings.request_timeout_s
+            renewal = self._renewal = Renewal(connection, self._new_connection, set_up, self._log, within_s)
             if connection.session.renew_at < math.inf:
-                group.start_soon(renewal.run)
+                group.start_soon(uninterrupted(renewal.run))
             try:
                 await connection.watch()
             finally:
@@ -227,10 +237,10 @@ class Link:
         if successor is None:
             return
         successor.take_over(ended.used_at)
-        self.connection = self._attempt = successor
+        self._attempt = successor
         self._wanted = False
-        self._context.reachability.succeeded(self.endpoint)
-        self._log.debug("Connected to %s for %s, for another session", self.label, self.lane.value)
+        self._use(successor)
+        self._log.debug("Connected to %s for %s, for another session", self.label, self.lane.value, extra=self._about)
         self._settle(successor, None)
 
     async def _connect(self, connection: Connection, group: Spawner) -> bool:
@@ -246,7 +256,7 @@ class Link:
         self._context.reachability.failed(self.endpoint, time.monotonic(), error)
         # One line for an outage, not one for each try.
         repeated = known is not None and known.message == error.message
-        self._log.log(logging.DEBUG if repeated else logging.WARNING, "No connection: %s", error)
+        self._log.log(logging.DEBUG if repeated else logging.WARNING, "No connection: %s", error, extra=self._about)
         connection.close(error, expected=True)
         self._settle(None, error)
         self._context.notify(self.node_id)
@@ -279,6 +289,7 @@ class Link:
             from .authentication import warn_of_exposure  # not imported where nobody authenticates
 
             warn_of_exposure(self._log, login, ssl_context)
+        began = time.monotonic()
         transport = await open_transport(
             host,
             port,
@@ -287,21 +298,27 @@ class Link:
             max_frame_bytes=min(HANDSHAKE_MAX_BYTES, self._context.settings.receive_max_bytes),
             on_stage=note_stage,
         )
-        group.start_soon(transport.run)
+        connection.opening_s = time.monotonic() - began
+        group.start_soon(uninterrupted(transport.run))
         connection.opened(transport)
         await shake_hands(connection, self._context.security, self._context.hot)
+        self._context.connected(connection.versions)
 
     def _became_ready(self, connection: Connection) -> bool:
         if self._closed:
             connection.close(KafkaConnectionError("no longer wanted", broker=self.label), expected=True)
             return False
         self._connecting = False
-        self.connection = connection
-        self._context.reachability.succeeded(self.endpoint)
-        self._log.debug("Connected to %s for %s", self.label, self.lane.value)
+        self._use(connection)
+        self._log.debug("Connected to %s for %s", self.label, self.lane.value, extra=self._about)
         self._settle(connection, None)
         self._context.notify(self.node_id)
         return True
+
+    def _use(self, connection: Connection) -> None:
+        self.connection = connection
+        self._next_login_at = connection.session.next_login_at
+        self._context.reachability.succeeded(self.endpoint)
 
     def _settle(self, connection: Connection | None, error: KafkaError | None) -> None:
         waiters, self._waiters = self._waiters, []

@@ -36,12 +36,17 @@ class Renewal:
         new: Callable[[], Connection],
         set_up: Callable[[Connection], Awaitable[None]],
         log: ClientLog,
+        moved_within_s: float,
     ) -> None:
-        """``set_up`` makes a ``new`` connection ready, in bounded time, or raises `KafkaError`."""
+        """``set_up`` makes a ``new`` connection ready, in bounded time, or raises `KafkaError`.
+
+        ``moved_within_s`` is what a request may take: what is bound to ``current`` has so long to move.
+        """
         self._current = current
         self._new = new
         self._set_up = set_up
         self._log = log
+        self._moved_within_s = moved_within_s
         self._attempt: Connection | None = None
         self._done = False
         """Whether the attempt is ready."""
@@ -61,14 +66,19 @@ class Renewal:
         try:
             await self._set_up(attempt)
         except KafkaError as error:
-            attempt.close(error, expected=True)
-            self._log.warning("The session ends soon, and there is no connection yet to take over: %s", error)
+            if not self._scope.cancel_called:  # else nobody waits for it any more
+                attempt.close(error, expected=True)
+                self._log.warning("The session ends soon, and there is no connection yet to take over: %s", error)
             return False
         if attempt.session.ends_at < self._current.session.ends_at + _GAIN_S:
             same = KafkaConnectionError("a login that ends with the one before it is no gain", broker=attempt.label)
             attempt.close(same, expected=True)
             return False
         self._done = True
+        self._current.handing_over = True
+        with anyio.move_on_after(self._moved_within_s):
+            for move in self._current.on_successor:
+                await move(attempt)
         self._current.step_down()
         return True
 

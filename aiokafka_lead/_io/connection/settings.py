@@ -5,7 +5,16 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-__all__ = ["ConnectionSettings", "Lane"]
+__all__ = [
+    "HELD_IDLE_S",
+    "AnyLane",
+    "ConnectionSettings",
+    "CoordinatorLane",
+    "FetchLane",
+    "HeldLane",
+    "Lane",
+    "ShareLane",
+]
 
 
 class Lane(StrEnum):  # whose hash is quick: connections are looked up by it for each request
@@ -21,6 +30,63 @@ class Lane(StrEnum):  # whose hash is quick: connections are looked up by it for
     """What a group or a transaction asks of its coordinator."""
     REBALANCE = "rebalance"
     """JoinGroup and SyncGroup, which the coordinator holds until all members are there: commits must not wait."""
+
+
+class FetchLane(NamedTuple):
+    """The fetches of consumers that share their connections, and whose fetches are merged."""
+
+    number: int
+    """One for each set of options that a fetch says something of."""
+    kind: str = "fetches"
+    """Tuples of two kinds of lanes would be equal without."""
+
+    @property
+    def value(self) -> str:
+        """For logs."""
+        return "merged fetches" if not self.number else f"merged fetches {self.number}"
+
+
+class HeldLane(NamedTuple):
+    """REBALANCE of one consumer among those that share their connections: none may wait for another one's group."""
+
+    consumer: int
+    kind: str = "held"
+
+    @property
+    def value(self) -> str:
+        """For logs."""
+        return f"{Lane.REBALANCE.value} {self.consumer}"
+
+
+class ShareLane(NamedTuple):
+    """The share sessions of one consumer among those that share their connections: brokers bind one to a connection."""
+
+    consumer: int
+    kind: str = "share"
+
+    @property
+    def value(self) -> str:
+        """For logs."""
+        return f"share sessions {self.consumer}"
+
+
+class CoordinatorLane(NamedTuple):
+    """COORDINATOR of one producer of a pipeline: none of them is to wait for the end of another one's transaction, as a
+    broker does not look at a connection's next request before it has answered the one before."""
+
+    producer: int
+    kind: str = "coordinator"
+
+    @property
+    def value(self) -> str:
+        """For logs."""
+        return f"{Lane.COORDINATOR.value} {self.producer}"
+
+
+AnyLane = Lane | FetchLane | HeldLane | ShareLane | CoordinatorLane
+
+HELD_IDLE_S = 1.0
+"""A connection of a `HeldLane` closes after so long without a request: its next one is at the next rebalance."""
 
 
 class ConnectionSettings(NamedTuple):

@@ -10,17 +10,19 @@ import inspect
 import os
 from functools import partial
 from ssl import SSLContext
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
 from ..._options.callables import function_of
 from ..._options.logs import ClientLog, client_log
 from ..._options.security import ContextFactory
-from ..._options.tls.material import TlsMaterial
 from ...config import ClientConfig
 from ...errors import KafkaConnectionError
 from ..threads import BlockingCalls
+
+if TYPE_CHECKING:
+    from ..._options.tls.material import TlsMaterial
 
 __all__ = ["TlsContexts", "new_tls_contexts"]
 

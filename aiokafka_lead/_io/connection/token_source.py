@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import threading
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -12,8 +11,6 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import anyio
-import anyio.to_thread
-from anyio.lowlevel import RunVar
 
 from ..._core.backoff import Backoff
 from ..._options.callables import function_of
@@ -23,11 +20,9 @@ from ...errors.base import own_copy, without_frames
 from ...errors.shown import shown
 from ..cancellation import outlives_cancellation
 from ..loop import Spawner, Waiter, loop_token, sleep_until
+from ..threads import BlockingCalls
 
 __all__ = ["Fetching", "TokenSource", "source_of"]
-
-THREADS = 8
-"""Providers that are called in threads at the same time, by all clients of an event loop."""
 
 KEPT_WITHOUT_END_S = 1.0
 """How long a token is used whose end is not known: the connections that a client makes at a time share it."""
@@ -38,10 +33,8 @@ MARGIN_S, MARGIN_PART = 1.0, 0.1
 WAITED_OUT_S = 1.0
 """So much of a backoff is waited out; where more of it is left, its error is raised again at once."""
 
-_LEFT_BEHIND_MAX = 4
+_MAX_LOST = 3
 """Calls of a provider that may still be running though nobody waits for them any more."""
-
-_limiter: RunVar[anyio.CapacityLimiter] = RunVar("aiokafka_lead token providers")
 
 
 class Fetching(NamedTuple):
@@ -198,37 +191,20 @@ class _Calls:
     """Calls of the application's provider: coroutine functions are awaited, others run in threads."""
 
     def __init__(self) -> None:
-        self._running = 0
-        self._lock = threading.Lock()
+        self._threads = BlockingCalls("token provider", at_once=1, max_lost=_MAX_LOST)
 
     async def call(self, function: Callable[[], Any], source: TokenSource) -> Any:
         """What it returns. The source lives on for as long as the call does, though all clients may be gone by then."""
         if inspect.iscoroutinefunction(function_of(function)):
             return await function()
-        with self._lock:
-            if self._running >= _LEFT_BEHIND_MAX:
-                raise TokenProviderError(f"{self._running} calls of the token provider have not returned")
-            self._running += 1
-        given = await anyio.to_thread.run_sync(
-            partial(self._run, function, source), abandon_on_cancel=True, limiter=_thread_limiter()
-        )
+        if self._threads.full:
+            raise TokenProviderError(f"{self._threads.running} calls of the token provider have not returned")
+        given = await self._threads.run(partial(_call, function, source))
         return await given if isinstance(given, Awaitable) else given
 
-    def _run(self, function: Callable[[], Any], _: TokenSource) -> Any:
-        try:
-            return function()
-        finally:
-            with self._lock:
-                self._running -= 1
 
-
-def _thread_limiter() -> anyio.CapacityLimiter:
-    try:
-        return _limiter.get()
-    except LookupError:
-        limiter = anyio.CapacityLimiter(THREADS)
-        _limiter.set(limiter)
-        return limiter
+def _call(function: Callable[[], Any], _: TokenSource) -> Any:
+    return function()
 
 
 _sources: WeakValueDictionary[tuple[int, int], TokenSource] = WeakValueDictionary()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from ..._core.backoff import Backoff
 from ..._core.consumer.absence import Absences, absent
@@ -12,6 +12,7 @@ from ..._core.consumer.subscription import Subscription
 from ..._core.metadata.moved import Moved
 from ..._core.metadata.types import ClusterSnapshot
 from ..._options.logs import client_log
+from ...errors.shown import some_of
 from ..client import Client
 from ..loop import Signal
 
@@ -21,7 +22,7 @@ __all__ = ["AbsenceWatch"]
 class AbsenceWatch:
     """Of one consumer. Sleeps while nothing is absent."""
 
-    def __init__(self, client: Client, subscription: Subscription, leaderless: Iterable[PartitionState]) -> None:
+    def __init__(self, client: Client, subscription: Subscription, leaderless: Collection[PartitionState]) -> None:
         self._client = client
         self._subscription = subscription
         self._leaderless = leaderless
@@ -52,7 +53,8 @@ class AbsenceWatch:
         self._wake.set()
 
     def _on_metadata(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
-        self._wake.set()
+        if moved.topics or self._leaderless or self._absences:
+            self._wake.set()
 
     def _look(self, now: float) -> float | None:
         metadata = self._client.metadata
@@ -65,6 +67,6 @@ class AbsenceWatch:
         if look.warn_of:
             self._log.warning(
                 "cannot read %s: the cluster does not have it; it is looked for again and again",
-                ", ".join(sorted(map(str, look.warn_of))),
+                some_of(sorted(map(str, look.warn_of))),
             )
         return look.until

@@ -1,9 +1,10 @@
-"""Deserializers of the application that are coroutine functions: awaited before anything is handed out."""
+"""Deserializers of the application that have to be awaited, themselves or what prepares them, before a record is handed
+out."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..._core.consumer.chunk import Chunk
@@ -12,10 +13,14 @@ from ..._core.consumer.record_batch import RecordBatch
 from ..._options.serialization import Function
 from ..._records import ConsumerRecord
 from ...errors import RecordDeserializationError
+from ...types import Headers
 
-__all__ = ["fill_batch", "make_ready", "of_application"]
+__all__ = ["fill_batch", "make_ready", "of_application", "prepared"]
 
 Record = ConsumerRecord[Any, Any]
+
+TOGETHER = 512
+"""Records that are deserialized together, though fewer were asked for: the others stay in the chunk."""
 
 
 async def of_application(record: Record, by: Deserializers) -> Record:
@@ -31,8 +36,11 @@ async def make_ready(chunk: Chunk, by: Deserializers, limit: int | None, within_
     stays in the chunk when this is cancelled.
     """
     first = at = chunk.handed_out()
-    end = len(chunk.records) if limit is None else min(len(chunk.records), first + limit)
     until = time.monotonic() + within_s
+    if not by.awaited:
+        await _make_ready_together(chunk, by, until)
+        return
+    end = len(chunk.records) if limit is None else min(len(chunk.records), first + limit)
     while at < end and (at == first or time.monotonic() < until):
         if at >= chunk.ready:
             try:
@@ -45,8 +53,40 @@ async def make_ready(chunk: Chunk, by: Deserializers, limit: int | None, within_
         at += 1
 
 
+async def _make_ready_together(chunk: Chunk, by: Deserializers, until: float) -> None:
+    first = at = chunk.handed_out()
+    while at < len(chunk.records) and (at == first or time.monotonic() < until):
+        raw = chunk.records[at : at + TOGETHER]
+        headers = [record.headers for record in raw]
+        await prepared(by.key, [record.key for record in raw], headers, chunk.tp.topic, is_key=True)
+        await prepared(by.value, [record.value for record in raw], headers, chunk.tp.topic, is_key=False)
+        made, failure = by.apply_prepared(raw)
+        for record in made:
+            chunk.deserialized(at, record)
+            at += 1
+        if failure is not None:
+            if at == first:
+                raise failure
+            return
+
+
+async def prepared(
+    one: Function | None, contents: Sequence[Any], headers: Sequence[Headers], topic: str, *, is_key: bool
+) -> None:
+    """Return when this can be called for these contents."""
+    if one is not None and one.prepare is not None:
+        waiting = one.prepare(contents, headers, topic, is_key)
+        if waiting is not None:
+            await waiting
+
+
 async def fill_batch(batch: RecordBatch[Any, Any], by: Deserializers) -> None:
-    """Deserialize a batch; an error is raised where its column is read."""
+    """Deserialize a batch, or prepare what does it later; an error is raised where its column is read."""
+    if not by.awaited:
+        for one, is_key in ((by.key, True), (by.value, False)):
+            if one is not None and one.prepare is not None:
+                await prepared(one, batch.raw_column(is_key=is_key), batch.headers, batch.topic, is_key=is_key)
+        return
     batch.fill(await _column(batch.raw(), by.key, "key"), await _column(batch.raw(), by.value, "value"))
 
 
@@ -63,6 +103,7 @@ async def _part(record: Record, one: Function | None, part: str, advice: str) ->
     make = bound(one, record.topic, record.headers, is_key=is_key)
     if make is None or one is None or content is None:
         return content
+    await prepared(one, (content,), (record.headers,), record.topic, is_key=is_key)
     try:
         return await make(content) if one.waits else make(content)
     except Exception as cause:

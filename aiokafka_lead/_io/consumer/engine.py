@@ -15,6 +15,7 @@ from ..._core.consumer.reset_policy import parse_reset_policy
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
 from ..._core.group.poll_interval import PollInterval
 from ..._core.leadership.patience import RetryPolicy
+from ..._core.tracing import ReadTracing, TracedClient, installed
 from ..._options.logs import client_log
 from ..._wire.messages.fetch import FetchRequest
 from ..._wire.messages.list_offsets import ListOffsetsRequest
@@ -27,6 +28,7 @@ from ..deadline import Deadline
 from ..group.parallel_work import CurrentRun
 from ..loop import News, Signal, Waiter
 from .absence_watch import AbsenceWatch
+from .fetch_channels import FetchChannels, OwnChannels
 from .fetcher import Fetcher
 from .health import HealthWatch
 from .kept_topics import KeptTopics
@@ -37,6 +39,7 @@ from .readiness import Readiness
 from .subscriber import Subscriber
 
 if TYPE_CHECKING:
+    from ..._core.telemetry.measures import Source
     from ..group.membership import Membership
 
 __all__ = ["HOT_REQUESTS", "ConsumerEngine"]
@@ -86,7 +89,10 @@ class ConsumerEngine(Generic[K, V]):
         self.queries = OffsetQueries(client, reading)
         reset_policy = parse_reset_policy(config.auto_offset_reset)
         planner = FetchPlanner(
-            reading.positions, reading.prefetch, FetchLimits(config.fetch_max_bytes, config.max_partition_fetch_bytes)
+            reading.positions,
+            reading.prefetch,
+            FetchLimits(config.fetch_max_bytes, config.max_partition_fetch_bytes),
+            merged=client.parent is not None,
         )
         self._fetcher = self._fetching(planner, fetch_wake)
         self._absence_watch = AbsenceWatch(client, self.subscription, planner.leaderless)
@@ -102,6 +108,7 @@ class ConsumerEngine(Generic[K, V]):
             listener=None if self.membership is None else self.membership.auto_commit or self.membership.leases,
         )
         self.started = False
+        self.tracing: ReadTracing | None = None
         self.health = HealthWatch(
             client,
             config,
@@ -154,19 +161,37 @@ class ConsumerEngine(Generic[K, V]):
             reading.read_committed,
             config.client_rack,
         )
-        return Fetcher(client, reading, planner, answers, keeper, options, wake)
+        channels: FetchChannels = OwnChannels(client, options)
+        if client.parent is not None:
+            from .merged_channels import MergedChannels  # only here: nobody else pays for their import
+
+            channels = MergedChannels(client, options)
+        return Fetcher(client, reading, planner, answers, keeper, channels, wake)
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool) -> None:
         """Bootstrap and begin to fetch; ``wait``: until it is known where reading begins.
 
-        Raises what `Client.start` and `Readiness.wait` raise. Then, or when it is cancelled, nothing is left behind.
+        Without ``wait`` no broker need be there yet. Raises what `Client.start` and `Readiness.wait` raise. Then, or
+        when it is cancelled, nothing is left behind.
         """
         deadline = Deadline(self.config.request_timeout_ms)
         self.client.on_fatal(lambda error: self._notify())
-        await self.client.start()
+        await self.client.start(wait=wait)
         self.started = True
+        self.client.measure(self._telemetry)
+        if installed.tracer is not None:
+            metadata = self.client.metadata
+            traced = TracedClient.of(
+                self.config,
+                lambda: metadata.snapshot.cluster_id,
+                self.config.group_id,
+                self.reading.prefetch.records_by_topic,
+            )
+            self.tracing = installed.tracer.consumer(traced)
+            if self.membership is not None:
+                self.membership.commits.tracing = self.tracing
         self.subscriber.start()
         self.client.spawn(self._fetcher.run, name="kafka fetcher")
         self.client.spawn(self._absence_watch.run, name="kafka absent partitions")
@@ -177,6 +202,19 @@ class ConsumerEngine(Generic[K, V]):
             except BaseException:
                 await self.stop(2 * DEPART_CANCELLED_WITHIN_S * 1000)
                 raise
+
+    def _telemetry(self) -> Source:
+        from ..._core.consumer.telemetry import ConsumerPlace, ConsumerTelemetry  # only here: most want no metrics
+
+        config, membership = self.config, self.membership
+        standing = None if membership is None else membership.standing
+        place = ConsumerPlace(
+            config.client_rack,
+            config.group_id,
+            config.group_instance_id,
+            lambda: None if standing is None else standing.member_id,
+        )
+        return ConsumerTelemetry(place, self.reading, self.reader.waited_s, self.client.own_connections)
 
     async def _wait_at_start(self, deadline: Deadline) -> None:
         self.progress.waits()  # the application cannot come for records before
@@ -204,7 +242,7 @@ class ConsumerEngine(Generic[K, V]):
 
     async def stop(self, timeout_ms: float | None) -> None:
         """End everything, within ``timeout_ms`` (10000)."""
-        if self.client.left_behind:
+        if not self.client.stops_here():
             return
         if self.membership is not None:
             self.membership.task.check_stop()
@@ -227,6 +265,8 @@ class ConsumerEngine(Generic[K, V]):
             try:
                 await self.client.stop(max(0.0, deadline - time.monotonic()) * 1000)
             finally:
+                if self.tracing is not None:
+                    self.tracing.stopped()
                 self._notify()
                 self._stopped.set_result(None)
 
@@ -240,6 +280,8 @@ class ConsumerEngine(Generic[K, V]):
 
     async def _depart(self, deadline: float) -> None:
         """Commit, leave the group, close fetch sessions; in less time if the caller has been cancelled by a scope."""
+        if not self.client.brokers.connections_made:
+            return  # no broker has been reached yet: there is no group to leave
         within_s = max(0.0, deadline - time.monotonic()) / 2
         if cancelled_by_scope():
             within_s = min(within_s, DEPART_CANCELLED_WITHIN_S)
@@ -257,6 +299,11 @@ class ConsumerEngine(Generic[K, V]):
     def _notify(self) -> None:
         self._reader_wake.set()
         self._news.tell()
+
+    def subscription_changed(self) -> None:
+        """The application has changed the subscription."""
+        self.subscriber.changed(started=self.started)
+        self._absence_watch.look_soon()  # others may have made metadata know already that a topic is not there
 
     def unsubscribed(self) -> None:
         """Nothing is to be read any more: reads that wait have to end."""

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Container
-from functools import partial
 from typing import Any
-
-import anyio
 
 from ..._core.backoff import Backoff
 from ..._core.consumer.fetch_answer import AnswerReader
 from ..._core.consumer.fetch_plan import FetchPlanner, PlannedFetch
-from ..._core.consumer.fetch_request import FetchOptions, fetch_request, wait_beside_ms
-from ..._core.consumer.fetch_session import SessionRequest
 from ..._core.consumer.reading import Reading
 from ..._core.metadata.moved import Moved
 from ..._core.metadata.refresh import LEADERLESS, lost, refused
 from ..._core.metadata.types import ClusterSnapshot
-from ..._wire.messages.fetch import FetchRequest, FetchResponse
+from ..._wire.messages.fetch import FetchResponse
 from ...errors import FetchSessionTopicIdError, KafkaConnectionError, KafkaError
 from ..client import Client
-from ..connection.brokers import NodeState
-from ..connection.connection import Connection, Lane
 from ..loop import Signal
+from .fetch_channels import Channel, FetchChannels
 from .position_keeper import PositionKeeper
 
 __all__ = ["Fetcher"]
@@ -39,7 +33,7 @@ class Fetcher:
         planner: FetchPlanner,
         answers: AnswerReader,
         keeper: PositionKeeper,
-        options: FetchOptions,
+        channels: FetchChannels,
         wake: Signal,
     ) -> None:
         self._client = client
@@ -48,8 +42,7 @@ class Fetcher:
         self._planner = planner
         self._answers = answers
         self._keeper = keeper
-        self._options = options
-        self._options_beside = options._replace(fetch_max_wait_ms=wait_beside_ms(options.fetch_max_wait_ms))
+        self._channels = channels
         self._counters = reading.counters
         self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
         self._refusals: dict[int, int] = {}
@@ -63,7 +56,7 @@ class Fetcher:
     async def run(self) -> None:
         """Fetch until cancelled."""
         wake = self._wake
-        self._client.brokers.add_listener(self._on_node)
+        self._channels.start(wake.set)
         self._client.metadata.add_listener(self._on_metadata)
         try:
             wake.set()
@@ -75,23 +68,20 @@ class Fetcher:
                 next_time = self._planner.next_time(now)
                 timeout_s = None if next_time is None else max(0.0, next_time - now)
         finally:
-            self._client.brokers.remove_listener(self._on_node)
+            self._channels.end()
             self._client.metadata.remove_listener(self._on_metadata)
 
     def read_committed_only(self) -> None:
         """Fetch so from now on; what was asked for before has to be void."""
-        self._options = self._options._replace(read_committed=True)
-        self._options_beside = self._options_beside._replace(read_committed=True)
+        self._channels.read_committed_only()
         self._answers.read_committed_only()
+        self._planner.ask_anew()
 
     def demand(self, wanted: Container[Any] | None) -> None:
         """A reader waits for records of these partitions (None: of any; empty: it waits no longer)."""
         self._demand = wanted
         if self._planner.starved:
             self._wake.set()
-
-    def _on_node(self, node_id: int) -> None:
-        self._wake.set()
 
     def _on_metadata(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
         self._positions.touch_moved(moved)
@@ -117,11 +107,14 @@ class Fetcher:
             planner.make_room(self._demand)
             planner.place(metadata.snapshot, now)
         for node_id, beside in planner.waiting_nodes(now):
-            connection = self._client.brokers.ready(node_id, Lane.BESIDE if beside else Lane.DATA)
-            if connection is None:
+            recalled = beside and self._channels.recall(node_id)
+            if recalled:
+                planner.recall(node_id)
+            channel = self._channels.channel(node_id, beside=beside)
+            if channel is None:
                 self._unreachable(node_id)
-            elif connection.can_send():
-                self._send(connection, beside, now)
+            elif channel.can_send():
+                self._send(channel, node_id, now, beside=beside and not recalled)
 
     def _unreachable(self, node_id: int) -> None:
         """No connection now: the partitions may have other leaders."""
@@ -135,17 +128,14 @@ class Fetcher:
         if error is not None and not error.retriable:
             self._prefetch.report((type(error), node_id), error)
 
-    def _send(self, connection: Connection, beside: bool, now: float) -> None:
-        node_id = connection.node_id
+    def _send(self, channel: Channel, node_id: int, now: float, *, beside: bool) -> None:
         planned: PlannedFetch | None = None
         try:
-            version = connection.versions.version_for(FetchRequest)
-            planned = self._planner.plan(node_id, version, self._client.metadata.snapshot, now, beside=beside)
+            snapshot = self._client.metadata.snapshot
+            planned = self._planner.plan(node_id, channel.version, snapshot, now, beside=beside)
             if planned is None:
                 return
-            options = self._options_beside if beside else self._options
-            request = fetch_request(planned.request, options, planned.max_bytes, planned.version)
-            connection.submit(request, partial(self._done, planned), version=planned.version)
+            channel.send(planned, self._done)
         except KafkaError as error:
             if planned is not None:
                 self._planner.failed(planned)
@@ -180,7 +170,7 @@ class Fetcher:
         counters, metadata = self._counters, self._client.metadata
         counters.answers += 1
         counters.answered_at = now
-        counters.fetch_latency_s += now - planned.sent_at
+        counters.fetched(planned.node_id, now - planned.sent_at)
         session = self._planner.answered(planned)
         if session is not None:
             resets = session.resets
@@ -221,24 +211,6 @@ class Fetcher:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     async def close_sessions(self, timeout_s: float) -> None:
-        """Tell the brokers that are connected that their sessions are over; fetches nothing from now on.
-
-        Else a broker would keep a session's memory until others push it out. The connection that fetches may be held
-        for long by the last fetch, so this takes another.
-        """
+        """Tell the brokers that are connected that their sessions are over; fetches nothing from now on."""
         self._closing = True
-        brokers = self._client.brokers
-        with anyio.move_on_after(timeout_s):
-            async with anyio.create_task_group() as tasks:
-                for node_id, request in list(self._planner.closing()):
-                    if brokers.state(node_id) is NodeState.READY:
-                        tasks.start_soon(self._close_session, node_id, request)
-
-    async def _close_session(self, node_id: int, session: SessionRequest) -> None:
-        try:
-            connection = await self._client.brokers.get(node_id)
-            version = connection.versions.version_for(FetchRequest)
-            request = fetch_request(session, self._options._replace(fetch_max_wait_ms=0), 1, version)
-            await connection.request(request, version=version)
-        except KafkaError:
-            pass  # the broker forgets the session by itself
+        await self._channels.close(list(self._planner.closing()), timeout_s)

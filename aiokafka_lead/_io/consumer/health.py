@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..group.parallel_work import CurrentRun
     from ..group.standing import Standing
 
-__all__ = ["HealthWatch"]
+__all__ = ["WARN_AFTER_S", "HealthWatch", "since", "unusable"]
 
 WARN_AFTER_S = (1.0, 3.0)
 """A blocked event loop is worth a warning after the heartbeat interval, within these bounds."""
@@ -90,11 +90,11 @@ class HealthWatch:
             limits = limits._replace(heartbeat_s=group.session_s + (self._rebalance_s if waits else 0.0))
         return judge(
             Facts(
-                unusable=self._unusable(),
+                unusable=unusable(self._started_at, self._started(), self._client.fatal),
                 hungry=self._reader.waiting and any(not state.paused for state in list(self._positions)),
                 since_start_s=0.0 if self._started_at is None else now - self._started_at,
-                since_fetch_s=_since(self._counters.answered_at, now),
-                since_heartbeat_s=None if group is None else _since(group.last_heartbeat_at, now),
+                since_fetch_s=since(self._counters.answered_at, now),
+                since_heartbeat_s=None if group is None else since(group.last_heartbeat_at, now),
                 grouped=grouped,
                 joined=group is not None and group.joined,
                 kept_out=kept_out,
@@ -102,7 +102,7 @@ class HealthWatch:
                 handler_s=self._handler_s(now),
                 since_tick_s=now - loop.ticked_at if self._started_at is not None else 0.0,
                 blocked_s=loop.blocked_s,
-                since_blocked_s=_since(loop.blocked_until, now),
+                since_blocked_s=since(loop.blocked_until, now),
                 absent=self._absence_watch.absent,
             ),
             limits,
@@ -125,14 +125,6 @@ class HealthWatch:
             done = None if position is None else position.offset
         return None if done is None or end is None else max(0, end - done)
 
-    def _unusable(self) -> str | None:
-        if self._started_at is None:
-            return "the consumer has not been started"
-        if not self._started():
-            return "the consumer has been stopped"
-        error: KafkaError | None = self._client.fatal
-        return None if error is None else f"the consumer has failed: {error}"
-
     def _handler_s(self, now: float) -> float | None:
         progress = self._progress
         if self._group is None and self._run.work is None:
@@ -145,7 +137,7 @@ class HealthWatch:
         self._heartbeat_at = None if self._group is None else self._group.last_heartbeat_at
 
     def _starved(self, late_s: float, now: float) -> str:
-        fetched_s, heartbeat_s = _since(self._fetched_at, now), _since(self._heartbeat_at, now)
+        fetched_s, heartbeat_s = since(self._fetched_at, now), since(self._heartbeat_at, now)
         what = f"no fetch was answered for {late_s if fetched_s is None else fetched_s:.1f} s"
         group = self._group
         if group is not None and group.wanted:
@@ -154,5 +146,15 @@ class HealthWatch:
         return what
 
 
-def _since(at: float | None, now: float) -> float | None:
+def unusable(started_at: float | None, started: bool, fatal: KafkaError | None) -> str | None:
+    """Why a consumer cannot be used at all."""
+    if started_at is None:
+        return "the consumer has not been started"
+    if not started:
+        return "the consumer has been stopped"
+    return None if fatal is None else f"the consumer has failed: {fatal}"
+
+
+def since(at: float | None, now: float) -> float | None:
+    """How long ago that was."""
     return None if at is None else now - at

@@ -27,10 +27,13 @@ class Loading:
         self._lock = anyio.Lock()
 
     async def load(self, view: BatchView | MessageSet) -> None:
-        """Decompress the batch; what makes that impossible is raised when its records are asked for."""
+        """Decompress the batch; what makes that impossible is raised when its records are asked for.
+
+        Cancelled meanwhile it still waits for the thread: nothing else may touch the batch until then.
+        """
         async with self._lock:
             if not view.is_loaded:
-                await anyio.to_thread.run_sync(_load, view, abandon_on_cancel=True, limiter=_threads())
+                await anyio.to_thread.run_sync(_load, view, limiter=_threads())
 
 
 def _load(view: BatchView | MessageSet) -> None:

@@ -29,11 +29,13 @@ class PositionCalls:
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out and fetch no records of these partitions; what was fetched already is kept for `resume`."""
+        self._client.check_loop()
         for state in self._states(partitions):
             self._engine.reading.prefetch.pause(state)
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Take back `pause`."""
+        self._client.check_loop()
         for state in self._states(partitions):
             self._engine.reading.prefetch.resume(state)
 
@@ -51,6 +53,7 @@ class PositionCalls:
         """
         tp = topic_partition("partition", partition)
         to = checked_offset("offset", offset)
+        self._client.check_loop()
         state = self._engine.reading.positions.require(tp)
         self._engine.reading.seek(state, Position(to.offset, -1 if to.leader_epoch is None else to.leader_epoch))
 

@@ -152,7 +152,7 @@ class PositionKeeper:
 
     async def _validate(self, lookup: _Lookup, node_id: int) -> None:
         snapshot = self._client.metadata.snapshot
-        connection = await self._client.brokers.get(node_id)
+        connection = await self._client.brokers.get(node_id, self._client.lookup_lane)
         if not connection.versions.supports(OffsetForLeaderEpochRequest):
             for state in self._current(lookup):
                 state.validated(snapshot.leader(*state.tp)[1])

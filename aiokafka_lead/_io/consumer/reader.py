@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Container, Coroutine, Iterator
+from collections.abc import Callable, Container, Coroutine, Iterator
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -16,6 +16,7 @@ from ..._core.consumer.position import Position
 from ..._core.consumer.prefetch import BatchAhead, Prefetch
 from ..._core.consumer.record_batch import RecordBatch
 from ..._core.group.poll_interval import PollInterval
+from ..._core.tracing import RecordLoop
 from ..._records import ConsumerRecord
 from ...errors import ClientClosedError, IllegalStateError, KafkaError, RecordDeserializationError
 from ...types import TopicPartition
@@ -30,8 +31,8 @@ __all__ = ["ReadListener", "Reader"]
 K = TypeVar("K")
 V = TypeVar("V")
 
-FEW, MANY = 16, 1024
-"""Records that iteration hands out between two looks at the clock: fewer for slow loop bodies."""
+MANY = 1024
+"""Records that iteration hands out at most between two looks at the clock: one for slow loop bodies."""
 
 FAIR_S = 0.005
 """Iteration over buffered records gives way to other tasks after this time."""
@@ -87,6 +88,8 @@ class Reader(Generic[K, V]):
         self._poll = poll
         self._listener = listener
         self._waiting = False
+        self._waited_s = 0.0
+        self._waits_since = 0.0
         self._deserializing: anyio.CancelScope | None = None
         """Around a wait for the application's deserializers."""
         self._loading = Loading()
@@ -102,6 +105,10 @@ class Reader(Generic[K, V]):
         """Whether someone waits for records now."""
         return self._waiting
 
+    def waited_s(self) -> float:
+        """How long reads have waited for records so far."""
+        return self._waited_s + (time.monotonic() - self._waits_since if self._waiting else 0.0)
+
     def replace_listener(self, listener: ReadListener | None) -> ReadListener | None:
         """Let this one learn what is handed out from now on; returns the one before."""
         before, self._listener = self._listener, listener
@@ -109,15 +116,15 @@ class Reader(Generic[K, V]):
 
     # --- one by one --------------------------------------------------------------------------------------------------
 
-    def records(self) -> AsyncIterator[ConsumerRecord[K, V]]:
+    def records(self, look: RecordLoop | None = None) -> Records:
         """Every record, one after the other."""
         slices: Slices[K, V] = Slices(self)
-        return Records(slices.next)
+        return Records(slices.next, look)
 
     async def slice(self, size: int) -> Iterator[ConsumerRecord[K, V]] | None:
         """The next records, handed out as they are iterated over; None when the consumer was stopped meanwhile."""
         while not self.stopped:
-            self._begin()
+            self.begin()
             try:
                 chunk = self._prefetch.chunk()
             except NotLoaded as large:
@@ -237,7 +244,7 @@ class Reader(Generic[K, V]):
                     continue
                 if ahead is not None:
                     await self._unless_stopped(fill_batch(ahead.batch, self._prefetch.deserializers))
-                    self._begin()
+                    self.begin()
                     batch = self._prefetch.take_batch(ahead)
                     if batch is None:
                         continue
@@ -266,8 +273,8 @@ class Reader(Generic[K, V]):
             raise
         return False
 
-    def _begin(self) -> None:
-        """The application wants more: raise what is wrong."""
+    def begin(self) -> None:
+        """The application wants more: raise what is wrong, and let the listener do what is due."""
         now = time.monotonic()
         self._poll.progressed(now)
         self._check()
@@ -276,10 +283,10 @@ class Reader(Generic[K, V]):
             self._listener.returned(now)
 
     async def _begin_fairly(self) -> None:
-        self._begin()
+        self.begin()
         if time.monotonic() > self._gave_way_at + FAIR_S:
             await self.give_way()
-            self._begin()
+            self.begin()
 
     def _handing_out(self, chunk: Chunk) -> None:
         if self._listener is not None:
@@ -317,6 +324,7 @@ class Reader(Generic[K, V]):
         commit_at = None if self._listener is None else self._listener.watch(now)
         until = min((at for at in (end_at, watch_at, commit_at) if at is not None), default=None)
         self._waiting = True
+        self._waits_since = now
         self._poll.waits()
         self._demand(wanted)
         try:
@@ -324,6 +332,7 @@ class Reader(Generic[K, V]):
         finally:
             self._waiting = False
             self._gave_way_at = time.monotonic()
+            self._waited_s += self._gave_way_at - now
             self._poll.progressed(self._gave_way_at)
             self._demand(())
         if self.stopped:
@@ -340,14 +349,14 @@ class Slices(Generic[K, V]):
 
     def __init__(self, reader: Reader[K, V]) -> None:
         self._reader = reader
-        self._size = FEW
+        self._size = 1
         self._began_at: float | None = None
 
     async def next(self) -> Iterator[ConsumerRecord[K, V]] | None:
         """The next slice, to be iterated over to its end; None when the consumer was stopped."""
         if self._began_at is not None:
             quick = time.monotonic() < self._began_at + FAIR_S / 4
-            self._size = min(MANY, self._size * 2) if quick else max(FEW, self._size // 2)
+            self._size = min(MANY, self._size * 2) if quick else max(1, self._size // 2)
             await self._reader.give_way()
         some = await self._reader.slice(self._size)
         self._began_at = time.monotonic()

@@ -15,6 +15,7 @@ from ..._core.metadata.moved import Moved
 from ..._core.metadata.types import NO_LEADER, ClusterSnapshot
 from ...errors import KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError
 from ...errors.base import own_copy
+from ...errors.shown import some_of
 from ..client import Client
 from ..deadline import Deadline
 from ..loop import News
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from ..metadata.actor import MetadataActor
 
 __all__ = ["Readiness"]
-
-NAMED = 5
-"""How many partitions a message names; it counts the others."""
 
 
 class Readiness:
@@ -84,11 +82,12 @@ class Readiness:
                     names = _names(waiting, snapshot)
                     raise RequestTimedOutError(f"no position for {names} in {timeout_ms:g} ms") from None
 
-    async def wait(self, deadline: Deadline) -> str | None:
+    async def wait(self, deadline: Deadline, *, positions: bool = True) -> str | None:
         """Wait until it is known where reading begins; returns what is missing at the deadline, or None.
 
-        A partition that its reads raise an error for, and one that does not exist, are not waited for. Raises what the
-        consumer, or its membership of the group, has failed with.
+        Without ``positions`` it is enough to know which partitions are read. A partition that its reads raise an error
+        for, and one that does not exist, are not waited for. Raises what the consumer, or its membership of the group,
+        has failed with.
         """
         with self._patience() as patience:
             while True:
@@ -96,7 +95,7 @@ class Readiness:
                 if self._group is not None:
                     self._group.check()
                 unknown = self._unknown_yet()
-                waiting = self._waiting(patience)
+                waiting = self._waiting(patience) if positions else []
                 if unknown is None and not waiting:
                     return None
                 try:
@@ -182,10 +181,7 @@ def _unknown(state: PartitionState, snapshot: ClusterSnapshot) -> KafkaError:
 
 
 def _names(states: list[PartitionState], snapshot: ClusterSnapshot) -> str:
-    named = [str(state.tp) + _why(state, snapshot) for state in states[:NAMED]]
-    if len(states) > NAMED:
-        named.append(f"{len(states) - NAMED} more")
-    return ", ".join(named)
+    return some_of([str(state.tp) + _why(state, snapshot) for state in states])
 
 
 def _why(state: PartitionState, snapshot: ClusterSnapshot) -> str:

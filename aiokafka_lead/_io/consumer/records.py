@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from typing import Any, Self
 
+from ..._core.tracing import RecordLoop
+from ..._core.unsampled import Unsampled
 from ..._cpython import awaiting
 from ..._records import ConsumerRecord
 from ...errors import IllegalStateError
@@ -21,17 +23,31 @@ class Records:
     Where the next one is at hand, the iterator itself is what is awaited for it, so that it takes no other object.
     """
 
-    __slots__ = ("_at_hand", "_more", "_next")
+    __slots__ = ("_at_hand", "_look", "_more", "_next", "_unsampled")
 
-    def __init__(self, more: Callable[[], Coroutine[Any, Any, Iterator[ConsumerRecord[Any, Any]] | None]]) -> None:
-        """``more`` waits for records, to be iterated over to their end; it gives None when there will be none."""
+    def __init__(
+        self,
+        more: Callable[[], Coroutine[Any, Any, Iterator[ConsumerRecord[Any, Any]] | None]],
+        look: RecordLoop | None = None,
+    ) -> None:
+        """``more`` waits for records, to be iterated over to their end; it gives None when there will be none.
+
+        ``look`` is called with each record as it is handed out, unless that carries nothing and is not sampled, and
+        with None before others are waited for.
+        """
         self._more = more
+        self._look = look
+        self._unsampled: Unsampled | None = None if look is None else look.unsampled
         self._at_hand: Iterator[ConsumerRecord[Any, Any]] = iter(())
         self._next: ConsumerRecord[Any, Any] | None = None
         """Taken from those at hand, and about to be handed out."""
 
     def __aiter__(self) -> Self:
         return self
+
+    def at_hand(self) -> bool:
+        """Whether the next record is there already: then awaiting this gives it, and nothing else runs meanwhile."""
+        return _is_ready(self)
 
     def __anext__(self) -> Awaitable[ConsumerRecord[Any, Any]]:
         return self if _is_ready(self) else self._wait_for_next()
@@ -53,12 +69,16 @@ class Records:
         """As of a coroutine that has not begun."""
 
     async def _wait_for_next(self) -> ConsumerRecord[Any, Any]:
+        if self._look is not None:
+            self._look(None)
         while True:
             some = await self._more()
             if some is None:
                 raise StopAsyncIteration
             self._at_hand = some
             for record in some:
+                if self._look is not None:
+                    self._look(record)
                 return record
 
 
@@ -75,6 +95,10 @@ def _take(one: Any) -> ConsumerRecord[Any, Any]:
     if record is None:
         raise IllegalStateError("another task took this step's record: iterate in one task at a time")
     records._next = None
+    unsampled = records._unsampled
+    if unsampled is not None and (record.headers or not unsampled.covers(record.topic)):
+        look: Any = records._look
+        look(record)
     return record
 
 

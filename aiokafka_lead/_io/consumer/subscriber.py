@@ -95,7 +95,8 @@ class Subscriber:
         return subscription.next_problem()
 
     def _on_metadata(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
-        self._apply(snapshot)
+        if moved.topics:
+            self._apply(snapshot)
 
     def _apply(self, snapshot: ClusterSnapshot) -> None:
         subscription = self._subscription

@@ -13,11 +13,14 @@ from ..._core.consumer.positions import Positions
 from ..._options.logs import client_log
 from ...errors import KafkaError
 from ...types import OffsetAndMetadata, TopicPartition
+from ..cancellation import Waits
 from ..client import Client
 from .commits import Commits
 from .leases import Leases
 
 __all__ = ["AutoCommit"]
+
+_COMMIT = {"api": "OffsetCommit"}
 
 
 class AutoCommit:
@@ -37,6 +40,8 @@ class AutoCommit:
         """A commit in the background is under way."""
         self._one_at_a_time = anyio.Lock()
         """An older commit must not arrive after a newer one."""
+        self._last = Waits()
+        """Those for commits before partitions are given up."""
 
     # --- what the reader tells ---------------------------------------------------------------------------------------
 
@@ -69,10 +74,21 @@ class AutoCommit:
             self._client.spawn(self._commit_in_background, offsets, name="commit offsets")
 
     async def commit_last(self, timeout_s: float, partitions: Container[TopicPartition] | None = None) -> None:
-        """Commit what is done (of these partitions), before they are given up; errors are logged."""
-        with anyio.move_on_after(timeout_s):
+        """Commit what is done (of these partitions), before they are given up; errors are logged.
+
+        A coordinator that is gone is waited for, but not longer than for any other commit.
+        """
+        began_at = time.monotonic()
+        with self._last.within(timeout_s) as scope:
             async with self._one_at_a_time:
                 await self._commit(partitions, {})
+        if scope.cancelled_caught:
+            text = "offsets were not committed within %.3g s: what was read since the commit before comes again"
+            self._log.warning(text, time.monotonic() - began_at, extra=_COMMIT)
+
+    def hurry(self, until: float) -> None:
+        """The consumer is being stopped: a commit that is waited for has until then (``time.monotonic()``)."""
+        self._last.hurry(until)
 
     async def _commit_in_background(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         try:
@@ -90,4 +106,4 @@ class AutoCommit:
         try:
             await self._commits.commit_done(states, last)
         except KafkaError as error:
-            self._log.warning("offsets were not committed: %s", error)
+            self._log.warning("offsets were not committed: %s", error, extra=_COMMIT)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
 from ..._core.consumer.reading import Reading
 from ..._core.group.offsets import NOT_A_MEMBER
+from ..._core.tracing import ReadTracing
 from ...errors import (
     CommitFailedError,
     FencedInstanceIdError,
@@ -54,6 +56,7 @@ class Commits:
         self._in_hand = reading.in_hand
         self._group_offsets = group_offsets
         self._run = run
+        self.tracing: ReadTracing | None = None
         self.timeout_ms = timeout_ms
         """For commits that the application gives no time for."""
 
@@ -106,25 +109,29 @@ class Commits:
 
     # --- transactions ------------------------------------------------------------------------------------------------
 
-    def begin_part(self, given: Offsets | None) -> Offsets:
+    def begin_part(self, part: object, given: Offsets | None) -> Offsets:
         """The offsets that a transaction is to commit: these, or behind what was handed out.
 
-        Until `end_part` no rebalance takes their partitions. Raises `CommitFailedError` if there are some that the
-        consumer does not own, or if the transaction may have records that the consumer has lost, or that come again.
+        Until `end_part` of the same part no rebalance takes their partitions. Raises `CommitFailedError` if there are
+        some that the consumer does not own, or if the transaction may have records that the consumer has lost, or that
+        come again.
         """
         if self.standing.wanted:
             self.standing.commits_as()  # without a member's identity the coordinator would take them from anyone
         offsets = self.handed_out() if given is None else given
         self.check_owned(offsets)
         if given is None and (lost := self._in_hand.uncommitted):
-            names = _names(sorted(lost))
-            raise CommitFailedError(f"{names} were taken away after records had been handed out: they come again")
+            self._in_hand.went_back()
+            self._reading.go_back(state for state in self._positions if state.is_ahead)
+            raise CommitFailedError(
+                f"{_names(lost)} were taken away after records had been handed out: they come again"
+            )
         if given is None and self._in_hand.comes_again:
             raise CommitFailedError("a transaction was aborted, and its records come again: nothing was read since")
-        self._in_hand.in_transaction(offsets)
+        self._in_hand.in_transaction(part, offsets)
         return offsets
 
-    def end_part(self, offsets: Offsets, *, committed: bool) -> None:
+    def end_part(self, part: object, offsets: Offsets, *, committed: bool) -> None:
         """The transaction has ended. One that was aborted takes the whole consumer back to what is committed."""
         if committed:
             self._stored(offsets)
@@ -132,14 +139,19 @@ class Commits:
             self._in_hand.committed(offsets, self._positions)
         else:
             self.go_back()
-        self._in_hand.transaction_ended()
+        self._in_hand.transaction_ended(part)
 
     def go_back(self) -> None:
         """Go on from what is committed, wherever more was handed out: that comes again."""
         ahead = [state for state in self._positions if state.is_ahead]
         if ahead:
-            self._in_hand.times_back += 1
+            self._in_hand.went_back()
             self._reading.go_back(ahead)
+
+    @property
+    def times_back(self) -> int:
+        """How often it went back: what was handed out before the latest time comes again."""
+        return self._in_hand.times_back
 
     def read_before(self, moment: float) -> bool:
         """Whether the application had read before this moment (``time.monotonic()``)."""
@@ -158,6 +170,21 @@ class Commits:
         A member that a rebalance gets in the way of tries again after it, if it still owns the partitions; raises
         `CommitFailedError` if not. Raises what `GroupOffsets.commit` does.
         """
+        began = time.time_ns()
+        failure: BaseException | None = None
+        try:
+            await self._store(offsets, timeout_ms)
+        except BaseException as error:
+            failure = error
+            raise
+        else:
+            if offsets:
+                self._reading.counters.commits.add((time.time_ns() - began) / 1e9)
+        finally:
+            if offsets and self.tracing is not None:
+                self.tracing.committed(began, offsets, failure)
+
+    async def _store(self, offsets: Offsets, timeout_ms: float) -> None:
         left = dict(offsets)
         deadline = Deadline(timeout_ms)
         standing = self.standing

@@ -14,7 +14,8 @@ from ...errors.base import own_copy
 from ...errors.shown import shown
 from ..client import Client
 from ..connection.brokers import NodeState
-from ..connection.connection import Connection, Lane
+from ..connection.connection import Connection
+from ..connection.settings import AnyLane
 from ..deadline import Deadline
 from ..loop import Waiter, sleep_until
 
@@ -48,6 +49,11 @@ class Coordinators:
         self._found: dict[Key, int] = {}
         self._asking: dict[Key, Waiter[int]] = {}
 
+    @property
+    def rebalance_lane(self) -> AnyLane:
+        """For what a coordinator holds until all members are there."""
+        return self._client.rebalance_lane
+
     def known(self, kind: CoordinatorKind, key: str) -> int | None:
         """The coordinator's node id, if it is known."""
         return self._found.get((kind, key))
@@ -57,10 +63,16 @@ class Coordinators:
         if self._found.get((kind, key)) == node_id:
             del self._found[kind, key]
 
+    def ready(self, kind: CoordinatorKind, key: str) -> Connection | None:
+        """A connection to the coordinator that takes a request now; None where `connection` would have to wait."""
+        node_id = self._found.get((kind, key))
+        connection = None if node_id is None else self._client.brokers.ready(node_id, self._client.coordinator_lane)
+        return connection if connection is not None and connection.can_send() else None
+
     async def connection(
-        self, kind: CoordinatorKind, key: str, deadline: Deadline, lane: Lane = Lane.COORDINATOR
+        self, kind: CoordinatorKind, key: str, deadline: Deadline, lane: AnyLane | None = None
     ) -> Connection:
-        """A ready connection to the coordinator.
+        """A ready connection to the coordinator; ``lane`` None: the client's own for that.
 
         Raises `RequestTimedOutError` at the deadline (``time.monotonic()``) with what was tried last, and what cannot
         be helped by waiting, such as `GroupAuthorizationFailedError`, at once.
@@ -74,7 +86,9 @@ class Coordinators:
                 if lost is not None and self._client.brokers.state(node_id) is NodeState.BACKOFF:
                     # The brokers may soon name another one: to ask them again takes less than its reconnect backoff.
                     raise own_copy(lost)
-                return await self._client.brokers.get(node_id, lane, deadline.left_ms())
+                return await self._client.brokers.get(
+                    node_id, self._client.coordinator_lane if lane is None else lane, deadline.left_ms()
+                )
             except KafkaError as error:
                 if not error.retriable:
                     raise

@@ -7,14 +7,12 @@ import inspect
 import time
 from collections.abc import Callable
 
-import anyio
-
 from ..._core.consumer.reading import Reading
 from ..._core.group.member import Assign, Lose, Revoke
 from ..._options.logs import ClientLog
 from ...errors import RebalanceListenerError
 from ...types import TopicPartition
-from ..cancellation import face_cancellation, outlives_cancellation
+from ..cancellation import Waits, face_cancellation, outlives_cancellation
 from ..loop import Signal
 from .auto_commit import AutoCommit
 from .parallel_work import CurrentRun
@@ -25,7 +23,8 @@ __all__ = ["Handover"]
 Partitions = frozenset[TopicPartition]
 
 COMMIT_WITHIN_S = 5.0
-"""How long committing may hold up a rebalance."""
+"""How long committing may hold up a rebalance, whatever time the work in hand has taken. A coordinator that is gone is
+waited for as long as work in hand would be."""
 
 
 class Handover:
@@ -62,16 +61,17 @@ class Handover:
         """Whether a partition was made while its topic was read already."""
         self.hurry_until: float | None = None
         """The consumer is being stopped: what is in hand is not waited for, and all else only until then."""
-        self._telling: anyio.CancelScope | None = None
-        """Around the callback that is under way."""
+        self._telling = Waits()
+        """That for the callback that is under way."""
         self._wake = wake
         """Set when less is in hand, or the step may have changed."""
 
     def hurry(self, until: float) -> None:
         """The consumer is being stopped, so that everything here has to end by this time."""
         self.hurry_until = until
-        if self._telling is not None:
-            self._telling.deadline = min(self._telling.deadline, anyio.current_time() + until - time.monotonic())
+        self._telling.hurry(until)
+        if self._auto_commit is not None:
+            self._auto_commit.hurry(until)
 
     async def revoke(self, step: Revoke, still: Callable[[], bool]) -> bool:
         """False if, while this waited, it came to something else to do: ``still`` tells."""
@@ -88,7 +88,8 @@ class Handover:
         if not still():
             return False
         if self._auto_commit is not None and work is None:
-            await self._auto_commit.commit_last(self._left(COMMIT_WITHIN_S), step.partitions)
+            within_s = max(COMMIT_WITHIN_S, deadline - time.monotonic())
+            await self._auto_commit.commit_last(self._left(within_s), step.partitions)
         await self._tell(("on_partitions_revoked",), step.partitions)
         self._in_hand.note_lost(self._drop(step.partitions))
         if work is not None:
@@ -106,10 +107,10 @@ class Handover:
                 )
                 return
 
-    async def commit_done(self) -> None:
+    async def commit_done(self, within_s: float = COMMIT_WITHIN_S) -> None:
         """Commit what the application is done with, if that is for this client to do."""
         if self._auto_commit is not None and self._run.work is None:
-            await self._auto_commit.commit_last(COMMIT_WITHIN_S)
+            await self._auto_commit.commit_last(self._left(within_s))
 
     async def lose(self, step: Lose) -> None:
         """Forget partitions that may be others' already."""
@@ -143,9 +144,7 @@ class Handover:
     def _drop(self, partitions: Partitions) -> Partitions:
         """No longer read these; returns those of which the application has something in hand."""
         held = self._in_hand.taken_away(partitions)
-        self._in_hand.uncommitted.update(
-            state.tp for state in self._positions if state.tp in partitions and state.is_ahead
-        )
+        self._in_hand.note_uncommitted(state for state in self._positions if state.tp in partitions)
         self._reading.assign(self._positions.assigned - partitions)
         return held
 
@@ -159,7 +158,7 @@ class Handover:
         if callback is None:
             return
         began_at = time.monotonic()
-        with anyio.move_on_after(self._left(self._listen_within_s)) as self._telling:
+        with self._telling.within(self._left(self._listen_within_s)) as scope:
             try:
                 result = callback(partitions)
                 if inspect.isawaitable(result):
@@ -171,7 +170,6 @@ class Handover:
                 if not await outlives_cancellation():
                     raise
                 self._failed(f"{names[0]} of the listener has failed: {cause!r}", cause)
-        scope, self._telling = self._telling, None
         if scope.cancelled_caught:
             within_s = time.monotonic() - began_at
             self._failed(f"{names[0]} of the listener did not end within {within_s:.3g} s", None)

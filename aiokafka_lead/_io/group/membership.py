@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ..._core.consumer.reading import Reading
 from ..._core.group.assignors import builtin
+from ..._core.group.auto_protocol import AutoProtocolMember
 from ..._core.group.classic import ClassicMember
 from ..._core.group.consumer_protocol import ConsumerProtocolMember
 from ..._core.group.member import GroupMember
@@ -95,7 +96,7 @@ def membership(
         listen_within_s=(config.rebalance_timeout_ms or config.max_poll_interval_ms) / 1000,
         is_late=events.is_late,
     )
-    task = GroupTask(client, standing, coordinator, handover, reading.in_hand, poll)
+    task = GroupTask(client, standing, coordinator, handover, reading.prefetch, poll, reading.counters.rebalances)
     return Membership(group_id, task, standing, offsets, commits, leases, auto_commit)
 
 
@@ -103,4 +104,5 @@ def _member(config: ConsumerConfig) -> GroupMember:
     if config.group_protocol == "consumer":
         return ConsumerProtocolMember(config)
     strategy = config.partition_assignment_strategy
-    return ClassicMember(config, [builtin(given) if isinstance(given, str) else given for given in strategy])
+    assignors = [builtin(given) if isinstance(given, str) else given for given in strategy]
+    return (AutoProtocolMember if config.group_protocol == "auto" else ClassicMember)(config, assignors)

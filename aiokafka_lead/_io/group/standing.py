@@ -13,7 +13,6 @@ from ..._core.group.offsets import NOT_A_MEMBER, GroupIdentity
 from ...errors import CommitFailedError, KafkaError, RebalanceInProgressError, StaleMemberEpochError
 from ...errors.base import own_copy
 from ...types import ConsumerGroupMetadata
-from ..connection.connection import Lane
 from ..deadline import Deadline
 from ..loop import News, Signal
 from .asking import GroupCoordinator
@@ -73,6 +72,12 @@ class Standing:
     def joined(self) -> bool:
         """Whether the consumer is a member now."""
         return self.member.identity is not None
+
+    @property
+    def member_id(self) -> str | None:
+        """What the group knows the consumer by; None while it is no member."""
+        identity = self.member.identity
+        return None if identity is None else identity.member_id
 
     @property
     def kept_out(self) -> str | None:
@@ -182,12 +187,11 @@ class Standing:
 
     async def ask(self, step: Ask) -> None:
         """Ask the coordinator, unless something else comes first."""
-        lane = Lane.REBALANCE if step.held else Lane.COORDINATOR
         answer: tuple[Any, KafkaError | None] | None = None
         with anyio.CancelScope() as scope:
             self._asking = step, scope
             try:
-                answer = await self._coordinator.ask(step.request, step.timeout_s, lane)
+                answer = await self._coordinator.ask(step.request, step.timeout_s, held=step.held)
             finally:
                 self._asking = None
         if answer is not None:

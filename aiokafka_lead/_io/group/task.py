@@ -7,9 +7,10 @@ from functools import partial
 
 import anyio
 
-from ..._core.consumer.in_hand import InHand
+from ..._core.consumer.prefetch import Prefetch
 from ..._core.group.member import Ask, Assign, Lose, Revoke, Step, Wait, Wanted
 from ..._core.group.poll_interval import PollInterval
+from ..._core.latencies import Latencies
 from ..._core.metadata.moved import Moved
 from ..._core.metadata.types import ClusterSnapshot
 from ..._options.logs import client_log
@@ -17,7 +18,7 @@ from ...errors import IllegalStateError
 from ..client import Client
 from ..loop import in_task
 from .asking import GroupCoordinator
-from .handover import Handover
+from .handover import COMMIT_WITHIN_S, Handover
 from .standing import Standing
 
 __all__ = ["GroupTask"]
@@ -35,8 +36,9 @@ class GroupTask:
         standing: Standing,
         coordinator: GroupCoordinator,
         handover: Handover,
-        in_hand: InHand,
+        prefetch: Prefetch,
         poll: PollInterval,
+        rebalances: Latencies,
     ) -> None:
         self._client = client
         self._log = client_log("consumer", client.config.client_id)
@@ -44,7 +46,8 @@ class GroupTask:
         self._member = standing.member
         self._coordinator = coordinator
         self._handover = handover
-        self._in_hand = in_hand
+        self._prefetch = prefetch
+        self._rebalances = rebalances
         self._poll = poll
         self._look_every_s = min(LOOK_AT_MOST_EVERY_S, poll.interval_s / 4)
         """How often the application's progress is looked at."""
@@ -52,6 +55,8 @@ class GroupTask:
         self._closing = False
         self._rebalancing = 0
         """The task that rebalances, which calls the listener."""
+        self._awaits_metadata = False
+        """The member waits for newer metadata, whatever is in it."""
 
     # --- what the application wants ----------------------------------------------------------------------------------
 
@@ -79,8 +84,15 @@ class GroupTask:
         """Give up the partitions and leave the group, in the background."""
         if self._standing.subscribed:
             self._standing.subscribed = False
-            self._member.leave("the consumer unsubscribed", orderly=True, now=time.monotonic())
-            self._standing.notify()
+            if self._standing.stable:
+                self._leave("the consumer unsubscribed")
+            else:
+                self._client.spawn(self._leave_when_committed, name="kafka leave")
+
+    async def _leave_when_committed(self) -> None:
+        await self._commit_while_joining(COMMIT_WITHIN_S)
+        if not self._standing.subscribed:
+            self._leave("the consumer unsubscribed")
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -104,26 +116,43 @@ class GroupTask:
         if not self._running:
             return
         self._closing, self._standing.subscribed = True, False
+        ends_at = time.monotonic() + timeout_s
         # Leaving needs its part of the time, too.
-        self._handover.hurry(time.monotonic() + timeout_s * 0.6)
-        self._member.leave("the consumer is being closed", orderly=True, now=time.monotonic())
-        self._standing.notify()
-        with anyio.move_on_after(timeout_s):
+        self._handover.hurry(ends_at - timeout_s * 0.4)
+        await self._commit_while_joining(timeout_s)
+        self._leave("the consumer is being closed")
+        with anyio.move_on_after(max(0.0, ends_at - time.monotonic())):
             await self._standing.wait_until_out()
+
+    async def _commit_while_joining(self, within_s: float) -> None:
+        """As a member that leaves does not hear the answer to JoinGroup, which names the generation to commit in."""
+        if not self._standing.stable:
+            await self._handover.commit_done(within_s)
+
+    def _leave(self, reason: str) -> None:
+        self._member.leave(reason, orderly=True, now=time.monotonic())
+        self._standing.notify()
 
     # --- the tasks ---------------------------------------------------------------------------------------------------
 
     def _on_metadata(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
-        self._member.topics_changed(snapshot, time.monotonic())
-        self._standing.notify()
+        if moved.partitions is None or moved.brokers or self._awaits_metadata:  # else only leaders may be others
+            self._member.topics_changed(snapshot, time.monotonic())
+        if moved.topics or self._awaits_metadata:
+            self._standing.notify()
 
     async def _rebalance(self) -> None:
         member, handover, standing = self._member, self._handover, self._standing
         self._rebalancing = anyio.get_current_task().id
+        since: float | None = None
         while True:
             step = standing.step()
+            since = self._time_rebalance(since)
             match step:
-                case Wait(until):
+                case Wait(until, refresh):
+                    self._awaits_metadata = refresh
+                    if refresh:
+                        self._client.metadata.request_update()
                     await standing.rebalance_wake.wait(None if until is None else max(0.0, until - time.monotonic()))
                     continue
                 case Ask():
@@ -138,6 +167,17 @@ class GroupTask:
                     await handover.assign(step)
             member.done(step, time.monotonic())
             self._standing.notify()
+
+    def _time_rebalance(self, since: float | None) -> float | None:
+        """When the rebalance began that is under way, if one is; given the same as of the last look."""
+        now = time.monotonic()
+        if self._standing.out:
+            return None
+        if not self._standing.stable:
+            return now if since is None else since
+        if since is not None:
+            self._rebalances.add(now - since)
+        return None
 
     def _is_next(self, step: Step) -> bool:
         return self._standing.step() == step
@@ -166,7 +206,7 @@ class GroupTask:
         while True:
             await anyio.sleep(self._look_every_s)
             now = time.monotonic()
-            poll.look(self._in_hand.last_taken(), now)
+            poll.look(self._prefetch.records_taken, now)
             expires_at = poll.expires_at()
             if expires_at is not None and now >= expires_at and self._standing.joined:
                 await self._expire()

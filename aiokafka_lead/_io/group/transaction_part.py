@@ -15,8 +15,8 @@ class GroupPart:
         """``offsets`` None: behind everything that was handed out. Raises `CommitFailedError`."""
         self.source = commits
         self.group: ConsumerGroupMetadata = commits.standing.metadata
-        self.offsets: Offsets = commits.begin_part(offsets)
+        self.offsets: Offsets = commits.begin_part(self, offsets)
 
     def ended(self, *, committed: bool) -> None:
         """The transaction is committed; or it is not, or that is not known: then the consumer goes back."""
-        self.source.end_part(self.offsets, committed=committed)
+        self.source.end_part(self, self.offsets, committed=committed)

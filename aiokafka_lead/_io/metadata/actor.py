@@ -33,14 +33,13 @@ from ...errors import (
     RebootstrapError,
     RebootstrapRequiredError,
     RequestTimedOutError,
-    TokenProviderError,
 )
 from ...errors.base import own_copy
 from ..connection.brokers import Brokers
 from ..connection.connection import Lane
 from ..deadline import Deadline
 from ..loop import Signal, Waiter, in_slices
-from .ask import Answer, ask, candidates, describe
+from .ask import Answer, ask, candidates, describe, final_error
 from .topic_lookups import TopicLookups, not_known
 
 REFRESH_AT_LEAST_S = 1.0
@@ -98,6 +97,8 @@ class MetadataActor:
         """The latest view: replaced, never changed."""
         self.full_answers = 0
         """Answers about all topics in use so far; each makes a new snapshot, after it was counted."""
+        self._all_topics_for: set[object] = set()
+        """The users that want every topic."""
         self.knows_every_topic = False
         """Whether an answer has named every topic of the cluster since that is wanted."""
         self._wake = Signal()
@@ -132,8 +133,10 @@ class MetadataActor:
         """Take back `add_topics`."""
         self._forget(self._topics.drop(topics))
 
-    def set_all_topics(self, wanted: bool) -> None:
-        """Know every topic of the cluster (a subscription by pattern), or no longer."""
+    def set_all_topics(self, wanted: bool, user: object = None) -> None:
+        """Know every topic of the cluster (a subscription by pattern), or no longer; for one of several users."""
+        (self._all_topics_for.add if wanted else self._all_topics_for.discard)(user)
+        wanted = bool(self._all_topics_for)
         if wanted != self._topics.everything:
             self._topics.everything = wanted
             self.knows_every_topic = False
@@ -229,6 +232,10 @@ class MetadataActor:
                 raise self._bootstrap_failed({outcome.answer.node_id: error})
             await self._wake.wait(max(0.0, min(deadline.at, self._schedule.due_at()) - time.monotonic()))
 
+    def begin(self) -> None:
+        """Instead of `bootstrap`: `run` gets the first metadata, however long no bootstrap server can be reached."""
+        self._brokers.set_nodes(self.snapshot.brokers)
+
     async def run(self) -> None:
         """Refresh until cancelled. Raises `ClusterIdMismatchError`; every other error is tried again."""
         while True:
@@ -279,11 +286,8 @@ class MetadataActor:
             errors.update(outcome.errors)
         else:
             self._failed(errors)
-        # What has just refused a connection counts as unavailable, though its backoff may be over already.
         cause = self._policy.judge(
-            time.monotonic(),
-            reachable=any(self._connected(node_id) for node_id in self.snapshot.brokers),
-            bootstrapping=self._state.bootstrapping,
+            time.monotonic(), reachable=self._reachable(now), bootstrapping=self._state.bootstrapping
         )
         if cause is not None:
             self._rebootstrap(cause)
@@ -293,8 +297,18 @@ class MetadataActor:
         nodes = [node_id for node_id in self.snapshot.brokers if node_id not in tried]
         return candidates(self._brokers, nodes, self._lagging)
 
-    def _connected(self, node_id: int) -> bool:
-        return self._brokers.state(node_id) in (NodeState.READY, NodeState.CONNECTING)
+    def _reachable(self, since: float) -> bool:
+        """Whether some broker is connected, or is being connected to.
+
+        What has refused a connection since then counts as unavailable, though its backoff may be over already, or
+        another lane be connecting: of lanes that are refused in turn, one always is.
+        """
+        refused = self._brokers.failed_since(since)
+        states = {node_id: self._brokers.state(node_id) for node_id in self.snapshot.brokers}
+        return any(
+            state is NodeState.READY or (state is NodeState.CONNECTING and node_id not in refused)
+            for node_id, state in states.items()
+        )
 
     def _request(self, plan: _Plan) -> MetadataRequest:
         # Only lookups create topics: a refresh must not bring a deleted topic back.
@@ -359,7 +373,7 @@ class MetadataActor:
     def _failed(self, errors: Mapping[int, KafkaError]) -> None:
         """No broker has answered: try again later, and fail the calls that wait if that cannot help."""
         self._count_failure(errors)
-        final = _final_error(self._errors)
+        final = final_error(self._errors)
         if final is not None:
             self._lookups.fail(final)
 
@@ -409,10 +423,14 @@ class MetadataActor:
             self._brokers.set_nodes(snapshot.brokers)
         newer, self._newer = self._newer, Waiter()
         newer.set_result(snapshot)
+        differences = {former.generation: Moved(former, snapshot, moved)}
         for listener in tuple(self._listeners):
             if self.snapshot is not snapshot:
                 return  # a listener before has led to a newer one, which all have been called with
-            listener.take(Moved(listener.seen, snapshot, moved if listener.seen is former else None))
+            seen = listener.seen
+            if seen.generation not in differences:
+                differences[seen.generation] = Moved(seen, snapshot)
+            listener.take(differences[seen.generation])
 
     # --- texts -------------------------------------------------------------------------------------------------------
 
@@ -421,14 +439,5 @@ class MetadataActor:
 
     def _bootstrap_failed(self, errors: Mapping[int, KafkaError]) -> KafkaError:
         text = f"no bootstrap server could be used: {describe(errors, self._state.bootstrap_brokers)}"
-        final = _final_error(errors)
+        final = final_error(errors)
         return KafkaConnectionError(text) if final is None else type(final)(text)
-
-
-def _final_error(errors: Mapping[int, KafkaError]) -> KafkaError | None:
-    """The error, if all are of one kind which is not about connections."""
-    kinds = {type(error) for error in errors.values()}
-    first = next(iter(errors.values()), None)
-    if len(kinds) != 1 or first is None:
-        return None
-    return None if first.retriable and not isinstance(first, TokenProviderError) else first

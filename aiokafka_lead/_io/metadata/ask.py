@@ -12,11 +12,17 @@ from ..._core.metadata.answer import ClusterAnswer, MetadataReader
 from ..._core.metadata.reachability import NodeState
 from ..._core.metadata.types import Broker
 from ..._wire.messages.metadata import MetadataRequest
-from ...errors import KafkaConnectionError, KafkaError, MalformedMessageError, RequestTimedOutError
+from ...errors import (
+    KafkaConnectionError,
+    KafkaError,
+    MalformedMessageError,
+    RequestTimedOutError,
+    TokenProviderError,
+)
 from ..connection.brokers import Brokers
 from ..connection.connection import Lane
 from ..deadline import Deadline
-from ..loop import Signal, in_slices
+from ..loop import Signal, in_slices, uninterrupted
 
 HEDGE_AFTER_S = 0.5
 """A broker that has not answered by then is not waited for alone: the next one is asked as well."""
@@ -88,7 +94,7 @@ async def ask(
             if left_s <= 0:
                 break
             if asked < len(nodes):
-                attempts.start_soon(attempt, nodes[asked])
+                attempts.start_soon(uninterrupted(attempt), nodes[asked])
                 asked += 1
             await progress.wait(min(HEDGE_AFTER_S, left_s) if asked < len(nodes) else left_s)
         attempts.cancel_scope.cancel()
@@ -104,3 +110,12 @@ def describe(errors: Mapping[int, KafkaError], nodes: Mapping[int, Broker]) -> s
         where = f"node {node_id}" if node is None else f"{node.host}:{node.port}"
         reasons.append(f"{where}: {error.message}")
     return "; ".join(reasons)
+
+
+def final_error(errors: Mapping[int, KafkaError]) -> KafkaError | None:
+    """The error, if all are of one kind which is not about connections."""
+    kinds = {type(error) for error in errors.values()}
+    first = next(iter(errors.values()), None)
+    if len(kinds) != 1 or first is None:
+        return None
+    return None if first.retriable and not isinstance(first, TokenProviderError) else first

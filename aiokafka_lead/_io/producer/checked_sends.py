@@ -13,15 +13,17 @@ from ..._core.producer.record import (
     check_partition,
     check_timestamp,
     check_topic,
+    given_once,
     headers_for_each,
     one_for_each,
 )
 from ..._core.producer.serializers import Serializers
 from ..._cpython.clock import wall_ms
 from ..._options.arguments import entries
+from ..._options.serialization import WithHeaders
 from ...config import ProducerConfig
 from ...errors import BufferFull, IllegalStateError, KafkaError
-from ...types import Header
+from ...types import Header, Headers
 from .intake import Admission, Intake, all_bytes
 
 __all__ = ["CheckedSends"]
@@ -30,7 +32,7 @@ __all__ = ["CheckedSends"]
 class CheckedSends:
     """Takes the arguments of `Producer.send` and its like as the application gives them."""
 
-    __slots__ = ("_awaited", "_intake", "_serializers", "_topics", "as_they_come", "takes_bytes")
+    __slots__ = ("_awaited", "_intake", "_prepares", "_serializers", "_topics", "as_they_come", "takes_bytes")
 
     def __init__(self, config: ProducerConfig, intake: Intake, topics: Container[str]) -> None:
         """``topics`` are those that records were taken for: their names are right."""
@@ -39,6 +41,7 @@ class CheckedSends:
         self._serializers = Serializers(config.key_serializer, config.value_serializer)
         self._awaited = self._serializers.awaited
         """The serializers that are to be awaited, by the names of their options."""
+        self._prepares = self._serializers.prepares
         self.takes_bytes = self._serializers.plain
         """Whether keys and values are sent as they are."""
         self.as_they_come = self.takes_bytes and config.partitioner is None
@@ -57,7 +60,7 @@ class CheckedSends:
         admission = self._intake.admission
         admission.check()
         try:
-            if self._awaited:
+            if self._awaited or self._prepares:
                 record = await self._serialized(admission, topic, value, key, partition, timestamp_ms, headers)
             else:
                 record = self._record(topic, value, key, partition, timestamp_ms, headers)
@@ -108,16 +111,17 @@ class CheckedSends:
         every_key = None if keys is None else one_for_each("keys", keys, count)
         admission = self._intake.admission
         admission.check()
-        if self.as_they_come and headers is None and timestamps_ms is None:
+        if self.as_they_come and timestamps_ms is None and (headers is None or given_once(headers)):
             plain_keys = None if every_key is None else all_bytes("key", every_key)
             plain_values = all_bytes("value", contents)
-            return await self._intake.put_plain(topic, plain_values, plain_keys, target, now_ms, admission)
+            pairs = check_headers(headers)
+            return await self._intake.put_plain(topic, plain_values, plain_keys, target, now_ms, pairs, admission)
         every_key = every_key or [None] * count
         every_headers = headers_for_each(headers, count)
         times = [now_ms] * count if timestamps_ms is None else one_for_each("timestamps_ms", timestamps_ms, count)
         every = zip(contents, every_key, times, every_headers, strict=True)
         try:
-            if self._awaited:
+            if self._awaited or self._prepares:
                 records = [
                     await self._serialized(admission, topic, value, key, partition, time_ms, some)
                     for value, key, time_ms, some in every
@@ -147,7 +151,10 @@ class CheckedSends:
         time_ms = wall_ms() if timestamp_ms is None else check_timestamp(timestamp_ms)
         serializers = self._serializers
         key_bytes = serializers.key_bytes(key, name, pairs)
-        return Record(name, serializers.value_bytes(value, name, pairs), key_bytes, number, time_ms, pairs)
+        value_bytes = serializers.value_bytes(value, name, pairs)
+        if self._prepares:
+            key_bytes, value_bytes, pairs = _with_headers(key_bytes, value_bytes, pairs)
+        return Record(name, value_bytes, key_bytes, number, time_ms, pairs)
 
     async def _serialized(
         self,
@@ -165,4 +172,18 @@ class CheckedSends:
         key_bytes = await self._serializers.await_key(key, name, pairs)
         value_bytes = await self._serializers.await_value(value, name, pairs)
         admission.check()
+        key_bytes, value_bytes, pairs = _with_headers(key_bytes, value_bytes, pairs)
         return Record(name, value_bytes, key_bytes, number, time_ms, pairs)
+
+
+def _with_headers(
+    key: bytes | WithHeaders | None, value: bytes | WithHeaders | None, headers: Headers
+) -> tuple[bytes | None, bytes | None, Headers]:
+    """Key, value and headers of a record, to which serializers may have added some."""
+    if isinstance(key, WithHeaders):
+        headers = (*headers, *key.headers)
+        key = key.content
+    if isinstance(value, WithHeaders):
+        headers = (*headers, *value.headers)
+        value = value.content
+    return key, value, headers

@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t
 from aiokafka_lead._core.producer.accumulator cimport Accumulator
 from aiokafka_lead._core.producer.batches cimport Record, TopicBuffer
 from aiokafka_lead._core.producer.delivery cimport Delivery
+from aiokafka_lead._core.unsampled cimport Unsampled
 from aiokafka_lead._cpython cimport clock
 from aiokafka_lead._io.producer.sender cimport Sender
 
@@ -12,6 +13,7 @@ from aiokafka_lead._io.producer.sender cimport Sender
 cdef class Intake:
     cdef public bint usable
     cdef public object admission
+    cdef public Unsampled unsampled
     cdef Accumulator _accumulator
     cdef dict _topics
     cdef Sender _sender
@@ -27,7 +29,7 @@ cdef class Intake:
     cdef dict _known
     cdef str _key
 
-    @cython.locals(number=int32_t, time_ms=int64_t, buffer=TopicBuffer)
+    @cython.locals(number=int32_t, time_ms=int64_t, buffer=TopicBuffer, carried=tuple)
     cpdef Delivery append(
         self, object topic, object value, object key, object partition, object timestamp_ms, object headers
     )
@@ -51,9 +53,17 @@ cdef class Intake:
         self, str topic, object values, Py_ssize_t start, int32_t partition, int64_t timestamp_ms, object into
     ) except -1
 
-    @cython.locals(buffer=TopicBuffer, delivery=Delivery, at=Py_ssize_t, count=Py_ssize_t)
-    cdef Py_ssize_t _append_pairs(
-        self, str topic, list values, list keys, Py_ssize_t start, int32_t partition, int64_t timestamp_ms, object into
+    @cython.locals(buffer=TopicBuffer, delivery=Delivery, at=Py_ssize_t, count=Py_ssize_t, key=bytes)
+    cdef Py_ssize_t _append_each(
+        self,
+        str topic,
+        list values,
+        list keys,
+        Py_ssize_t start,
+        int32_t partition,
+        int64_t timestamp_ms,
+        object headers,
+        object into,
     ) except -1
 
     @cython.locals(buffer=TopicBuffer)

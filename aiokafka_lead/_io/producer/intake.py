@@ -16,10 +16,11 @@ import anyio.lowlevel
 from ..._core.producer.batches import Record, TopicBuffer
 from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._core.producer.record import check_headers, to_bytes
+from ..._core.unsampled import Unsampled
 from ..._cpython import clock
 from ...config import ProducerConfig
 from ...errors import ConfigError, ConfigTypeError, KafkaError, MessageTooLargeError, RequestTimedOutError
-from ...types import Header
+from ...types import Header, Headers
 from ..deadline import Deadline
 from ..metadata.actor import MetadataActor
 from .sender import Sender
@@ -77,6 +78,7 @@ class Intake:
         "_topic",
         "_topics",
         "admission",
+        "unsampled",
         "usable",
     )
 
@@ -85,6 +87,8 @@ class Intake:
         """Whether `append` may take records: the producer is started, and neither stopped nor failed."""
         self.admission = admission
         """For calls that begin now."""
+        self.unsampled: Unsampled | None = None
+        """Which records no tracer wants to see, where there is one."""
         self._accumulator = sender.accumulator
         self._topics = self._accumulator.topics
         self._sender = sender
@@ -141,6 +145,13 @@ class Intake:
                 return None
             self._topic = topic
             self._buffer = buffer = self._topics[topic]
+        carried: Headers = ()
+        if self.unsampled is not None:
+            if not self.unsampled.covers(buffer.name):
+                return None
+            carried = self.unsampled.headers
+            if headers is not None and carried:
+                return None
         if key is not None and type(key) is not bytes:
             return None
         if value is not None and type(value) is not bytes:
@@ -156,7 +167,25 @@ class Intake:
             time_ms = timestamp_ms
         else:
             return None
-        return self._append(buffer, value, key, number, time_ms, () if headers is None else check_headers(headers))
+        return self._append(buffer, value, key, number, time_ms, carried if headers is None else check_headers(headers))
+
+    def append_together(
+        self, topic: str, values: Sequence[Any], keys: Sequence[Any], partition: int, timestamps_ms: Sequence[int],
+        headers: Sequence[Any], into: DeliveryBatch,
+    ) -> None:  # fmt: skip
+        """`append` these records as far as possible; what ``into`` then holds was taken.
+
+        The first one is not sent before the others are there, as it would be without ``linger_ms``.
+        """
+        lingers, self._lingers = self._lingers, True
+        try:
+            for value, key, timestamp_ms, some in zip(values, keys, timestamps_ms, headers, strict=True):
+                delivery = self.append(topic, value, key, partition, timestamp_ms, some)
+                if delivery is None:
+                    break
+                into.add_delivery(delivery)
+        finally:
+            self._lingers = lingers
 
     def _append(
         self,
@@ -193,11 +222,11 @@ class Intake:
             buffer, values, start, partition, timestamp_ms, into, clock.monotonic_s()
         )
 
-    def _append_pairs(
-        self, topic: str, values: list[bytes | None], keys: list[bytes | None], start: int, partition: int,
-        timestamp_ms: int, into: DeliveryBatch,
+    def _append_each(
+        self, topic: str, values: list[bytes | None], keys: list[bytes | None] | None, start: int, partition: int,
+        timestamp_ms: int, headers: Headers, into: DeliveryBatch,
     ) -> int:  # fmt: skip
-        """The same of records that have keys, too."""
+        """The same of records that have keys, or headers, too."""
         buffer = self._buffer_with(topic, partition)
         if buffer is None:
             return 0
@@ -205,7 +234,8 @@ class Intake:
         count = len(values)
         try:
             while at < count:
-                delivery = self._append(buffer, values[at], keys[at], partition, timestamp_ms, ())
+                key = None if keys is None else keys[at]
+                delivery = self._append(buffer, values[at], key, partition, timestamp_ms, headers)
                 if delivery is None:
                     break
                 into.add_delivery(delivery)
@@ -266,7 +296,7 @@ class Intake:
         buffer = self._accumulator.topic(record.topic)
         if buffer is not None:
             return self._put(buffer, record)
-        return self._sender.put_unknown(record)
+        return self._sender.lookups.put(record)
 
     async def put_plain(
         self,
@@ -275,19 +305,20 @@ class Intake:
         keys: list[bytes | None] | None,
         partition: int,
         timestamp_ms: int,
+        headers: Headers,
         admission: Admission,
     ) -> DeliveryBatch:
-        """Take many checked records without headers, for which no partitioner of the application is to be asked."""
+        """Take many checked records, all with these headers, for which no partitioner is to be asked."""
         batch = DeliveryBatch()
         at = 0
         while at < len(values):
-            if keys is None:
+            if keys is None and not headers:
                 at += self._append_values(topic, values, at, partition, timestamp_ms, batch)
             else:
-                at += self._append_pairs(topic, values, keys, at, partition, timestamp_ms, batch)
+                at += self._append_each(topic, values, keys, at, partition, timestamp_ms, headers, batch)
             if at == len(values):
                 break
-            record = Record(topic, values[at], keys[at] if keys else None, partition, timestamp_ms, ())
+            record = Record(topic, values[at], keys[at] if keys else None, partition, timestamp_ms, headers)
             if not await self._put_into(batch, record, len(values) - at, admission):
                 break
             at += 1

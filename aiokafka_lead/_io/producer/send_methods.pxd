@@ -44,6 +44,9 @@ cdef object _first_step(object one)
 @cython.locals(call=SendCall)
 cdef object _rest(object one)
 
+@cython.locals(first=QuickSend)
+cdef object _change_type()
+
 
 @cython.final
 cdef class QuickSendNowait:

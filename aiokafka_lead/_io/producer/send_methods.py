@@ -181,7 +181,8 @@ def _first_step(one: Any) -> Delivery | None:
     delivery = call._begin()
     if delivery is not None:
         call._topic = call._value = call._key = call._partition = call._timestamp_ms = call._headers = None
-        call._method._spare = call
+        if references.COUNTED:
+            call._method._spare = call
     return delivery
 
 
@@ -191,6 +192,16 @@ def _rest(one: Any) -> Coroutine[Any, Any, Delivery]:
 
 
 calling.run_by(SendCall, _first_step, _rest)
+
+
+def _change_type() -> None:
+    """Have the type changed by its first object, before several threads can make others at once."""
+    first = QuickSend.__new__(QuickSend)
+    first._slot = 0
+    calling.call_by(first, first._slot, "send")
+
+
+_change_type()
 
 
 class QuickSendNowait:

@@ -17,29 +17,35 @@ cdef Py_ssize_t _BATCHES_AT_A_TIME
 @cython.final
 cdef class Sender:
     cdef readonly Accumulator accumulator
-    cdef object _unknown
+    cdef readonly object lookups
+    cdef readonly object flushing
     cdef BatchAnswers _answers
     cdef object _config
     cdef int32_t _timeout_ms
     cdef object _brokers
     cdef object _metadata
-    cdef object _ask_any
     cdef object _spawn
     cdef object _builds
+    cdef object _seat
+    cdef object _pacing
+    cdef Py_ssize_t _filled_bytes
     cdef object _wake
-    cdef object _identity_wanted
+    cdef object _ids
     cdef object _parking
     cdef bint _working
+    cdef bint _over
     cdef double _sleeps_until
-    cdef object _warnings
     cdef object _blocked
     cdef object _answered
     cdef object _log
 
     cpdef _notify(self)
+    cdef _ring(self)
 
-    @cython.locals(more=bint)
     cpdef Delivery put_first(self, TopicBuffer topic, Record record, double now)
+    cdef _go_on(self)
+
+    cdef _work_at_once(self)
 
     @cython.locals(accumulator=Accumulator, now=double, more=bint)
     cdef bint _work(self) except -1
@@ -49,5 +55,6 @@ cdef class Sender:
     cdef bint _serve(self, int node_id, double now) except -1
 
     @cython.locals(batch=ProducerBatch)
-    cdef _submit(self, Connection connection, list batches, double now)
+    cpdef double turn(self) except -1
+    cdef _submit(self, Connection connection, list batches)
     cdef _on_response(self, object sent, object response, double now)

@@ -7,24 +7,21 @@ callback. Compiled through ``sender.pxd`` where a compiler is.
 
 from __future__ import annotations
 
-import logging
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import anyio.lowlevel
 
-from ..._core.backoff import Backoff
 from ..._core.metadata.moved import Moved
 from ..._core.metadata.refresh import LEADERLESS, lost, refused
 from ..._core.metadata.types import ClusterSnapshot
 from ..._core.producer.accumulator import Accumulator
 from ..._core.producer.answers import BatchAnswers
-from ..._core.producer.batches import ProducerBatch, Record, TopicBuffer
+from ..._core.producer.batches import PartitionQueue, ProducerBatch, Record, TopicBuffer
 from ..._core.producer.buffer_memory import MemoryClaim
 from ..._core.producer.delivery import Delivery
-from ..._core.producer.idempotence import IdempotentSequencing
 from ..._core.producer.metrics import ProducerMetrics, snapshot
 from ..._core.producer.produce import (
     SentBatches,
@@ -35,24 +32,23 @@ from ..._core.producer.produce import (
     read_offsets,
     takes_long_to_build,
 )
-from ..._core.producer.unknown_topics import UnknownTopics
-from ..._core.sparingly import Sparingly
 from ..._options.logs import client_log
-from ..._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ..._wire.messages.init_producer_id import InitProducerIdRequest
 from ..._wire.messages.produce import ProduceRequest, ProduceResponse
 from ...config import ProducerConfig
-from ...errors import (
-    BufferFull,
-    KafkaError,
-    error_for_code,
-)
+from ...errors import BufferFull, KafkaError
 from ..connection.brokers import Brokers, NodeState
 from ..connection.connection import Connection, Lane
 from ..deadline import Deadline
 from ..loop import Signal, Spawn, Waiter
 from ..metadata.actor import MetadataActor
 from .builds import THREADS, Builds
+from .flushing import Flushing
+from .pacing import Pacing
 from .parking import Parking
+from .producer_id import AskAny, ProducerIds
+from .shared_sending import Seat
+from .topic_lookups import TopicLookups
 
 __all__ = ["HOT_REQUESTS", "Sender"]
 
@@ -62,45 +58,54 @@ HOT_REQUESTS = (InitProducerIdRequest, ProduceRequest)
 _INT32_MAX = 2**31 - 1
 _REQUESTS_AT_A_TIME = 16
 """Requests to one broker in one go, where no answers hold them back (acks=0)."""
-_WARN_EVERY_S = 60.0
-"""How often the log says of a topic that records for it were given up."""
 _BATCHES_AT_A_TIME = 500
 """Batches that are sent before others have their turn."""
-
-AskAny = Callable[[InitProducerIdRequest], Awaitable[InitProducerIdResponse]]
 
 
 class Sender:
     """Owns the accumulator, and sends what is ready in it."""
 
     def __init__(
-        self, config: ProducerConfig, brokers: Brokers, metadata: MetadataActor, ask_any: AskAny, spawn: Spawn
+        self,
+        config: ProducerConfig,
+        brokers: Brokers,
+        metadata: MetadataActor,
+        ask_any: AskAny,
+        spawn: Spawn,
+        seat: Seat | None = None,
     ) -> None:
-        """``ask_any`` sends a request to whichever broker has the least to do, ``spawn`` runs a supervised task."""
+        """``ask_any`` sends a request to whichever broker has the least to do, ``spawn`` runs a supervised task.
+
+        With a ``seat`` it sends together with others, and has no task of its own.
+        """
         self._parking = Parking()
         self.accumulator = Accumulator(config, self._parking, self._notify)
-        self._unknown = UnknownTopics(self.accumulator)
         self._log = client_log("producer", config.client_id)
         self._answers = BatchAnswers(self.accumulator, config.retries, self._explain, self._log)
+        self._ids = ProducerIds(config, self.accumulator, self._answers, ask_any, self._log)
         self._config = config
         self._timeout_ms = min(round(config.request_timeout_ms), _INT32_MAX)
         """How long brokers may wait for their replicas."""
         self._brokers = brokers
         self._metadata = metadata
-        self._ask_any = ask_any
         self._spawn = spawn
+        self.lookups = TopicLookups(self.accumulator, metadata, spawn, config.max_block_ms, self._log)
         self._builds = Builds(spawn, self._submit_built, config.transactional_id is not None)
+        self.flushing = Flushing(self.accumulator)
+        self._seat = seat
         self._wake = Signal()
-        self._identity_wanted = Signal()
-        """Wakes the task that gets producer ids."""
+        """Wakes the task where it has one of its own."""
+        self._pacing = Pacing()
+        self._filled_bytes = 0
+        """Of batches that became full since the last turn."""
         self._working = False
         """While it works it sees what comes up, and need not be woken."""
         self._sleeps_until = math.inf
         """When it wakes if nothing wakes it before."""
-        self._warnings = Sparingly(_WARN_EVERY_S)
-        """Of topics that stay unknown: an application that goes on sending to one would get a line for each call."""
         self._blocked: set[Waiter[None]] = set()
         """Sends that wait for memory."""
+        self._over = False
+        """Whether it has ended: what is answered after that, on connections that others share, is too late."""
         self._answered: Signal | None = None
         """Set at each answer, while somebody waits for all of them."""
 
@@ -112,34 +117,49 @@ class Sender:
         self._brokers.add_listener(self._on_node)
         self._metadata.add_listener(self._on_snapshot)
         self.accumulator.on_snapshot(self._metadata.snapshot, time.monotonic())
-        self._spawn(self._run, name="kafka producer")
+        if self._seat is None:
+            self._spawn(self._run, name="kafka producer")
+        else:
+            self._seat.take(self.turn, self._spawn)
         if self.accumulator.identity is not None and self.accumulator.transactional is None:
-            self._spawn(self._keep_identity, self.accumulator.identity, name="kafka producer id")
+            self._spawn(self._ids.run, self.accumulator.identity, name="kafka producer id")
 
     async def _run(self) -> None:
         """Send until cancelled."""
         while True:
-            more = self._work()
-            if more:
+            at = self.turn()
+            if at == 0.0:
                 await anyio.lowlevel.checkpoint()
-                continue
-            due = self.accumulator.schedule.next_at()
-            self._sleeps_until = math.inf if due is None else due
-            await self._wake.wait(None if due is None else max(0.0, due - time.monotonic()))
+            else:
+                await self._wake.wait(None if at == math.inf else max(0.0, at - time.monotonic()))
+
+    def turn(self) -> float:
+        """Do what there is to do; when to be called again, unless it is woken before: 0 for at once."""
+        due = 0.0 if self._work() else self.accumulator.schedule.next_at()
+        self._sleeps_until = math.inf if due is None else due
+        return self._sleeps_until
 
     def abort(self, make_error: Callable[[str], KafkaError]) -> None:
         """Give up every record that is pending; ``make_error`` takes a text that says what became of it."""
         self._answers.abort(make_error, time.monotonic())
-        self._unknown.drop_all(make_error)
+        self.lookups.unknown.drop_all(make_error)
         blocked, self._blocked = self._blocked, set()
         for waiter in blocked:
             waiter.set_error(make_error("not taken"))
+
+    def end(self, make_error: Callable[[str], KafkaError]) -> None:
+        """`abort`, for good."""
+        self._over = True
+        self.abort(make_error)
+        if self._seat is not None:
+            self._seat.leave()
 
     def metrics(self) -> ProducerMetrics:
         """The counts of this moment."""
         accumulator = self.accumulator
         return snapshot(
             accumulator.counters,
+            connections=self._brokers.connections_made,
             sequence_restarts=accumulator.identity.restarts if accumulator.identity is not None else 0,
             buffer_used_bytes=accumulator.memory.used,
             batches_pending=accumulator.pending,
@@ -168,34 +188,6 @@ class Sender:
             self._blocked.discard(waiter)
         return claim
 
-    def put_unknown(self, record: Record) -> Delivery | None:
-        """Take a record of a topic that is not known yet, and look the topic up; None when memory is short."""
-        first = record.topic not in self._unknown
-        delivery = self._unknown.append(record)
-        if first and delivery is not None:
-            self._spawn(self._look_up, record.topic, name="kafka producer topic")
-        return delivery
-
-    async def _look_up(self, topic: str) -> None:
-        try:
-            await self._metadata.topic(topic, self._config.max_block_ms)
-        except KafkaError as error:
-            failure = error
-            count = self._unknown.drop(topic, lambda fate: type(failure)(f"{failure.message}; the records were {fate}"))
-            if count and self._warnings.allow(topic, time.monotonic()):
-                self._log.warning("gave up %d records of %s, which is not known: %s", count, topic, failure)
-
-    async def flush(self, timeout_s: float | None) -> None:
-        """Until every record that is pending now is acknowledged or failed. Raises TimeoutError."""
-        waiter: Waiter[None] = Waiter()
-        ticket = self.accumulator.start_flush(lambda: waiter.set_result(None), time.monotonic())
-        if ticket is None:
-            return
-        try:
-            await waiter.wait(timeout_s)
-        finally:
-            self.accumulator.end_flush(ticket)
-
     async def answered(self, timeout_s: float) -> bool:
         """Until every batch that was sent is answered, or its connection is lost; False when the timeout passed."""
         deadline = Deadline(timeout_s * 1000)
@@ -214,7 +206,13 @@ class Sender:
 
     def _notify(self) -> None:
         if not self._working:
+            self._ring()
+
+    def _ring(self) -> None:
+        if self._seat is None:
             self._wake.set()
+        else:
+            self._seat.ring()
 
     def _on_node(self, node_id: int) -> None:
         if node_id in self.accumulator.schedule.ready:
@@ -224,7 +222,7 @@ class Sender:
         now = time.monotonic()
         self.accumulator.on_snapshot(snapshot, now, moved.partitions)
         if moved.partitions is None or moved.brokers:
-            self._unknown.on_snapshot(now)
+            self.lookups.unknown.on_snapshot(now)
             if self.accumulator.schedule.ready:
                 self._notify()  # a leader that stays may be known again, or at another address
 
@@ -240,11 +238,44 @@ class Sender:
             delivery = self.accumulator.append(topic, record, now)
         finally:
             self._working = False
-        more = self._work()
-        due = self.accumulator.schedule.next_at()
-        if more or (due is not None and due < self._sleeps_until):
-            self._wake.set()
+        self._work_at_once()
         return delivery
+
+    def release(self, queues: Iterable[PartitionQueue]) -> None:
+        """What the first batches of these partitions waited for has happened."""
+        now = time.monotonic()
+        self._working = True
+        try:
+            for queue in queues:
+                self.accumulator.schedule.evaluate(queue, now)
+        finally:
+            self._working = False
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Something has happened that batches may have waited for; not called while it works.
+
+        On a flush they are sent in this very turn of the event loop, and the task sleeps on. Otherwise they wait for
+        the task's turn: more records may come meanwhile, which then go with them.
+        """
+        if self._seat is None and self.accumulator.schedule.flushes:
+            self._work_at_once()
+        else:
+            self._ring()
+
+    def _work_at_once(self) -> None:
+        """Do what there is to do, and wake the task only if that leaves something to it now."""
+        if self._work():
+            self._ring()
+            return
+        due = self.accumulator.schedule.next_at()
+        if due is None or due >= self._sleeps_until:
+            return
+        if self._seat is None:
+            self._sleeps_until = due
+            self._wake.wake_by(due)
+        else:
+            self._ring()
 
     def _work(self) -> bool:
         """Do all there is to do now; whether more is left."""
@@ -252,6 +283,7 @@ class Sender:
         now = time.monotonic()
         self._working = True
         try:
+            self._filled_bytes = accumulator.unseen_bytes
             accumulator.start_turn(now)
             self._answers.expire(now)
             more = False
@@ -260,7 +292,7 @@ class Sender:
             if accumulator.schedule.leaderless:
                 self._look_for_leaders()
             if accumulator.pending and accumulator.identity is not None and accumulator.identity.producer_id < 0:
-                self._identity_wanted.set()
+                self._ids.wanted.set()
             return more
         finally:
             self._working = False
@@ -275,8 +307,10 @@ class Sender:
         while node_id in accumulator.schedule.ready:
             if requests >= _REQUESTS_AT_A_TIME or sent >= _BATCHES_AT_A_TIME or accumulator.turn_bytes <= 0:
                 return True
-            if not connection.can_send():
+            if not (connection.can_send() if self._seat is None else self._seat.can_send(connection)):
                 accumulator.nodes.blocked(node_id, now)
+                return False
+            if self._seat is None and self._pacing.is_full(connection, self._filled_bytes):
                 return False
             building = self._builds.count(node_id) if accumulator.compresses_slowly else 0
             ahead = connection.in_flight + building
@@ -288,7 +322,7 @@ class Sender:
             if building or (accumulator.compresses_slowly and takes_long_to_build(batches)):
                 self._builds.begin(connection, batches)
             else:
-                self._submit(connection, batches, now)
+                self._submit(connection, batches)
             requests += 1
             sent += len(batches)
         return False
@@ -308,10 +342,10 @@ class Sender:
         self._metadata.request_update(LEADERLESS)
 
     def _submit_built(self, connection: Connection, batches: list[ProducerBatch]) -> None:
-        self._submit(connection, batches, time.monotonic())
+        self._submit(connection, batches)
         self._notify()  # others may be built now
 
-    def _submit(self, connection: Connection, batches: list[ProducerBatch], now: float) -> None:
+    def _submit(self, connection: Connection, batches: list[ProducerBatch]) -> None:
         config = self._config
         node_id = connection.node_id
         try:
@@ -320,18 +354,50 @@ class Sender:
             request, topic_ids, wire_names, size = produce_request(
                 batches, version, config.acks, self._timeout_ms, config.transactional_id
             )
-            sent = SentBatches(node_id, connection.label, version, batches, topic_ids, wire_names)
+            sent_at = time.monotonic()  # to compress took its time
+            sent = SentBatches(node_id, connection.label, version, batches, topic_ids, wire_names, sent_at)
             self.accumulator.counters.bytes_sent += size
-            connection.submit(request, partial(self._on_done, sent), version=version, expect_response=config.acks != 0)
+            on_done = partial(self._on_done, sent)
+            if config.acks == 0:
+                connection.submit(request, on_done, version=version, expect_response=False)
+            elif self._seat is None:
+                self._pacing.submit(connection, request, version, on_done)
+            else:
+                self._seat.submit(connection, request, version, on_done, partial(self._unsent, batches, node_id))
             for name in topic_ids:
                 self._metadata.use_topic(name)
         except KafkaError as error:
+            self._unsent(batches, node_id, error)
+
+    def _unsent(self, batches: list[ProducerBatch], node_id: int, error: KafkaError) -> None:
+        if not self._over:
+            now = time.monotonic()
             for batch in batches:
                 self._answers.not_sent(batch, node_id, error, now)
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
     def _on_done(self, sent: SentBatches, response: ProduceResponse | None, error: KafkaError | None) -> None:
+        if self._over:
+            return
+        if self._working:
+            self._take(sent, response, error)
+        else:
+            self._working = True
+            self.flushing.answer_comes()
+            well = False
+            try:
+                self._take(sent, response, error)
+                well = True
+            finally:
+                self._working = False
+                self.flushing.answer_taken(well)
+            if self.accumulator.pending:
+                self._go_on()
+        if self._answered is not None:
+            self._answered.set()
+
+    def _take(self, sent: SentBatches, response: ProduceResponse | None, error: KafkaError | None) -> None:
         now = time.monotonic()
         if error is not None:
             for batch in sent.batches:
@@ -341,11 +407,9 @@ class Sender:
             for batch in sent.batches:
                 self._answers.acknowledged(batch, sent.node_id, -1, -1, now)
         else:
+            counters = self.accumulator.counters
+            counters.answered(sent.node_id, now - sent.sent_at, response.throttle_time_ms)
             self._on_response(sent, response, now)
-        if self._answered is not None:
-            self._answered.set()
-        if self.accumulator.pending:
-            self._notify()
 
     def _on_response(self, sent: SentBatches, response: ProduceResponse, now: float) -> None:
         offsets = read_offsets(sent, response)
@@ -386,40 +450,3 @@ class Sender:
         """What keeps batches from a node, for the message of one that expires."""
         error = self._brokers.last_error(node_id)
         return f"broker {node_id} cannot be reached: {error}" if error is not None else ""
-
-    # --- the producer id ----------------------------------------------------------------------------------------------
-
-    async def _keep_identity(self, identity: IdempotentSequencing) -> None:
-        """Get a producer id at the start and whenever another one is needed, until cancelled."""
-        backoff = Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
-        failures = 0
-        while True:
-            if identity.producer_id >= 0:
-                failures = 0
-                await self._identity_wanted.wait()
-                continue
-            error = await self._get_producer_id()
-            if error is None:
-                continue
-            failures += 1
-            if not error.retriable:
-                self._answers.abort(partial(_no_producer_id, error), time.monotonic())
-                await self._identity_wanted.wait()
-            await anyio.sleep(backoff.delay_s(failures))
-
-    async def _get_producer_id(self) -> KafkaError | None:
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_INT32_MAX)
-        try:
-            response = await self._ask_any(request)
-        except KafkaError as error:
-            return error
-        if response.error_code:
-            kind = error_for_code(response.error_code)
-            self._log.log(logging.DEBUG if kind.retriable else logging.WARNING, "no producer id: %s", kind().message)
-            return kind(f"InitProducerId: {kind().message}")
-        self.accumulator.on_producer_id(response.producer_id, response.producer_epoch, time.monotonic())
-        return None
-
-
-def _no_producer_id(error: KafkaError, fate: str) -> KafkaError:
-    return type(error)(f"no producer id could be had, so the records were {fate}: {error.message}")

@@ -17,6 +17,7 @@ from ..._core.run.work import HandlerSlot, Work
 from ..._records import ConsumerRecord
 from ...errors import (
     CommitFailedError,
+    CommitOutcomeUnknownError,
     ConfigTypeError,
     KafkaError,
     ProducerFencedError,
@@ -54,7 +55,7 @@ class Batch:
         self._room = Signal()
         self._calm = Signal()
         self._work = Work(config, reading.positions, self._room.set, self._calm.set)
-        self._workers: Workers | None = None
+        self._workers: Workers[HandlerSlot, Record] | None = None
         self._taking = anyio.CancelScope()
         self.scope = anyio.CancelScope()
         """Around all of it, the transaction included."""
@@ -132,17 +133,17 @@ class Batch:
         return bool(self.failures) or self.error is not None
 
     @property
-    def busy(self) -> list[Worker]:
+    def busy(self) -> list[Worker[HandlerSlot]]:
         """The workers that handle a record."""
         return [] if self._workers is None else self._workers.busy
 
     async def _failed(self, slot: HandlerSlot, record: Record, error: BaseException) -> None:
         if isinstance(error, NoAwaitableError):
             self._end(slot, ConfigTypeError(str(error)))
-        elif isinstance(error, ProducerFencedError | TransactionAbortedError):
+        elif isinstance(error, CommitOutcomeUnknownError | ProducerFencedError | TransactionAbortedError):
             self._end(slot, error)
         else:
-            hopeless = isinstance(error, RecordDeserializationError)
+            hopeless = isinstance(error, RecordDeserializationError) and error.lasts
             self.failures.append(self._attempts.failed(record, error, hopeless=hopeless))
             self._give_up(slot)
 

@@ -17,6 +17,7 @@ from ..._core.consumer.subscription import SubscriptionKind
 from ..._core.run.dead_letter import dead_letter_headers
 from ..._core.run.exactly_once import Attempts, HandlerFailure, TransactionalProducer
 from ..._core.run.options import RunConfig
+from ..._core.tracing import RunTracing
 from ..._options.logs import client_log
 from ..._records import ConsumerRecord
 from ...errors import (
@@ -25,12 +26,14 @@ from ...errors import (
     IllegalStateError,
     InvalidProducerEpochError,
     KafkaError,
-    TransactionAbortedError,
 )
+from ...errors.shown import shown_cause
 from ...types import TopicPartition
+from ..cancellation import outlast_cancellation
 from ..loop import Signal, Waiter
 from .batch import Batch
 from .handling import deserialized
+from .part import BatchPart, RunSource
 
 if TYPE_CHECKING:
     from ..consumer.engine import ConsumerEngine
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["run_exactly_once"]
 
 Record = ConsumerRecord[Any, Any]
+
+ENDED_WITHIN_S = 5.0
+"""How long the end of a run waits for transactions that a pipeline has in flight; they go on then."""
 
 CANCELLED_WITHIN_S = 1.0
 """How long a batch that is cancelled may take to end before others go on without it."""
@@ -68,7 +74,10 @@ async def run_exactly_once(
 
 
 class ExactlyOnceRun:
-    """One call of `Consumer.run`. Takes a batch of records, has it handled, commits it, and only then takes another."""
+    """One call of `Consumer.run`. Takes a batch of records, has it handled, commits it, and only then takes another.
+
+    With a pipeline it takes another when all that the batch led to is stored.
+    """
 
     transactional = True
 
@@ -91,8 +100,14 @@ class ExactlyOnceRun:
         self._deserializers = engine.reading.prefetch.deserializers
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._attempts = Attempts(config.retries, self._backoff)
+        self._tracing: RunTracing | None = None if engine.tracing is None else engine.tracing.run()
+        self._source = RunSource(commits)
         self._batch: Batch | None = None
-        """The one under way."""
+        """The one whose records are being handled."""
+        self._in_flight: list[Batch] = []
+        """That one, and those before it whose transactions have not ended."""
+        self._aborted = 0
+        """How many transactions in a row were, though no handler has failed."""
         self._over_soon = Signal()
         """Set when there may be nothing more to take."""
         self._ended: Waiter[None] = Waiter()
@@ -102,27 +117,40 @@ class ExactlyOnceRun:
     async def run(self) -> None:
         """Until the consumer is stopped; raises what makes it impossible to go on."""
         with self._in_charge():
-            aborted = 0
-            while not self._over():
-                batch = Batch(self._config, self._reading, self._reader, self._attempts)
-                try:
-                    if not await batch.begin():
-                        continue
-                except IllegalStateError:
-                    if self._over():
-                        return
-                    raise
-                error = await self._one_transaction(batch)
-                if batch.failures:
-                    await self._pause(self._after_failures(batch.failures))
-                elif error is None:
-                    aborted = 0
-                else:
-                    aborted += 1
-                    if aborted > self._config.transaction_retries:
-                        raise error
-                    self._log.warning("a transaction was aborted, and its records come again: %s", error)
-                    await self._pause(self._backoff.delay_s(aborted))
+            try:
+                while not self._over():
+                    await self._one_batch()
+            finally:
+                await self._end_in_flight()
+
+    async def _one_batch(self) -> None:
+        batch = Batch(self._config, self._reading, self._reader, self._attempts)
+        part = BatchPart(batch, self._commits, self._source, self._part_over)
+        try:
+            if not await batch.begin():
+                return
+        except IllegalStateError:
+            if self._over():
+                return
+            raise
+        error = await self._one_transaction(batch, part)
+        if batch.failures:
+            await self._pause(self._after_failures(batch.failures))
+        elif error is not None:
+            self._aborted += 1
+            if self._aborted > self._config.transaction_retries:
+                raise error
+            self._log.warning("a transaction was aborted, and its records come again: %s", error)
+            await self._pause(self._backoff.delay_s(self._aborted))
+
+    async def _end_in_flight(self) -> None:
+        """Until the transactions have ended that a pipeline has in flight: their partitions are not done before."""
+        until = time.monotonic() + ENDED_WITHIN_S
+        for batch in list(self._in_flight):
+            await outlast_cancellation(batch.ended, max(0.0, until - time.monotonic()))
+        failure = self._producer._take_failure()
+        if failure is not None:
+            self._log.warning("the latest transactions were aborted, and their records come again: %s", failure)
 
     @contextmanager
     def _in_charge(self) -> Iterator[None]:
@@ -140,6 +168,8 @@ class ExactlyOnceRun:
             engine.progress.oldest_work = None
             engine.progress.progressed(time.monotonic())
             prefetch.decode_with(self._deserializers)
+            if self._tracing is not None:
+                self._tracing.drop()
             self._ended.set_result(None)
 
     def _over(self) -> bool:
@@ -153,36 +183,46 @@ class ExactlyOnceRun:
 
     # --- one transaction ---------------------------------------------------------------------------------------------
 
-    async def _one_transaction(self, batch: Batch) -> KafkaError | None:
+    async def _one_transaction(self, batch: Batch, part: BatchPart) -> KafkaError | None:
         """Returns what it was aborted for, if another try may succeed; raises what ends the run."""
         self._batch = batch
-        offsets = None
-        committed = False
+        self._in_flight.append(batch)
+        left = False
         try:
             with batch.scope:
                 async with self._producer.transaction() as txn:
-                    await batch.handle(lambda record: self._handle(record, txn))
-                    if batch.failures or batch.error is not None:
+                    await batch.handle(self._handle_with(txn))
+                    if batch.error is not None:
+                        raise batch.error
+                    if batch.failures:
                         raise _LostBatch
-                    offsets = self._commits.begin_part(batch.offsets())
-                    await txn.send_offsets(offsets, self._commits.standing.metadata)
-                committed = True
-                self._attempts.committed(offsets)
+                    await txn.send_offsets(part)
+                left = True
         except _LostBatch:
-            if batch.error is not None and not isinstance(batch.error, TransactionAbortedError):
-                raise batch.error from None
-            return batch.error
+            return None
         except KafkaError as error:
             # An old epoch may be that of a transaction that has timed out; if there is a rival, the next begin says so.
             if not error.retriable and not isinstance(error, CommitFailedError | InvalidProducerEpochError):
                 raise
             return error
         finally:
-            # Before others learn that the batch has ended: nothing of it may be handed out.
-            self._commits.end_part(offsets or {}, committed=committed)
             self._batch = None
-            batch.ended.set_result(None)
+            if not left:
+                part.ended(committed=False)
         return None
+
+    def _part_over(self, part: BatchPart, committed: bool) -> None:
+        """The batch's fate is known, or it has none."""
+        self._in_flight.remove(part.batch)
+        if committed:
+            self._aborted = 0
+            self._attempts.committed(part.offsets)
+
+    def _handle_with(self, txn: Any) -> Callable[[Record], Awaitable[object]]:
+        def handle(record: Record) -> Awaitable[object]:
+            return self._handle(record, txn)
+
+        return handle if self._tracing is None else self._tracing.around(handle)
 
     async def _handle(self, record: Record, txn: Any) -> None:
         failure = self._attempts.hopeless(record)
@@ -191,20 +231,25 @@ class ExactlyOnceRun:
             return
         headers = dead_letter_headers(record, failure.error, failure.attempts, self._engine.config.group_id)
         await txn.send(self._config.dead_letter_topic, record.value, record.key, headers=headers)
+        if self._tracing is not None:
+            self._tracing.dead_letter(record, failure.error, str(self._config.dead_letter_topic))
 
     def _after_failures(self, failures: list[HandlerFailure]) -> float:
         """How long to wait before the batch is done again; raises `HandlerError` if that would be for nothing."""
         for failure in failures:
             record, error, attempts = failure
+            about = {"topic": record.topic, "partition": record.partition}
             where = f"the record at offset {record.offset} of {record.topic}-{record.partition}"
             if not self._attempts.is_hopeless(failure):
-                self._log.info("%s could not be handled, and will be again: %r", where, error)
+                self._log.info("%s could not be handled, and will be again: %r", where, error, extra=about)
+                if self._tracing is not None:
+                    self._tracing.retried(record, error, attempts)
             elif self._config.dead_letter_topic is None:
-                text = f"{where} could not be handled ({attempts} attempts): {error!r}"
+                text = f"{where} could not be handled ({attempts} attempts): {shown_cause(error)}"
                 raise HandlerError(text, record=record, attempts=attempts) from error
             else:
                 topic = self._config.dead_letter_topic
-                self._log.warning("%s goes to %s (%d attempts): %r", where, topic, attempts, error)
+                self._log.warning("%s goes to %s (%d attempts): %r", where, topic, attempts, error, extra=about)
         return self._attempts.delay_s(failures)
 
     # --- what others ask of it ---------------------------------------------------------------------------------------
@@ -220,12 +265,15 @@ class ExactlyOnceRun:
 
     async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
         """Let go of these partitions: wait for the commit of a transaction that has records of them, or abort it."""
-        if self._batch is not None and self._batch.concerns(partitions):
-            await self._end_batch(self._batch, deadline)
+        for batch in list(self._in_flight):
+            if batch.concerns(partitions):
+                await self._end_batch(batch, deadline)
         self._reader.wake.set()  # to notice what has happened to the group, or to join it again
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """They have been given up, or lost: nothing of them is kept here."""
+        if self._tracing is not None:
+            self._tracing.drop(partitions)
 
     def unsubscribed(self) -> None:
         """The consumer may have nothing to read any more: then the run ends."""
@@ -247,14 +295,14 @@ class ExactlyOnceRun:
             self._log.warning("a handler does not end, though it was cancelled")
 
     async def _end_batch(self, batch: Batch, deadline: float) -> None:
-        """Have it committed by then, or else aborted."""
+        """Have it committed by then, or else aborted, unless the coordinator has been asked to commit it."""
         batch.close()
         for by in (deadline, time.monotonic() + CANCELLED_WITHIN_S):
             try:
                 await batch.ended.wait(max(0.0, by - time.monotonic()))
                 return
             except TimeoutError:
-                if batch.scope.cancel_called:
+                if batch.scope.cancel_called or batch is not self._batch:
                     return
                 self._log.warning("handlers took too long, and are cancelled: their transaction is aborted")
                 batch.scope.cancel()

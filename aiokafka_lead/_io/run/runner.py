@@ -20,6 +20,7 @@ from ..._core.run.handler import NoAwaitableError
 from ..._core.run.options import RunConfig
 from ..._core.run.retries import Retries
 from ..._core.run.work import HandlerSlot, PartitionWork, Work
+from ..._core.tracing import RunTracing
 from ..._options.logs import client_log
 from ..._records import ConsumerRecord
 from ...errors import (
@@ -30,8 +31,9 @@ from ...errors import (
     KafkaError,
     RecordDeserializationError,
 )
+from ...errors.shown import shown_cause
 from ...types import TopicPartition
-from ..cancellation import outlives_cancellation, to_the_end
+from ..cancellation import Waits, outlives_cancellation, to_the_end
 from ..loop import Signal, Waiter
 from .dead_letters import DeadLetters
 from .handling import deserialized
@@ -46,10 +48,16 @@ __all__ = ["Runner", "run"]
 Record = ConsumerRecord[Any, Any]
 
 LAST_COMMIT_WITHIN_S = 5.0
-"""How long the commit at the end may take when the run is cancelled or fails."""
+"""How long the commit at the end may take when the run is cancelled or fails, and at least where partitions are given
+up."""
+
+CLOSE_GAPS_WITHIN_S = 10.0
+"""How long records of a partition that is given up are handed out, so that those behind them do not come again."""
 
 CANCELLED_WITHIN_S = 1.0
 """How long handlers that are cancelled may take to end before others go on without them."""
+
+_COMMIT = {"api": "OffsetCommit"}
 
 IDLE_MS = 60_000.0
 """How long one look for records waits when nothing else happens."""
@@ -90,10 +98,13 @@ class Runner:
         self._dead_letters = dead_letters
         self._handler = handler
         self._deserializers = engine.reading.prefetch.deserializers
+        self._tracing: RunTracing | None = None if engine.tracing is None else engine.tracing.run()
         self._work = Work(config, engine.reading.positions, self._on_room, self._on_calm)
         self._retries = Retries(config.retries, Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms))
         self._tasks = anyio.create_task_group()
         handle = handler if self._deserializers.plain else self._deserialize_and_handle
+        if self._tracing is not None:
+            handle = self._tracing.around(handle)
         self._workers = Workers(self._tasks, self._work, config.concurrency, handle, self._failed, self._end)
         self._room = Signal()
         self._retry = Signal()
@@ -101,6 +112,8 @@ class Runner:
         self._calm: Waiter[None] = Waiter()
         """Done when a closed partition's last handler has ended."""
         self._committing = anyio.Lock()
+        self._last_commits = Waits()
+        """Those for the coordinator before partitions are given up, or before the end."""
         self._failure: BaseException | None = None
         """What ends the run."""
         self._stop_at: float | None = None
@@ -127,8 +140,8 @@ class Runner:
                 self._tasks.start_soon(self._handle_again)
                 try:
                     await self._feed()
-                except KafkaError as error:
-                    self._failure = error
+                except (KafkaError, KeyboardInterrupt) as error:
+                    self._failure = error  # kept out of the group, which would wrap it
                 else:
                     await self._wind_up()
                     wound_up = True
@@ -143,6 +156,8 @@ class Runner:
                 engine.progress.oldest_work = None
                 engine.progress.progressed(time.monotonic())
                 prefetch.decode_with(self._deserializers)
+                if self._tracing is not None:
+                    self._tracing.drop()
                 self._ended.set_result(None)
         if self._failure is not None:
             raise self._failure
@@ -214,15 +229,18 @@ class Runner:
         if isinstance(error, NoAwaitableError):
             self._end(slot, ConfigTypeError(str(error)))
             return
+        about = {"topic": record.topic, "partition": record.partition}
         where = f"the record at offset {record.offset} of {record.topic}-{record.partition}"
-        hopeless = isinstance(error, RecordDeserializationError)
+        hopeless = isinstance(error, RecordDeserializationError) and error.lasts
         if not hopeless and self._retries.failed(partition, record, time.monotonic()):
-            self._log.info("%s could not be handled, and will be again: %r", where, error)
+            self._log.info("%s could not be handled, and will be again: %r", where, error, extra=about)
+            if self._tracing is not None:
+                self._tracing.retried(record, error, partition.attempts.get(record.offset, 0))
             work.given_up(slot)
             self._retry.set()
             return
         attempts = partition.attempts.get(record.offset, 0)
-        text, cause = f"{where} could not be handled ({attempts} attempts): {error!r}", error
+        text, cause = f"{where} could not be handled ({attempts} attempts): {shown_cause(error)}", error
         if self._dead_letters is not None:
             try:
                 await self._send_dead_letter(self._dead_letters, record, error, attempts)
@@ -230,9 +248,14 @@ class Runner:
                 text += f"; its dead letter was not accepted by {self._dead_letters.topic}: {refused!r}"
                 cause = refused
             else:
-                self._log.warning("%s went to %s (%d attempts): %r", where, self._dead_letters.topic, attempts, error)
+                text, topic = "%s went to %s (%d attempts): %r", self._dead_letters.topic
+                self._log.warning(text, where, topic, attempts, error, extra=about)
+                if self._tracing is not None:
+                    self._tracing.dead_letter(record, error, self._dead_letters.topic)
                 work.finished(slot)
                 return
+        if self._tracing is not None:
+            self._tracing.failed(record, error)
         failure = HandlerError(text, record=record, attempts=attempts)
         failure.__cause__ = cause
         self._end(slot, failure)
@@ -243,7 +266,10 @@ class Runner:
         """Return when it is acknowledged. A handler's task that is cancelled meanwhile may send it twice."""
         while True:
             try:
-                return await dead_letters.send(record, error, attempts)
+                if self._tracing is None:
+                    return await dead_letters.send(record, error, attempts)
+                with self._tracing.within(record):
+                    return await dead_letters.send(record, error, attempts)
             except asyncio.CancelledError:
                 if not await outlives_cancellation():
                     raise
@@ -266,7 +292,7 @@ class Runner:
             try:
                 await self._commit(self._engine.config.default_api_timeout_ms)
             except KafkaError as error:
-                self._log.warning("offsets were not committed, and will be with the next: %s", error)
+                self._log.warning("offsets were not committed, and will be with the next: %s", error, extra=_COMMIT)
 
     async def _commit(self, timeout_ms: float) -> None:
         """Commit what is done, where that is news."""
@@ -284,13 +310,23 @@ class Runner:
             for partition, position in news:
                 partition.committed = position
 
-    async def _commit_last(self) -> None:
-        timeout_s = max(0.0, min(LAST_COMMIT_WITHIN_S, self._end_by - time.monotonic()))
-        with anyio.move_on_after(timeout_s):
+    async def _commit_last(self, by: float = 0.0) -> None:
+        """Commit what is done, since what is not committed comes again.
+
+        A coordinator that is gone is waited for until ``by``, but not longer than for any other commit, and for
+        `LAST_COMMIT_WITHIN_S` at least unless the consumer is being stopped.
+        """
+        now = time.monotonic()
+        by = max(now + LAST_COMMIT_WITHIN_S, min(by, now + self._engine.config.default_api_timeout_ms / 1000))
+        timeout_s = max(0.0, min(by, self._end_by) - now)
+        with self._last_commits.within(timeout_s) as scope:
             try:
                 await self._commit(timeout_s * 1000)
             except KafkaError as error:
-                self._log.warning("offsets were not committed at the end: %s", error)
+                self._log.warning("offsets were not committed at the end: %s", error, extra=_COMMIT)
+        if scope.cancelled_caught:
+            waited_s = time.monotonic() - now
+            self._log.warning("offsets were not committed at the end within %.3g s", waited_s, extra=_COMMIT)
 
     def done(self) -> Iterator[tuple[PartitionState, Position]]:
         """For each partition that was taken from, the position before which everything is done."""
@@ -298,7 +334,7 @@ class Runner:
 
     def stuck_since(self) -> float | None:
         """When the handler that has been at work for longest began (``time.monotonic()``); None while none is."""
-        return min((worker.began_at for worker in self._workers.busy), default=None)
+        return self._workers.stuck_since()
 
     # --- letting go --------------------------------------------------------------------------------------------------
 
@@ -308,10 +344,9 @@ class Runner:
         Handlers that are not ready by then are cancelled; their records are not done.
         """
         closing = [found for tp in partitions if (found := self._work.get(tp)) is not None]
-        for partition in closing:
-            self._work.close(partition)
+        await self._close_gaps(closing, deadline)
         await self._wait_for_handlers(closing, deadline)
-        await self._commit_last()
+        await self._commit_last(deadline)
         self._engine.reader.wake.set()  # to notice what the group has to say, or to join it again
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
@@ -320,6 +355,8 @@ class Runner:
             found = self._work.get(tp)
             if found is not None:
                 self._work.drop(found)
+        if self._tracing is not None:
+            self._tracing.drop(partitions)
         self._room.set()
 
     async def finish(self, ready_by: float, end_by: float) -> None:
@@ -327,52 +364,67 @@ class Runner:
         self._stop_at = ready_by
         self._end_by = end_by
         self._stopped_by = anyio.get_current_task().id
+        self._last_commits.hurry(end_by)
         self._room.set()
         self._on_calm()
         try:
             await self._ended.wait(max(0.0, end_by - time.monotonic()))
         except TimeoutError:
             for worker in self._handling(list(self._work)):
-                self._log.warning("the handler of %r does not end, though it was cancelled", worker.record)
+                self._log.warning("the handler of %r does not end, though it was cancelled", worker.slot.record)
 
     async def _wind_up(self) -> None:
         """Nothing more is taken: wait for handlers, commit."""
         partitions = list(self._work)
         for partition in partitions:
-            self._work.close(partition)
-        while self._stop_at is None and self._handling(partitions):
+            self._work.wind_up(partition)
+        while self._stop_at is None and self._at_work(partitions):
             await self._calm.wait()  # not stopped, but unsubscribed: a rebalance cancels those that take too long
         if self._stop_at is not None:
+            await self._close_gaps(partitions, self._stop_at)
             await self._wait_for_handlers(partitions, self._stop_at)
-        await self._commit_last()
+        await self._commit_last(self._end_by)
+
+    async def _close_gaps(self, partitions: Collection[PartitionWork], deadline: float) -> None:
+        """Hand out no more than what comes before records that were begun, for a while, and then nothing any more."""
+        for partition in partitions:
+            self._work.wind_up(partition)
+        now = time.monotonic()
+        await self._handlers_end(partitions, now + min(CLOSE_GAPS_WITHIN_S, max(0.0, deadline - now) / 2))
+        for partition in partitions:
+            self._work.close(partition)
 
     async def _wait_for_handlers(self, partitions: Collection[PartitionWork], deadline: float) -> None:
         """Until the deadline; then they are cancelled, and have `CANCELLED_WITHIN_S` to end."""
         await self._handlers_end(partitions, deadline)
         for worker in self._handling(partitions):
-            self._log.warning("the handler of %r took too long, and is cancelled", worker.record)
+            self._log.warning("the handler of %r took too long, and is cancelled", worker.slot.record)
             worker.scope.cancel()
         await self._handlers_end(partitions, min(time.monotonic() + CANCELLED_WITHIN_S, self._end_by))
 
     async def _handlers_end(self, partitions: Collection[PartitionWork], deadline: float) -> None:
-        while self._handling(partitions):
+        while self._at_work(partitions):
             try:
                 await self._calm.wait(max(0.0, deadline - time.monotonic()))
             except TimeoutError:
                 return
 
-    def _handling(self, partitions: Collection[PartitionWork]) -> list[Worker]:
+    def _at_work(self, partitions: Collection[PartitionWork]) -> bool:
+        """Whether handlers are busy with these partitions, or are about to be."""
+        return bool(self._handling(partitions)) or any(map(self._work.in_line, partitions))
+
+    def _handling(self, partitions: Collection[PartitionWork]) -> list[Worker[HandlerSlot]]:
         """The workers busy with these partitions, but for a handler that itself waits for the consumer to stop."""
         return [
             worker
             for worker in self._workers.busy
-            if worker.partition in partitions and worker.task_id != self._stopped_by
+            if worker.slot.partition in partitions and worker.task_id != self._stopped_by
         ]
 
     def _rewind(self) -> None:
         """The next read gets everything that is not done."""
         for partition, position in list(self._work.done()):
-            unfinished = partition.lanes.count()
+            unfinished = partition.cut or partition.lanes.count()
             self._work.drop(partition)
             if unfinished and self._reading.positions.owns(partition.state):
                 self._reading.move(partition.state, position)

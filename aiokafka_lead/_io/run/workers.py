@@ -5,32 +5,63 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from time import monotonic
-from typing import Any
+from typing import Generic, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from ..._core.run.work import HandlerSlot, Work
-from ..._records import ConsumerRecord
 from ..cancellation import face_cancellation, outlives_cancellation
 from ..loop import Signal, in_trio
 
-__all__ = ["Worker", "Workers"]
-
-Record = ConsumerRecord[Any, Any]
+__all__ = ["Slot", "Worker", "Workers", "Workload"]
 
 FAIR_S = 0.005
 """Handlers that never wait for anything let other tasks run after this time."""
 
 
-class Worker(HandlerSlot):
+class Slot(Protocol):
+    """Has the one record at a time that a handler works on."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is one now."""
+        ...
+
+
+S = TypeVar("S", bound=Slot)
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Workload(Protocol[S, R_co]):
+    """What a run has in hand. Owns the slots and their records."""
+
+    def slot(self) -> S:
+        """A slot for another worker."""
+        ...
+
+    @property
+    def turns(self) -> object:
+        """False where there is nothing to hand out."""
+
+    def take(self, slot: S, /) -> R_co | None:
+        """The next record, which the slot has from now on; None if there is none to hand out."""
+
+    def finished(self, slot: S, /) -> None:
+        """The handler of the slot's record has returned."""
+
+    def given_up(self, slot: S, /) -> None:
+        """The slot's record is with its handler no more, and not done."""
+
+
+class Worker(Generic[S]):
     """A task that handles one record after the other."""
 
-    __slots__ = ("began_at", "parked", "scope", "task_id")
+    __slots__ = ("began_at", "parked", "scope", "slot", "task_id")
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, slot: S) -> None:
+        self.slot = slot
         self.scope = anyio.CancelScope()
         self.parked = Signal()
         self.task_id = 0
@@ -38,7 +69,7 @@ class Worker(HandlerSlot):
         """When it began to handle its record."""
 
 
-class Workers:
+class Workers(Generic[S, R]):
     """At most ``concurrency`` tasks, made as they are needed, which share the work out among themselves.
 
     There is no task for each record, and no switch of tasks for a handler that does not wait: its worker just goes on
@@ -49,11 +80,11 @@ class Workers:
     def __init__(
         self,
         tasks: TaskGroup,
-        work: Work,
+        work: Workload[S, R],
         concurrency: int,
-        handle: Callable[[Record], Awaitable[object]],
-        failed: Callable[[HandlerSlot, Record, BaseException], Awaitable[None]],
-        end: Callable[[HandlerSlot, BaseException], None],
+        handle: Callable[[R], Awaitable[object]],
+        failed: Callable[[S, R, BaseException], Awaitable[None]],
+        end: Callable[[S, BaseException], None],
     ) -> None:
         self._tasks = tasks
         self._work = work
@@ -63,16 +94,20 @@ class Workers:
         """Called when a handler has raised; decides what becomes of the record."""
         self._end = end
         """Called when a handler wants the process to end."""
-        self._idle: list[Worker] = []
+        self._idle: list[Worker[S]] = []
         self._relief = False
         """Whether a worker has been woken and did not get its turn yet."""
         self._gave_way_at = 0.0
-        self._all: set[Worker] = set()
+        self._all: set[Worker[S]] = set()
 
     @property
-    def busy(self) -> list[Worker]:
+    def busy(self) -> list[Worker[S]]:
         """Those that are handling a record."""
-        return [worker for worker in self._all if worker.partition is not None]
+        return [worker for worker in self._all if worker.slot.busy]
+
+    def stuck_since(self) -> float | None:
+        """When the handler that has been at work for longest began (``time.monotonic()``); None while none is."""
+        return min((worker.began_at for worker in self.busy), default=None)
 
     def rouse(self) -> None:
         """There may be something to hand out."""
@@ -83,12 +118,12 @@ class Workers:
             self._idle.pop().parked.set()
         elif len(self._all) < self._concurrency:
             self._relief = True
-            worker = Worker()
+            worker = Worker(self._work.slot())
             self._all.add(worker)
             self._tasks.start_soon(self._serve, worker, name="kafka handler")
 
-    async def _serve(self, worker: Worker) -> None:
-        work, handle = self._work, self._handle
+    async def _serve(self, worker: Worker[S]) -> None:
+        work, handle, slot = self._work, self._handle, worker.slot
         worker.task_id = anyio.get_current_task().id
         cancelling = _cancellations()
         self._relief = False
@@ -99,7 +134,7 @@ class Workers:
                     if now > self._gave_way_at + FAIR_S:
                         await anyio.lowlevel.checkpoint()
                         now = self._gave_way_at = monotonic()
-                    record = work.take(worker)
+                    record = work.take(slot)
                     if record is None:
                         await self._park(worker)
                         continue
@@ -111,26 +146,26 @@ class Workers:
                         if cancelling():
                             await face_cancellation()
                     except Exception as error:
-                        await self._failed(worker, record, error)
+                        await self._failed(slot, record, error)
                     except asyncio.CancelledError as error:
                         if not await outlives_cancellation():
                             raise
-                        await self._failed(worker, record, error)
+                        await self._failed(slot, record, error)
                     except (SystemExit, KeyboardInterrupt) as error:
-                        self._end(worker, error)  # in order: asyncio stops at once where a task raises it
+                        self._end(slot, error)  # in order: asyncio stops at once where a task raises it
                     else:
-                        work.finished(worker)
+                        work.finished(slot)
         except asyncio.CancelledError:
             if not await outlives_cancellation():
                 raise
         finally:
             self._all.discard(worker)
-            if worker.partition is not None:
-                work.given_up(worker)
+            if slot.busy:
+                work.given_up(slot)
         # It alone was cancelled, and what else is ready needs another worker.
         self.rouse()
 
-    async def _park(self, worker: Worker) -> None:
+    async def _park(self, worker: Worker[S]) -> None:
         self._idle.append(worker)
         try:
             await worker.parked.wait()

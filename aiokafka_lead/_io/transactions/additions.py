@@ -9,7 +9,6 @@ from typing import Any
 
 import anyio
 
-from ..._core.producer.accumulator import Accumulator
 from ..._core.producer.batches import PartitionQueue
 from ..._core.transactions.additions import (
     add_offsets_request,
@@ -18,7 +17,7 @@ from ..._core.transactions.additions import (
     read_added,
     read_offsets,
 )
-from ..._core.transactions.errand import ask_request, read_ended
+from ..._core.transactions.pace import EndPace
 from ..._core.transactions.phase import Phase
 from ..._core.transactions.state import TransactionState
 from ..._core.transactions.verdicts import Call
@@ -36,13 +35,11 @@ from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..client import Client
 from ..group.coordinators import CoordinatorKind
 from ..loop import Signal, Waiter
+from ..producer.sender import Sender
 from .coordinator import Asking
+from .last_end import LastEnd
 
 __all__ = ["Additions"]
-
-HELD_S = 0.1
-"""How long the first batches of a transaction wait for the end of the one before. Brokers that have to ask for the same
-wait as long, but look only every 20 ms (``add.partitions.to.txn.retry.backoff.max.ms``)."""
 
 _NOT_A_MEMBER = (FencedInstanceIdError, IllegalGenerationError, StaleMemberEpochError, UnknownMemberIdError)
 
@@ -53,19 +50,21 @@ class Additions:
     def __init__(
         self,
         state: TransactionState,
-        accumulator: Accumulator,
+        sender: Sender,
         client: Client,
         asking: Asking,
         failed: Callable[[KafkaError], None],
     ) -> None:
         self._state = state
-        assert accumulator.transactional is not None
-        self._sequencing = accumulator.transactional
-        self._schedule = accumulator.schedule
+        assert sender.accumulator.transactional is not None
+        self._sequencing = sender.accumulator.transactional
+        self._sender = sender
         self._client = client
         self._asking = asking
         self._failed = failed
+        self.pace = EndPace()
         self._wanted = Signal()
+        self._last_end = LastEnd(state.transactional_id, asking, self.pace, self._release, self._wanted.wake_by)
         self._groups: set[str] = set()
         """Those that the coordinator knows to be part of the transaction ``_number``."""
         self._number = 0
@@ -74,6 +73,11 @@ class Additions:
         self._idle: Waiter[None] | None = None
         self._one_at_a_time = anyio.Lock()
         self._sequencing.on_wanted = self._wanted.set
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is under way."""
+        return self._busy > 0
 
     async def idle(self, timeout_s: float | None = None) -> None:
         """Until no request is under way. Raises TimeoutError."""
@@ -96,10 +100,10 @@ class Additions:
 
     async def run(self) -> None:
         """Release partitions that are held, and tell the coordinator of those that it has to know, until cancelled."""
+        left_s: float | None = None
         while True:
-            await self._wanted.wait()
-            if self._sequencing.held:
-                await self._see_the_last_one_ended(self._state.number)
+            await self._wanted.wait(left_s)
+            left_s = self._last_end.look(self._state.number, time.monotonic()) if self._sequencing.held else None
             while self._sequencing.wanted:
                 self._busy += 1
                 try:
@@ -107,23 +111,12 @@ class Additions:
                 finally:
                     self._done()
 
-    async def _see_the_last_one_ended(self, number: int) -> None:
-        def shape(versions: ApiVersions) -> tuple[Request[Any], int]:
-            return ask_request(self._state.transactional_id, versions)
-
-        with anyio.move_on_after(HELD_S):
-            await self._asking.until_taken(
-                Call.ASK,
-                CoordinatorKind.TRANSACTION,
-                self._state.transactional_id,
-                shape,
-                read_ended,
-                _nothing,
-                partial(self._goes_on, number),
-            )
+    def _release(self, number: int) -> None:
+        """The coordinator is done with the transaction before this one, or is not waited for any longer."""
         if self._state.number == number:
-            for queue in self._sequencing.release():
-                self._schedule.evaluate(queue, time.monotonic())
+            waited = self._sequencing.release()
+            if waited:
+                self._sender.release(waited)
 
     async def _add(self, number: int, queues: list[PartitionQueue]) -> None:
         partitions = [TopicPartition(queue.topic.name, queue.partition) for queue in queues]
@@ -148,7 +141,7 @@ class Additions:
             return
         for queue in queues:
             self._sequencing.added(queue)
-            self._schedule.evaluate(queue, time.monotonic())
+        self._sender.release(queues)
 
     def _goes_on(self, number: int) -> bool:
         """Whether this transaction can still be committed."""
@@ -231,7 +224,3 @@ class Additions:
         if error is None:
             self._groups.add(group_id)
         return error
-
-
-def _nothing() -> None:
-    """A lost answer to a question means nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, overload
+from typing import Any, Generic, Literal, Self, overload
 
 from ..._accel import ACCELERATED
 from ..._core.consumer.consumed import Consumed
@@ -12,23 +12,16 @@ from ..._core.consumer.record_batch import RecordBatch
 from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._core.transactions.additions import OFFSETS, checked_group
 from ..._core.transactions.state import Fate, TransactionHealth
-from ...errors import ConfigTypeError, IllegalStateError
+from ..._options.sent_types import K, V
+from ...errors import ConfigTypeError, IllegalStateError, KafkaError
 from ...types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMetadata, TopicPartition
 from ..producer.send_methods import QuickSend, QuickSendNowait
 from .manager import Transactions
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    K = TypeVar("K", default=bytes)
-    V = TypeVar("V", default=bytes)
-else:
-    from typing import TypeVar
-
-    K = TypeVar("K")
-    V = TypeVar("V")
-
 __all__ = ["Transaction", "TransactionalCalls"]
+
+_QUICK = ("send", "send_nowait")
+"""What an open block has ways of its own for."""
 
 
 class TransactionalCalls(Generic[K, V]):
@@ -101,6 +94,10 @@ class TransactionalCalls(Generic[K, V]):
         """
         return self._own_transactions().health()
 
+    def _take_failure(self) -> KafkaError | None:
+        """For `Consumer.run`: a commit has raised its failure already."""
+        return None
+
     def _own_transactions(self) -> Transactions:
         if self._transactions is None:
             raise IllegalStateError("the producer has no transactions: it was made without transactional_id")
@@ -135,7 +132,7 @@ class Transaction(Generic[K, V]):
     async def __aenter__(self) -> Self:
         if self._number:
             raise IllegalStateError("a transaction begins once: ask the producer for another one")
-        self._number = await self._transactions.begin()
+        await self._begin()
         self._fate = self._transactions.state.fate
         intake = self._transactions.intake_of_block()
         if intake is not None and ACCELERATED:
@@ -147,12 +144,23 @@ class Transaction(Generic[K, V]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for name in _QUICK:
+            vars(self).pop(name, None)  # they refer to this transaction, which would be left to the garbage collector
         if not self._transactions.is_open(self._number):
             return  # ended within the block
         if error is None:
-            await self._transactions.commit()
+            await self._commit()
         else:
-            await self._transactions.leave()
+            await self._leave(error)
+
+    async def _begin(self) -> None:
+        self._number = await self._transactions.begin()
+
+    async def _commit(self) -> None:
+        await self._transactions.commit()
+
+    async def _leave(self, error: BaseException) -> None:
+        await self._transactions.leave()
 
     async def send(
         self,

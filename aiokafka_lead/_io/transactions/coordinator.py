@@ -14,24 +14,28 @@ from ..._core.transactions.verdicts import Call, Verdict, verdict_of
 from ..._wire import ApiVersions, Request
 from ...errors import ConcurrentTransactionsError, KafkaError
 from ..client import Client
-from ..connection.connection import Connection
+from ..connection.connection import Connection, OnDone
 from ..deadline import Deadline
 from ..group.coordinators import CoordinatorKind, Coordinators
 
-__all__ = ["Asking"]
+__all__ = ["Asking", "soon_s"]
 
 SOON_MS = 1
 """Before a request is repeated that came while the transaction before was being ended, which takes milliseconds.
 
-It is asked again soon also because a coordinator with nothing else to do may need that: what it has written to its own
-log at the end of a transaction goes to its followers only with the next request that it handles (``ActionQueue``).
+It is asked again soon also because a coordinator with nothing else to do may need that (see `EndPace`).
 """
 
 LONGEST_MS = 20
-"""Such waits grow to this, each a quarter of the time that has passed."""
+"""Such waits grow to this, each half of the time that has passed."""
 
 Shape = Callable[[ApiVersions], tuple[Request[Any], int]]
 """From what a broker offers to the request and its version."""
+
+
+def soon_s(passed_s: float) -> float:
+    """How long to wait with a request that has met the end of a transaction for so long."""
+    return min(LONGEST_MS / 1000, max(SOON_MS / 1000, passed_s / 2))
 
 
 class Asking:
@@ -43,29 +47,65 @@ class Asking:
         self._transactional_id = transactional_id
         config = client.config
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        self._longest_s = min(LONGEST_MS, config.retry_backoff_ms) / 1000
+        self._longest_s = config.retry_backoff_ms / 1000
 
-    async def run(self, errand: Errand, advanced: Callable[[Errand], None]) -> None:
-        """Carry an errand out to its end; ``advanced`` hears of each step."""
+    def at_once(self, errand: Errand, answered: Callable[[Verdict | None], None]) -> bool:
+        """Ask the errand's first question now, in no task; False where that has to wait for something.
+
+        ``answered`` gets what `run` goes on with where the errand is not over then: None after a step, or a verdict.
+        """
+        node_id: int | None = None
+
+        def on_done(response: Any, error: KafkaError | None) -> None:
+            if error is None:
+                verdict = errand.answered(response)
+            else:
+                errand.lost()
+                verdict = errand.failed(error)
+            if verdict is Verdict.FIND and node_id is not None:
+                self._coordinators.forget(CoordinatorKind.TRANSACTION, self._transactional_id, node_id)
+            answered(verdict)
+
+        node_id = self.submit(errand.request, on_done)
+        return node_id is not None
+
+    def submit(self, shape: Shape, on_done: OnDone) -> int | None:
+        """Send the transaction's coordinator a request now, and return its node id; None if nothing could be sent."""
+        connection = self._coordinators.ready(CoordinatorKind.TRANSACTION, self._transactional_id)
+        if connection is None:
+            return None
+        try:
+            request, version = shape(connection.versions)
+            connection.submit(request, on_done, version=version)
+        except KafkaError:
+            return None
+        return connection.node_id
+
+    async def run(self, errand: Errand, advanced: Callable[[Errand], None], verdict: Verdict | None = None) -> None:
+        """Carry an errand out to its end; ``advanced`` hears of each step. ``verdict``: that of its latest answer."""
         failures, since = 0, time.monotonic()
         while errand.call is not None:
-            connection: Connection | None = None
-            verdict: Verdict | None
-            try:
-                connection = await self._coordinator(CoordinatorKind.TRANSACTION, self._transactional_id)
-                request, version = errand.request(connection.versions)
-                response = await self._sent(connection, request, version, errand.lost)
-                verdict = errand.answered(response)
-            except KafkaError as error:
-                verdict = errand.failed(error)
+            if verdict is not None:
+                failures += 1
+                await anyio.sleep(self._wait_s(verdict, errand.latest, failures, since))
+            verdict = await self._ask(errand)
             if verdict is None:
                 failures, since = 0, time.monotonic()
                 advanced(errand)
-                continue
-            if verdict is Verdict.FIND and connection is not None:
-                self._coordinators.forget(CoordinatorKind.TRANSACTION, self._transactional_id, connection.node_id)
-            failures += 1
-            await anyio.sleep(self._wait_s(verdict, errand.latest, failures, since))
+
+    async def _ask(self, errand: Errand) -> Verdict | None:
+        connection: Connection | None = None
+        verdict: Verdict | None
+        try:
+            connection = await self._coordinator(CoordinatorKind.TRANSACTION, self._transactional_id)
+            request, version = errand.request(connection.versions)
+            response = await self._sent(connection, request, version, errand.lost)
+            verdict = errand.answered(response)
+        except KafkaError as error:
+            verdict = errand.failed(error)
+        if verdict is Verdict.FIND and connection is not None:
+            self._coordinators.forget(CoordinatorKind.TRANSACTION, self._transactional_id, connection.node_id)
+        return verdict
 
     async def until_taken(
         self,
@@ -120,7 +160,7 @@ class Asking:
 
     def _wait_s(self, verdict: Verdict, error: KafkaError | None, failures: int, since: float) -> float:
         if isinstance(error, ConcurrentTransactionsError):
-            return min(self._longest_s, max(SOON_MS / 1000, (time.monotonic() - since) / 4))
+            return min(self._longest_s, soon_s(time.monotonic() - since))
         if verdict is Verdict.FIND and failures == 1:
             return 0.0  # looking the coordinator up has waits of its own
         return self._backoff.delay_s(failures)

@@ -6,9 +6,8 @@ leaves nothing half done: the next transaction waits for the end of the one befo
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import anyio
@@ -35,12 +34,14 @@ from ..client import Client
 from ..deadline import Deadline
 from ..group.coordinators import Coordinators
 from ..loop import Signal, Waiter
+from ..producer.flushing import Then
 from ..producer.intake import Admission, Intake
 from ..producer.sender import Sender
 from .additions import Additions
 from .age import warn_of_age
 from .consumed_parts import ConsumedParts
 from .coordinator import Asking
+from .endings import Ending, Endings
 from .gate import TransactionGate
 
 __all__ = ["Transactions"]
@@ -48,23 +49,11 @@ __all__ = ["Transactions"]
 ABORT_WITHIN_S = 5.0
 """How long a cancelled caller waits for its transaction to be aborted; that goes on then without it."""
 
-ENDED_FOR_SURE_S = 0.5
-"""After this long nothing is at work any more on a transaction that has ended: by then followers have asked again for
-what a coordinator with nothing else to do has not sent them (``replica.fetch.wait.max.ms``)."""
+_ENDABLE = (Phase.OPEN, Phase.FAILED, Phase.STORED)
+"""The phases of a transaction that can be aborted."""
 
 AWAIT_SENT_S = 2.0
 """How long an abort waits for the answers to what was sent, where another epoch makes up for those that do not come."""
-
-
-class _Ending:
-    """An errand under way."""
-
-    def __init__(self) -> None:
-        self.settled: Waiter[None] = Waiter()
-        """Done when the transaction's fate is known, or will not be had by asking on."""
-        self.over: Waiter[None] = Waiter()
-        """Done when the producer is ready for its next transaction, or never will be."""
-        self.refusal: KafkaError | None = None
 
 
 class Transactions:
@@ -87,32 +76,35 @@ class Transactions:
         self._max_block_s = config.max_block_ms / 1000
         coordinators = Coordinators(client)
         self._asking = Asking(client, coordinators, config.transactional_id)
-        self._additions = Additions(self.state, sender.accumulator, client, self._asking, self._failed)
+        self._additions = Additions(self.state, sender, client, self._asking, self._failed)
         self._version = TransactionVersion()
-        self._parts = ConsumedParts(self.state.fate)
-        self._ending: _Ending | None = None
-        """What the coordinator is being asked, if anything."""
-        self._unlearnt: _Ending | None = None
+        self.parts = ConsumedParts()
+        """Those of a pipeline's producers are the same."""
+        self.on_settled = self._tell_parts
+        """Called when it is known what became of the transaction, as far as that ever will be; perhaps repeatedly."""
+        self._told = self.state.fate
+        """That of the latest transaction whose end was told."""
+        self._endings = Endings(self.state, self._asking, self._additions.pace, self._settled)
+        self._unlearnt: Ending | None = None
         """A commit of which the application does not know what became of it."""
         self._beginning = False
-        self._ended_at = -math.inf
-        """When the coordinator said that it had committed or aborted a transaction; that goes on for a while."""
         self._failure = Signal()
         self._log = client_log("producer", config.client_id)
         sequencing.on_failure = self._failed
 
     # --- its life -----------------------------------------------------------------------------------------------------
 
-    async def start(self, gate: TransactionGate) -> None:
+    async def start(self, gate: TransactionGate, *, wait: bool = True) -> None:
         """Get a producer id, which fences who had the transactional id before, and aborts what that left open.
 
-        Not where an open transaction was resumed.
+        Not where an open transaction was resumed; and without ``wait`` when the first transaction begins.
         """
         self._gate = gate
+        self._client.spawn(self._endings.run, name="kafka transaction")
         self._client.spawn(self._discard_failed, name="kafka failed transactions")
         self._client.spawn(self._additions.run, name="kafka transaction partitions")
         self._client.spawn(warn_of_age, self.state, self._log, name="kafka transaction age")
-        if self.state.phase is not Phase.OPEN:
+        if wait and self.state.phase is not Phase.OPEN:
             await self._get_ready(Deadline(self._max_block_s * 1000))
 
     def resume(self, opened: OpenTransaction) -> None:
@@ -122,11 +114,11 @@ class Transactions:
     async def stop(self, timeout_s: float | None) -> None:
         """Abort the open transaction; gives up after this time."""
         timeout_s = ABORT_WITHIN_S if timeout_s is None else timeout_s
-        if self.state.phase in (Phase.OPEN, Phase.FAILED):
+        if self.state.phase in _ENDABLE:
             self._log.warning("the producer is stopped in a transaction, which is aborted")
             self._begin_abort()
-        if self._ending is not None:
-            await _until(self._ending.over, timeout_s)
+        if self._endings.current is not None:
+            await _until(self._endings.current.over, timeout_s)
 
     def check(self) -> None:
         """Raise unless the producer can be used here and now."""
@@ -167,37 +159,62 @@ class Transactions:
         self._beginning = True
         try:
             if self._unlearnt is not None:
-                await self._learn(self._unlearnt)
+                await self._learn(self._unlearnt, self._max_block_s)
             await self._get_ready(Deadline(self._max_block_s * 1000))
             v2 = self._version.v2(self._client.brokers.offers())
             if v2 and not self.state.v2 and self.state.number:
                 # Partitions of a transaction before could count as part of this one.
-                self._run(self.state.renewal())
+                self._endings.carry_out(self.state.renewal())
                 await self._get_ready(Deadline(self._max_block_s * 1000))
             state = self.state
             state.begin(v2, time.monotonic())
-            held = v2 and state.began_at < self._ended_at + ENDED_FOR_SURE_S
+            held = v2 and self._additions.pace.goes_on(state.began_at)
             self._sequencing.begin(state.number, state.producer_id, state.epoch, v2, held)
             assert self._gate is not None
             self._gate.open(self.admission(state.number))
             return state.number
+        except BaseException:
+            self.parts.not_begun()
+            raise
         finally:
             self._beginning = False
 
     async def commit(self) -> None:
         """Commit the open transaction; see `Producer.commit_transaction`."""
-        state = self.state
-        state.check_fenced()
+        self.state.check_fenced()
         if self._unlearnt is not None:
-            await self._learn(self._unlearnt)
+            await self._learn(self._unlearnt, self._max_block_s)
             return
-        if state.phase is Phase.FAILED:
-            await self._abort_failed()
-        if state.phase is not Phase.OPEN:
-            raise IllegalStateError("no transaction is open")
+        ending = await self._send_all(self._end_at_once) or self._ask_to_commit()
+        await self._learn(ending, ending.left_s(self._max_block_s))
+
+    async def store(self) -> None:
+        """Send all that the open transaction took; `commit_stored` commits it. Raises as a commit does."""
+        self.state.check_fenced()
         await self._send_all()
-        self._unlearnt = self._in_background(self._end)
-        await self._learn(self._unlearnt)
+        self._note_written()
+        self.state.store()
+
+    def commit_stored(self) -> None:
+        """Ask the coordinator, now, to commit what is stored; ``on_settled`` tells what became of it."""
+        self.state.commit()
+        self._endings.carry_out(self.state.end())
+
+    def doom(self, error: KafkaError) -> None:
+        """Let the transaction, open or stored, be aborted for this reason; an open one when its block is left."""
+        stored = self.state.phase is Phase.STORED
+        self._failed(error)
+        if stored:
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Begin to abort the transaction, whatever it has come to; ``on_settled`` tells when that is done."""
+        if self.state.phase not in _ENDABLE:
+            return
+        try:
+            self._begin_abort()
+        except ClientClosedError:
+            pass  # the coordinator aborts it when its time is over
 
     async def hand_over(self) -> OpenTransaction:
         """Send all that the open transaction took, and leave its end to another process; raises as a commit does."""
@@ -206,34 +223,63 @@ class Transactions:
         self._note_written()
         return self.state.hand_over()
 
-    async def _send_all(self) -> None:
-        """Until all that the open transaction took is stored; it takes nothing more. If that fails, it is aborted."""
+    async def _send_all(self, then: Then | None = None) -> Ending | None:
+        """Until all that the open transaction took is stored; it takes nothing more. If that fails, it is aborted.
+
+        ``then`` is called where the last answer comes; returns the ending that it has begun, if it has.
+        """
+        phase = self.state.phase
+        if phase is Phase.FAILED:
+            await self._abort_failed()
+        if phase is not Phase.OPEN:
+            raise IllegalStateError("no transaction is open")
         self.close_gate()
         self.state.commit()
         try:
-            await self._sender.flush(self._max_block_s)
+            await self._sender.flushing.wait(self._max_block_s, then)
             await self._additions.idle(self._max_block_s)
         except TimeoutError:
-            self._failed(RequestTimedOutError("records were not acknowledged within max_block_ms"))
+            if self._unlearnt is None:
+                self._failed(RequestTimedOutError("records were not acknowledged within max_block_ms"))
         except BaseException:
+            if self._unlearnt is not None:
+                await outlast_cancellation(self._unlearnt.settled, self._unlearnt.left_s(self._max_block_s))
+                raise
             self._failed(TransactionAbortedError("the commit was cancelled before it was sent"))
             await self.leave()
             raise
-        if self.state.phase is Phase.FAILED:
-            await self._abort_failed()
+        if self._unlearnt is None:
+            if self.state.phase is Phase.FAILED:
+                await self._abort_failed()
+            self._sequencing.end()
+        return self._unlearnt
+
+    def _end_at_once(self, settled: Waiter[None]) -> bool:
+        """Ask for the commit now, since the last answer has come; the caller of the commit is not woken for that."""
+        if self.state.phase is not Phase.COMMITTING or self._additions.busy:
+            return False
+        try:
+            self._ask_to_commit(settled)
+        except ClientClosedError:
+            return False
         self._sequencing.end()
+        return True
+
+    def _ask_to_commit(self, settled: Waiter[None] | None = None) -> Ending:
+        self._unlearnt = ending = self._endings.carry_out(self._errand(), settled)
+        return ending
 
     async def abort(self) -> None:
         """Abort the open transaction; see `Producer.abort_transaction`."""
         state = self.state
         state.check_fenced()
-        if state.phase in (Phase.OPEN, Phase.FAILED):
+        if state.phase in _ENDABLE:
             self._begin_abort()
         elif state.phase is Phase.COMMITTING:
             raise IllegalStateError("the transaction is being committed: commit_transaction() tells what became of it")
         elif state.fate.outcome is not Outcome.ABORTED and state.phase is not Phase.ABORTING:
             raise IllegalStateError("no transaction is open")
-        ending = self._ending
+        ending = self._endings.current
         if ending is None:
             return
         if not await _until(ending.settled, self._max_block_s):
@@ -268,7 +314,7 @@ class Transactions:
         """Make what a consumer has handed out part of the open transaction; it hears how that ends."""
         self.state.check_open(self.state.number)
         try:
-            part = self._parts.take(consumed)
+            part = self.parts.take(consumed, self.state.fate)
         except KafkaError as error:
             self._failed(error)
             raise
@@ -299,78 +345,57 @@ class Transactions:
     def _discard(self) -> None:
         self._sender.abort(lambda fate: self.state.aborted(f"the transaction was aborted; the records were {fate}"))
 
-    def _begin_abort(self) -> _Ending:
+    def _begin_abort(self) -> Ending:
         self.close_gate()
         self._sequencing.end()
         self.state.abort()
         self._discard()
-        return self._in_background(self._abort)
+        return self._endings.begin(self._abort)
 
-    async def _abort(self, ending: _Ending) -> None:
+    async def _abort(self) -> Errand | None:
+        """Until what was sent is answered; then what to ask the coordinator."""
         await self._additions.idle()
         # Without KIP-890 what is still on its way would be part of no transaction, and never end.
         wait_s = AWAIT_SENT_S if self.state.v2 else self._client.config.request_timeout_ms / 1000
         answered = await self._sender.answered(wait_s)
         if not answered or self._sequencing.gap:
             self.state.renew = not self.state.v2
-        await self._end(ending)
-
-    async def _end(self, ending: _Ending) -> None:
-        """Ask the coordinator to commit or abort."""
-        errand = self._errand()
-        if errand is not None:
-            await self._asking.run(errand, partial(self._advanced, ending))
+        return self._errand()
 
     def _errand(self) -> Errand | None:
+        """What to ask for the end of the transaction."""
         self._note_written()
         return self.state.end()
 
     def _note_written(self) -> None:
         self.state.touched = self.state.touched or (self.state.v2 and self._sequencing.written)
 
-    def _run(self, errand: Errand) -> None:
-        """Ask for a producer id or an epoch."""
-        self._in_background(lambda ending: self._asking.run(errand, partial(self._advanced, ending)))
+    def _settled(self) -> None:
+        self.on_settled()
 
-    def _in_background(self, work: Callable[[_Ending], Awaitable[None]]) -> _Ending:
-        """Let a task of the client ask the coordinator, whatever becomes of the caller."""
-        self._ending = ending = _Ending()
-        self._client.spawn(self._carry_out, ending, work, name="kafka transaction")
-        return ending
+    @property
+    def aborting(self) -> Ending | None:
+        """The abort that is under way, if any."""
+        return self._endings.current if self.state.phase is Phase.ABORTING else None
 
-    async def _carry_out(self, ending: _Ending, work: Callable[[_Ending], Awaitable[None]]) -> None:
-        try:
-            await work(ending)
-        except BaseException:
-            ending.refusal = ending.refusal or ClientClosedError("the producer was stopped before the answer came")
-            raise
-        finally:
-            self._ending = None
-            self._settle(ending)
-            ending.over.set_result(None)
-
-    def _advanced(self, ending: _Ending, errand: Errand) -> None:
-        self.state.advanced(errand)
-        ending.refusal = errand.refusal
-        if errand.outcome is not None:
-            self._ended_at = time.monotonic()
-            self._settle(ending)
-
-    def _settle(self, ending: _Ending) -> None:
-        """Say what became of the transaction."""
-        if self.state.phase is not Phase.FAILED:  # an abort that was refused is to be tried again
-            self._parts.ended(self.state.fate)
-        ending.settled.set_result(None)
+    def _tell_parts(self) -> None:
+        fate = self.state.fate
+        if self.state.phase is Phase.FAILED or fate is self._told:  # an abort that was refused is to be tried again
+            return
+        self._told = fate
+        if fate.outcome is Outcome.COMMITTED:
+            self.parts.committed(fate)
+        else:
+            self.parts.aborted([fate])
 
     async def _get_ready(self, deadline: Deadline) -> None:
         """Until the next transaction may begin."""
         while self.state.phase is not Phase.READY:
             self.state.check_fenced()
-            if self._ending is None:
+            ending = self._endings.current
+            if ending is None:
                 self.state.check_begin()
-                self._run(self.state.start())
-            ending = self._ending
-            assert ending is not None
+                ending = self._endings.carry_out(self.state.start())
             if not await _until(ending.over, deadline.left_s()):
                 raise RequestTimedOutError(
                     f"transactional id {self.state.transactional_id!r}: the coordinator has not answered within "
@@ -379,13 +404,14 @@ class Transactions:
             if ending.refusal is not None:
                 raise own_copy(ending.refusal)
 
-    async def _learn(self, ending: _Ending) -> None:
+    async def _learn(self, ending: Ending, timeout_s: float) -> None:
         """Until the outcome of a commit is known; raises unless it is committed. Not given up when cancelled."""
-        known = await outlast_cancellation(ending.settled, self._max_block_s)
+        known = ending.settled.done or await outlast_cancellation(ending.settled, timeout_s)
         state = self.state
         if not known or (state.fate.outcome is None and isinstance(ending.refusal, ClientClosedError)):
             raise CommitOutcomeUnknownError
-        self._unlearnt = None
+        if self._unlearnt is ending:
+            self._unlearnt = None
         if state.fate.outcome is Outcome.COMMITTED:
             return
         state.check_fenced()

@@ -15,7 +15,7 @@ from ...._core.connection.framing import FrameReader
 from ...._wire import Buffer
 from ....errors import KafkaError
 from ...forks import detach_in_children
-from ...loop import Signal
+from ...loop import Signal, uninterrupted
 from .base import OnStage, TransportHandler, coalesce
 from .dial import tune
 from .errors import connect_error, lost_error, tls_error
@@ -113,7 +113,7 @@ class AnyioTransport:
         try:
             with self._scope:
                 async with anyio.create_task_group() as group:
-                    group.start_soon(self._write_all)
+                    group.start_soon(uninterrupted(self._write_all))
                     await self._read_all()
                     group.cancel_scope.cancel()
         finally:

@@ -1,0 +1,390 @@
+"""The fetches of several consumers from one broker, merged into one session.
+
+A consumer's request is an *ask*: it stays open until there is something for this consumer, for a long time if there is
+not. One request of the session is under way at a time, the *main* one; the broker holds it while no partition has
+records. The session has every partition that a consumer wants, also while that consumer's ask is closed for a moment:
+what arrives then is *kept* for its next ask. What a consumer was given, it does not want again before that ask, and one
+that does not come back with an ask is left out.
+
+A partition that comes to be asked for while the main request is under way need not wait for it: a *probe* without a
+session, which the broker answers at once, asks for it, every now and then until the session's next request has it, too.
+Two consumers at the same place of a partition share what is fetched. Where they are at different places, the session's
+requests take turns, and probes ask for the other places.
+
+Nothing here walks over all consumers, or over all partitions of one, for each request. What a request may hold is the
+sum of what the open asks may: memory is bounded for all consumers together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from uuid import UUID
+
+from ..._wire.messages.fetch import FetchableTopicResponse, FetchResponse, NodeEndpoint, PartitionData
+from ...errors import KafkaError
+from ...types import TopicPartition
+from ..backoff import Backoff
+from .fetch_plan import BESIDE_AFTER_S, PlannedFetch
+from .fetch_session import FetchSession, PartitionFetch, SessionRequest, names_by_id, version_to_send
+from .merged_ask import Answered, Asker, AskingConsumer, Asks, MergedRequest
+
+__all__ = ["MergedFetches"]
+
+PROBE_AGAIN_S = 0.04
+"""How long after a probe that brought nothing the next one goes out, at first."""
+
+PATIENCE_S = 0.002
+"""How long the session's next request waits for the asks of consumers that have just been answered."""
+
+VIRTUAL_SESSION_ID = 1
+"""What asks are answered with: each consumer has a session of its own with the merger."""
+
+
+class MergedFetches:
+    """Decides for one broker; the caller sends what `main` and `probe` return, then calls `answered` or `failed`."""
+
+    def __init__(self, hold_s: float, max_wait_s: float, max_bytes: int, backoff: Backoff) -> None:
+        """``hold_s``: how long an ask stays open though brokers answer; ``max_bytes``: what one answer may hold."""
+        self._hold_s = hold_s
+        self._max_wait_s = max_wait_s
+        self._max_bytes = max_bytes
+        self._backoff = backoff
+        self._consumers: dict[Asker, AskingConsumer] = {}
+        self._asks = Asks()
+        self._by_tp: dict[TopicPartition, list[AskingConsumer]] = {}
+        """The consumers that want a partition, in turn."""
+        self._dirty: dict[TopicPartition, None] = {}
+        """Partitions that the session's latest request may not have as they are wanted now."""
+        self._session = FetchSession()
+        self._names: dict[UUID, str] = {}
+        self._ends: dict[TopicPartition, tuple[int, int, int]] = {}
+        """What the last answer about a partition of the session said of its log: high watermark, end of what is
+        stable, start."""
+        self._main: MergedRequest | None = None
+        self._probe: MergedRequest | None = None
+        self._probe_at = math.inf
+        self._vain_probes = 0
+        """In a row."""
+        self._useless = 0
+        """Answers in a row that were of no use."""
+        self._wait_until = 0.0
+        self._patient_until = 0.0
+        """The session's next request waits until then for asks."""
+
+    # --- asks --------------------------------------------------------------------------------------------------------
+
+    def ask(self, owner: Asker, planned: PlannedFetch, now: float) -> Answered | None:
+        """Open an ask; it comes back at once if all that there is to say is known."""
+        consumer = self._consumers.get(owner)
+        if consumer is None:
+            consumer = self._consumers[owner] = AskingConsumer(owner)
+            changed: Iterable[tuple[TopicPartition, PartitionFetch]] = planned.asked.items()
+        else:
+            for _, tp in planned.request.forget:
+                self._unwant(consumer, tp)
+            changed = planned.request.send.items()
+        given, consumer.given = consumer.given, set()
+        if consumer.away:
+            consumer.away = False
+            given = set(consumer.wants)
+        news: list[tuple[TopicPartition, PartitionData]] = []
+        for tp, fetch in changed:
+            if tp not in consumer.wants:
+                self._by_tp.setdefault(tp, []).append(consumer)
+            elif consumer.wants[tp] != fetch:
+                consumer.kept.pop(tp, None)
+            consumer.wants[tp] = fetch
+            if self._session.known.get(tp) != fetch:
+                self._stain(tp, now)
+            elif tp not in consumer.seen and tp in self._ends:
+                news.append((tp, self._end_of(tp)))
+        for tp in given:
+            if tp not in consumer.kept and tp in consumer.wants and self._session.known.get(tp) != consumer.wants[tp]:
+                self._stain(tp, now)
+        self._asks.open(consumer, planned, now)
+        kept, consumer.kept = consumer.kept, {}
+        endpoints, consumer.kept_endpoints = consumer.kept_endpoints, []
+        for tp, data in kept.items():
+            news.append((tp, data))
+            self._give(consumer, tp, data)
+        return self._answer(consumer, planned.sent_at, now, news, endpoints) if news else None
+
+    def _end_of(self, tp: TopicPartition) -> PartitionData:
+        high_watermark, last_stable_offset, log_start_offset = self._ends[tp]
+        return PartitionData(
+            partition_index=tp.partition,
+            high_watermark=high_watermark,
+            last_stable_offset=last_stable_offset,
+            log_start_offset=log_start_offset,
+        )
+
+    def recall(self, owner: Asker, now: float) -> None:
+        """The consumer asks for something else now; its ask is not answered."""
+        consumer = self._consumers.get(owner)
+        if consumer is not None:
+            self._asks.close(consumer, now)
+
+    def leave(self, owner: Asker) -> None:
+        """The consumer is over."""
+        consumer = self._consumers.pop(owner, None)
+        if consumer is not None:
+            self._asks.remove(consumer)
+            for tp in list(consumer.wants):
+                self._unwant(consumer, tp)
+
+    def _unwant(self, consumer: AskingConsumer, tp: TopicPartition) -> None:
+        if consumer.wants.pop(tp, None) is not None:
+            consumer.seen.discard(tp)
+            consumer.given.discard(tp)
+            consumer.kept.pop(tp, None)
+            others = self._by_tp[tp]
+            others.remove(consumer)
+            if not others:
+                del self._by_tp[tp]
+                self._ends.pop(tp, None)
+            self._dirty[tp] = None
+
+    def _stain(self, tp: TopicPartition, now: float) -> None:
+        self._dirty[tp] = None
+        self._vain_probes = 0
+        self._probe_at = min(self._probe_at, now)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no consumer is left."""
+        return not self._consumers
+
+    @property
+    def asked(self) -> bool:
+        """Whether an ask is open."""
+        return bool(self._asks)
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def main_due(self, now: float) -> bool:
+        """Whether the session's next request should go out now."""
+        return self._main is None and self.asked and now >= self._main_at()
+
+    def _main_at(self) -> float:
+        return max(self._wait_until, self._patient_until) if self._asks.more_to_come else self._wait_until
+
+    def probe_due(self, now: float) -> bool:
+        """Whether a probe should go out now."""
+        return self._main is not None and self._probe is None and bool(self._dirty) and now >= self._next_probe_at()
+
+    def _next_probe_at(self) -> float:
+        assert self._main is not None
+        return max(self._probe_at, self._main.sent_at + BESIDE_AFTER_S)
+
+    def next_time(self, now: float) -> float | None:
+        """When to look again, whatever happens."""
+        if self._main is None:
+            at = self._main_at()
+            return at if at > now and self.asked else None
+        if self._probe is None and self._dirty and self._next_probe_at() < math.inf:
+            return max(now, self._next_probe_at())
+        return None
+
+    def main(self, version: int, now: float) -> MergedRequest | None:
+        """The session's next request; None if nothing is asked for. It counts as sent."""
+        session = self._session
+        for consumer in self._asks.send_away(now):
+            self._dirty.update(dict.fromkeys(consumer.wants))
+        if session.is_full:
+            self._dirty = dict.fromkeys(self._by_tp)
+        fetches: dict[TopicPartition, PartitionFetch] = {}
+        dropped: list[TopicPartition] = []
+        contested: dict[TopicPartition, None] = {}
+        for tp in self._dirty:
+            fetch, others = self._in_turn(tp)
+            if fetch is None:
+                dropped.append(tp)
+            else:
+                fetches[tp] = fetch
+                if others:
+                    contested[tp] = None
+        ids = names_by_id(fetches, version)
+        if session.begins_anew(ids):
+            session.failed()
+            return self.main(version, now)
+        if session.is_full:
+            self._names = {}
+            request = session.full(fetches, ids)
+        else:
+            request = session.incremental(fetches, dropped)
+        for tp, fetch in fetches.items():
+            self._names[fetch.topic_id] = tp.topic
+        self._dirty = contested
+        self._probe_at = now if contested else math.inf
+        if not session.known:
+            session.failed()
+            return None
+        max_bytes = min(self._max_bytes, self._asks.max_bytes)
+        self._main = MergedRequest(
+            False, version_to_send(version, ids), request, session.known, self._names, max_bytes, now
+        )
+        return self._main
+
+    def probe(self, version: int, now: float) -> MergedRequest | None:
+        """A request for what the session's request under way has not; None if there is nothing. It counts as sent."""
+        assert self._main is not None
+        self._probe_at = math.inf
+        fetches: dict[TopicPartition, PartitionFetch] = {}
+        asks: dict[AskingConsumer, PlannedFetch] = {}
+        for tp in self._dirty:
+            for consumer in self._by_tp.get(tp, ()):
+                fetch = consumer.wants[tp]
+                if consumer.ask is not None and consumer.wants_now(tp) and fetch != self._main.asked.get(tp):
+                    fetches[tp] = fetch
+                    asks[consumer] = consumer.ask
+                    break
+        if not fetches:
+            return None
+        version = version_to_send(version, names_by_id(fetches, version))
+        names = {fetch.topic_id: tp.topic for tp, fetch in fetches.items()}
+        request = SessionRequest(0, -1, fetches, [])
+        max_bytes = min(self._max_bytes, sum(ask.max_bytes for ask in asks.values()))
+        self._probe = MergedRequest(True, version, request, fetches, names, max_bytes, now)
+        return self._probe
+
+    def _in_turn(self, tp: TopicPartition) -> tuple[PartitionFetch | None, bool]:
+        """The place to fetch a partition from next, and whether it is wanted from others, too."""
+        consumers = self._by_tp.get(tp, [])
+        wanting = [consumer for consumer in consumers if consumer.wants_now(tp)]
+        if not wanting:
+            return None, False
+        first = wanting[0]
+        others = any(consumer.wants[tp] != first.wants[tp] for consumer in wanting)
+        if others:
+            consumers.remove(first)
+            consumers.append(first)
+        return first.wants[tp], others
+
+    # --- answers -----------------------------------------------------------------------------------------------------
+
+    def answered(self, sent: MergedRequest, response: FetchResponse, now: float) -> list[Answered]:
+        """What the asks have come to that this answer has something for, or that were open for long enough."""
+        self._take(sent)
+        readable = not response.error_code
+        if not sent.probe:
+            readable = self._session.answered(response.error_code, response.session_id)
+        if not readable:
+            self._waste(now)
+            return []
+        pieces, count = self._pieces(sent, response)
+        if not sent.probe:
+            if sent.request.epoch in (0, -1) and count < len(sent.asked):
+                self._session.failed()
+                self._waste(now)
+            else:
+                self._useless = 0
+        elif pieces:
+            self._vain_probes, self._probe_at = 0, now
+        else:
+            again_s = PROBE_AGAIN_S * 2**self._vain_probes
+            self._vain_probes += again_s < self._max_wait_s / 2
+            self._probe_at = now + min(again_s, self._max_wait_s / 2)
+        if not sent.probe:
+            for consumer in self._asks.open_for(self._hold_s, now):
+                pieces.setdefault(consumer, [])
+        endpoints = response.node_endpoints
+        return [self._answer(consumer, sent.sent_at, now, news, endpoints) for consumer, news in pieces.items()]
+
+    def _pieces(
+        self, sent: MergedRequest, response: FetchResponse
+    ) -> tuple[dict[AskingConsumer, list[tuple[TopicPartition, PartitionData]]], int]:
+        """What is for each consumer, and about how many partitions the answer is."""
+        pieces: dict[AskingConsumer, list[tuple[TopicPartition, PartitionData]]] = {}
+        count = 0
+        for topic in response.responses:
+            name = topic.topic or sent.names.get(topic.topic_id)
+            for data in topic.partitions:
+                tp = TopicPartition(name or "", data.partition_index)
+                asked = sent.asked.get(tp)
+                if asked is None:
+                    continue
+                count += 1
+                if not sent.probe and not data.error_code:
+                    self._ends[tp] = (data.high_watermark, data.last_stable_offset, data.log_start_offset)
+                elif sent.probe and _says_nothing(data):
+                    continue  # the session's answer says how far the log goes
+                for consumer in self._by_tp.get(tp, ()):
+                    if not consumer.wants_now(tp) or consumer.wants[tp] != asked:
+                        continue
+                    if consumer.ask is not None:
+                        pieces.setdefault(consumer, []).append((tp, data))
+                        self._give(consumer, tp, data)
+                    elif tp not in consumer.kept or not _says_nothing(data):
+                        consumer.kept[tp] = data
+                        consumer.kept_endpoints += response.node_endpoints
+                        self._give(consumer, tp, data)
+        return pieces, count
+
+    def _give(self, consumer: AskingConsumer, tp: TopicPartition, data: PartitionData) -> None:
+        """The consumer gets this, and wants the partition no more, unless it asks again."""
+        if not _says_nothing(data):
+            consumer.given.add(tp)
+            self._dirty[tp] = None
+
+    def failed(self, sent: MergedRequest, error: KafkaError, now: float) -> list[Answered]:
+        """No answer arrived: the asks that the request was for have failed, too."""
+        self._take(sent)
+        if sent.probe:
+            self._probe_at = sent.sent_at + self._max_wait_s
+            return []
+        self._session.failed()
+        return self.give_up(error, now)
+
+    def give_up(self, error: KafkaError, now: float) -> list[Answered]:
+        """The broker cannot be reached: every ask has failed."""
+        found = []
+        for consumer in self._asks:
+            assert consumer.ask is not None
+            found.append(Answered(consumer.owner, consumer.ask, None, error))
+            self._asks.close(consumer, now)
+        return found
+
+    def close(self) -> SessionRequest | None:
+        """A request that ends the session, or None if there is none."""
+        return self._session.close()
+
+    def _answer(
+        self,
+        consumer: AskingConsumer,
+        sent_at: float,
+        now: float,
+        news: Iterable[tuple[TopicPartition, PartitionData]],
+        endpoints: Iterable[NodeEndpoint],
+    ) -> Answered:
+        planned = consumer.ask
+        assert planned is not None
+        self._asks.close(consumer, now)
+        self._patient_until = now + PATIENCE_S
+        topics: dict[str, FetchableTopicResponse] = {}
+        for tp, data in news:
+            consumer.seen.add(tp)
+            topic = topics.get(tp.topic)
+            if topic is None:
+                topic = topics[tp.topic] = FetchableTopicResponse(topic=tp.topic)
+            topic.partitions.append(data)
+        response = FetchResponse(
+            session_id=VIRTUAL_SESSION_ID, responses=list(topics.values()), node_endpoints=list(endpoints)
+        )
+        return Answered(consumer.owner, planned._replace(sent_at=sent_at), response, None)
+
+    def _take(self, sent: MergedRequest) -> None:
+        if sent.probe:
+            self._probe = None
+        else:
+            self._main = None
+
+    def _waste(self, now: float) -> None:
+        """An answer without anything in it; the second one in a row makes the next request wait."""
+        self._wait_until = now + self._backoff.delay_s(self._useless)
+        self._useless += 1
+
+
+def _says_nothing(data: PartitionData) -> bool:
+    """Whether an answer tells at most how far the log goes."""
+    return not data.records and not data.error_code and data.diverging_epoch.end_offset < 0

@@ -1,0 +1,157 @@
+"""A member that speaks the newest protocol that its brokers serve for its group (``group_protocol="auto"``).
+
+It asks to join by KIP-848. A coordinator that does not serve that, or does not take the live group over to it, refuses;
+then the member joins by the classic protocol, and stays with that until it is made anew: a group is converted by
+restarting its members, one after the other (KIP-848, "Migration").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import random
+from typing import Any
+
+from ..._options.logs import client_log
+from ..._wire import Request, Response
+from ...config import ConsumerConfig
+from ...errors import GroupIdNotFoundError, KafkaError, UnsupportedVersionError
+from ..metadata.types import ClusterSnapshot
+from .assignors import GroupAssignor
+from .classic import ClassicMember
+from .consumer_protocol import ConsumerProtocolMember
+from .member import Assign, GroupMember, Lose, Partitions, Revoke, Step, Wanted
+from .offsets import GroupIdentity
+
+__all__ = ["AutoProtocolMember"]
+
+REFUSALS = (UnsupportedVersionError, GroupIdNotFoundError)
+"""What a coordinator answers that has no KIP-848, or that keeps the group with the classic protocol: since brokers are
+told to, or since its members' assignors cannot be converted."""
+
+
+class AutoProtocolMember:
+    """A `GroupMember` that is another one, of KIP-848 or, once that was refused, of the classic protocol."""
+
+    def __init__(
+        self, config: ConsumerConfig, assignors: Sequence[GroupAssignor], rng: Callable[[], float] = random
+    ) -> None:
+        self._config = config
+        self._log = client_log("consumer", config.client_id)
+        self._assignors = assignors
+        self._member: GroupMember = ConsumerProtocolMember(config, rng)
+        self._snapshot: ClusterSnapshot | None = None
+        """What the client knows of the cluster, for the member that takes over."""
+        self._wanted: Wanted | None = None
+        """What the application subscribed to last."""
+        self._in = False
+        """Whether it wants to be in the group."""
+
+    @property
+    def _refused(self) -> bool:
+        """Whether the coordinator does not want it by KIP-848."""
+        return isinstance(self._member, ConsumerProtocolMember) and isinstance(self._member.error, REFUSALS)
+
+    def _look(self, now: float) -> None:
+        """Go on by the classic protocol, if the new one was refused and nothing has to be given up first."""
+        if not self._refused or not self._member.out:
+            return
+        self._log.info(
+            "group %r is joined by the classic protocol: the new one was refused: %s",
+            self._config.group_id,
+            self._member.error,
+        )
+        self._member = ClassicMember(self._config, self._assignors)
+        if self._snapshot is not None:
+            self._member.topics_changed(self._snapshot, now)
+        if self._in and self._wanted is not None:
+            self._member.subscribe(self._wanted, now)
+
+    # --- what others see ---------------------------------------------------------------------------------------------
+
+    @property
+    def identity(self) -> GroupIdentity | None:
+        return self._member.identity
+
+    @property
+    def owned(self) -> Partitions:
+        return self._member.owned
+
+    @property
+    def error(self) -> KafkaError | None:
+        """None for a refusal: there is the other protocol."""
+        return None if self._refused else self._member.error
+
+    @property
+    def kept_out(self) -> str | None:
+        return self._member.kept_out
+
+    @property
+    def awaits(self) -> str | None:
+        return self._member.awaits
+
+    @property
+    def stable(self) -> bool:
+        return self._member.stable
+
+    @property
+    def out(self) -> bool:
+        return self._member.out
+
+    @property
+    def session_s(self) -> float:
+        return self._member.session_s
+
+    @property
+    def interest(self) -> frozenset[str]:
+        return self._member.interest
+
+    @property
+    def unknown_topics(self) -> bool:
+        return self._member.unknown_topics
+
+    # --- what happens to it ------------------------------------------------------------------------------------------
+
+    def subscribe(self, wanted: Wanted, now: float) -> None:
+        self._wanted, self._in = wanted, True
+        self._member.subscribe(wanted, now)
+
+    def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
+        self._snapshot = snapshot
+        self._member.topics_changed(snapshot, now)
+
+    def leave(self, reason: str, *, orderly: bool, now: float) -> None:
+        self._in = False
+        self._member.leave(reason, orderly=orderly, now=now)
+
+    def join(self, now: float) -> None:
+        """By its subscription: the present member may have been made since that was said."""
+        if self._wanted is not None:
+            self.subscribe(self._wanted, now)
+
+    def step(self, now: float) -> Step:
+        return self._member.step(now)
+
+    def answered(self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float) -> None:
+        self._member.answered(request, response, error, now)
+
+    def done(self, step: Revoke | Lose | Assign, now: float) -> None:
+        self._member.done(step, now)
+        self._look(now)
+
+    def heartbeat_at(self) -> float | None:
+        return self._member.heartbeat_at()
+
+    def heartbeat_timeout_s(self) -> float:
+        return self._member.heartbeat_timeout_s()
+
+    def heartbeat(self, now: float) -> Request[Any] | None:
+        return self._member.heartbeat(now)
+
+    def heartbeat_answered(
+        self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float
+    ) -> None:
+        self._member.heartbeat_answered(request, response, error, now)
+        self._look(now)
+
+    def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
+        self._member.commit_refused(identity, error, now)

@@ -1,0 +1,260 @@
+"""Has the fetches of all consumers of one shared client merged: sends what `MergedFetches` decides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import anyio.lowlevel
+
+from ..._core.backoff import Backoff
+from ..._core.consumer.fetch_plan import PlannedFetch
+from ..._core.consumer.fetch_request import FetchOptions, fetch_request
+from ..._core.consumer.fetch_session import SessionRequest
+from ..._core.consumer.merged_ask import Answered, MergedRequest
+from ..._core.consumer.merged_fetch import MergedFetches
+from ..._core.consumer.merged_hints import take_hints
+from ..._core.metadata.refresh import refused
+from ..._wire.messages.fetch import FetchRequest, FetchResponse
+from ...errors import FetchSessionTopicIdError, KafkaConnectionError, KafkaError
+from ...errors.base import own_copy
+from ..client import Client
+from ..connection.brokers import FRAME_OVERHEAD_BYTES, NodeState
+from ..connection.connection import Connection, Lane
+from ..connection.settings import FetchLane
+from ..loop import Signal
+from .fetch_channels import Channel, FetchDone, close_sessions
+
+__all__ = ["MergedChannels"]
+
+HOLD_S = 5.0
+"""How long a fetch without records stays open: its consumer is not woken for every answer without."""
+
+
+class MergedChannels:
+    """One consumer's channels. `FetchChannels` says what each method is for."""
+
+    def __init__(self, client: Client, options: FetchOptions) -> None:
+        assert client.parent is not None
+        self._merger = _Merger.of(client.parent)
+        self._options = options
+        self.wake: Callable[[], None] = _nothing
+        self._done: FetchDone | None = None
+
+    def start(self, wake: Callable[[], None]) -> None:
+        self.wake = wake
+        self._merger.start()
+
+    def end(self) -> None:
+        self.wake, self._done = _nothing, None
+        self._merger.leave(self)
+
+    def channel(self, node_id: int, *, beside: bool) -> Channel | None:
+        connection = self._merger.ready(node_id, self._options, self)
+        return None if connection is None else _MergedChannel(self, connection)
+
+    def recall(self, node_id: int) -> bool:
+        self._merger.recall(self, node_id)
+        return True
+
+    def read_committed_only(self) -> None:
+        self._merger.leave(self)
+        self._options = self._options._replace(read_committed=True)
+
+    async def close(self, sessions: Iterable[tuple[int, SessionRequest]], timeout_s: float) -> None:
+        self._done = None
+        await self._merger.close_idle(self, timeout_s)
+
+    def ask(self, node_id: int, planned: PlannedFetch, done: FetchDone) -> None:
+        """Open an ask."""
+        self._done = done
+        self._merger.ask(self, self._options, node_id, planned)
+
+    def answered(self, answered: Answered) -> None:
+        """An ask has come to this."""
+        if self._done is not None:
+            error = answered.error
+            self._done(answered.planned, answered.response, None if error is None else own_copy(error))
+
+
+class _MergedChannel:
+    __slots__ = ("_channels", "_connection")
+
+    def __init__(self, channels: MergedChannels, connection: Connection) -> None:
+        self._channels = channels
+        self._connection = connection
+
+    @property
+    def version(self) -> int:
+        return self._connection.versions.version_for(FetchRequest)
+
+    def can_send(self) -> bool:
+        return True
+
+    def send(self, planned: PlannedFetch, done: FetchDone) -> None:
+        self._channels.ask(self._connection.node_id, planned, done)
+
+
+class _Merger:
+    """Of one shared client: one task, and for each set of options its own lane."""
+
+    def __init__(self, parent: Client) -> None:
+        self._parent = parent
+        config = parent.config
+        self._hold_s = min(HOLD_S, config.request_timeout_ms / 4000)
+        self._max_bytes = config.receive_max_bytes - FRAME_OVERHEAD_BYTES
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._lanes: dict[FetchOptions, FetchLane] = {}
+        self._fetches: dict[tuple[FetchOptions, int], MergedFetches] = {}
+        self._wake = Signal()
+        self._waiting: dict[int, set[MergedChannels]] = {}
+        """Who waits for a connection to a broker."""
+        self._running = False
+
+    @classmethod
+    def of(cls, parent: Client) -> _Merger:
+        """The one of this client."""
+        merger: _Merger | None = parent.commons.get(cls)
+        if merger is None:
+            merger = parent.commons[cls] = cls(parent)
+        return merger
+
+    def start(self) -> None:
+        """Begin to send, unless that was done."""
+        if not self._running:
+            self._running = True
+            self._parent.brokers.add_listener(self._on_node)
+            self._parent.spawn(self._run, name="kafka merged fetches")
+
+    # --- what consumers ask of it ------------------------------------------------------------------------------------
+
+    def ready(self, node_id: int, options: FetchOptions, channels: MergedChannels) -> Connection | None:
+        """The connection that these fetches go by; if there is none now, the consumer is woken when that changes."""
+        connection = self._parent.brokers.ready(node_id, self._lane(options))
+        if connection is None:
+            self._waiting.setdefault(node_id, set()).add(channels)
+        return connection
+
+    def ask(self, channels: MergedChannels, options: FetchOptions, node_id: int, planned: PlannedFetch) -> None:
+        """Open an ask."""
+        fetches = self._fetches.get((options, node_id))
+        if fetches is None:
+            max_wait_s = options.fetch_max_wait_ms / 1000
+            fetches = MergedFetches(self._hold_s, max_wait_s, self._max_bytes, self._backoff)
+            self._fetches[options, node_id] = fetches
+        answered = fetches.ask(channels, planned, time.monotonic())
+        self._wake.set()
+        if answered is not None:
+            self._tell((answered,))
+
+    def recall(self, channels: MergedChannels, node_id: int) -> None:
+        """Close the consumer's ask."""
+        for (_, node), fetches in self._fetches.items():
+            if node == node_id:
+                fetches.recall(channels, time.monotonic())
+
+    def leave(self, channels: MergedChannels) -> None:
+        """The consumer asks for nothing any more."""
+        for fetches in self._fetches.values():
+            fetches.leave(channels)
+        for waiting in self._waiting.values():
+            waiting.discard(channels)
+
+    async def close_idle(self, channels: MergedChannels, timeout_s: float) -> None:
+        """The consumer leaves; close the sessions that no other one needs."""
+        self.leave(channels)
+        for options in list(self._lanes):
+            mine = [(node_id, fetches) for (kind, node_id), fetches in self._fetches.items() if kind == options]
+            sessions = [(node_id, request) for node_id, f in mine if f.idle and (request := f.close()) is not None]
+            await close_sessions(self._parent, options, sessions, timeout_s)
+
+    def _lane(self, options: FetchOptions) -> FetchLane:
+        lane = self._lanes.get(options)
+        if lane is None:
+            lane = self._lanes[options] = FetchLane(len(self._lanes))
+        return lane
+
+    def _on_node(self, node_id: int) -> None:
+        self._wake.set()
+        for channels in self._waiting.pop(node_id, ()):
+            channels.wake()
+
+    # --- sending -----------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        timeout_s: float | None = None
+        while True:
+            await self._wake.wait(timeout_s)
+            # Consumers that an answer was for ask again in this turn of the event loop: their asks go out together.
+            await anyio.lowlevel.checkpoint()
+            now = time.monotonic()
+            next_time: float | None = None
+            for (options, node_id), fetches in list(self._fetches.items()):
+                self._serve(options, node_id, fetches, now)
+                at = fetches.next_time(now)
+                if at is not None and (next_time is None or at < next_time):
+                    next_time = at
+            timeout_s = None if next_time is None else max(0.001, next_time - now)
+
+    def _serve(self, options: FetchOptions, node_id: int, fetches: MergedFetches, now: float) -> None:
+        brokers = self._parent.brokers
+        if fetches.main_due(now):
+            connection = brokers.ready(node_id, self._lane(options))
+            if connection is not None and connection.can_send():
+                self._send(options, connection, fetches, fetches.main, now)
+            elif connection is None and brokers.state(node_id) is NodeState.BACKOFF:
+                error = brokers.last_error(node_id) or KafkaConnectionError(f"broker {node_id} cannot be reached")
+                self._tell(fetches.give_up(error, now))
+        if fetches.probe_due(now):
+            connection = brokers.ready(node_id, Lane.DATA)
+            if connection is not None and connection.can_send():
+                at_once = options._replace(fetch_max_wait_ms=0)
+                self._send(at_once, connection, fetches, fetches.probe, now)
+
+    def _send(
+        self,
+        options: FetchOptions,
+        connection: Connection,
+        fetches: MergedFetches,
+        plan: Callable[[int, float], MergedRequest | None],
+        now: float,
+    ) -> None:
+        sent: MergedRequest | None = None
+        try:
+            sent = plan(connection.versions.version_for(FetchRequest), now)
+            if sent is None:
+                return
+            request = fetch_request(sent.request, options, sent.max_bytes, sent.version)
+            done = partial(self._done, connection.node_id, fetches, sent)
+            connection.submit(request, done, version=sent.version)
+        except KafkaError as error:
+            self._tell(fetches.give_up(error, now) if sent is None else fetches.failed(sent, error, now))
+
+    def _done(
+        self,
+        node_id: int,
+        fetches: MergedFetches,
+        sent: MergedRequest,
+        response: FetchResponse | None,
+        error: KafkaError | None,
+    ) -> None:
+        """A request has ended; called by the connection."""
+        if response is None:
+            self._tell(fetches.failed(sent, error or KafkaConnectionError("no answer"), time.monotonic()))
+        else:
+            if response.error_code == FetchSessionTopicIdError.code:
+                self._parent.metadata.request_update(refused(node_id))
+            hints = take_hints(sent, response)
+            if hints:
+                self._parent.metadata.offer_hints(hints)
+            self._tell(fetches.answered(sent, response, time.monotonic()))
+        self._wake.set()
+
+    def _tell(self, answered: Iterable[Answered]) -> None:
+        for one in answered:
+            one.owner.answered(one)
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,55 @@
+"""Looks up topics that metadata does not know when records for them come from calls that do not wait."""
+
+from __future__ import annotations
+
+import time
+
+from ..._core.producer.accumulator import Accumulator
+from ..._core.producer.batches import Record
+from ..._core.producer.delivery import Delivery
+from ..._core.producer.unknown_topics import UnknownTopics
+from ..._core.sparingly import Sparingly
+from ..._options.logs import ClientLog
+from ...errors import KafkaError
+from ..loop import Spawn
+from ..metadata.actor import MetadataActor
+
+__all__ = ["TopicLookups"]
+
+_WARN_EVERY_S = 60.0
+"""How often the log says of a topic that records for it were given up."""
+
+
+class TopicLookups:
+    """One for each such topic; its records are given up when that fails."""
+
+    def __init__(
+        self, accumulator: Accumulator, metadata: MetadataActor, spawn: Spawn, max_block_ms: float, log: ClientLog
+    ) -> None:
+        """``spawn`` runs a supervised task."""
+        self.unknown = UnknownTopics(accumulator)
+        """The records."""
+        self._metadata = metadata
+        self._spawn = spawn
+        self._max_block_ms = max_block_ms
+        self._log = log
+        self._warnings = Sparingly(_WARN_EVERY_S)
+        """Of topics that stay unknown: an application that goes on sending to one would get a line for each call."""
+
+    def put(self, record: Record) -> Delivery | None:
+        """Take a record, and look its topic up; None when memory is short."""
+        first = record.topic not in self.unknown
+        delivery = self.unknown.append(record)
+        if first and delivery is not None:
+            self._spawn(self._look_up, record.topic, name="kafka producer topic")
+        return delivery
+
+    async def _look_up(self, topic: str) -> None:
+        try:
+            await self._metadata.topic(topic, self._max_block_ms)
+        except KafkaError as error:
+            failure = error
+            count = self.unknown.drop(topic, lambda fate: type(failure)(f"{failure.message}; the records were {fate}"))
+            if count and self._warnings.allow(topic, time.monotonic()):
+                text = "gave up %d records of %s, which is not known: %s"
+                self._log.warning(text, count, topic, failure, extra={"topic": topic})

@@ -1,0 +1,79 @@
+"""An HTTP server of a few lines for the probes of an orchestrator, on the event loop of the consumer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import anyio
+from anyio.abc import ByteStream
+
+__all__ = ["Page", "json_page", "serve_pages"]
+
+REQUEST_MAX_BYTES = 8192
+"""The head of a request; probes send some hundred."""
+
+REQUEST_WITHIN_S = 5.0
+"""A client that is slower is hung up on: probes ask anew."""
+
+
+class Page(NamedTuple):
+    """An answer."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+def json_page(status: int, content: Mapping[str, object]) -> Page:
+    """An answer in JSON."""
+    return Page(status, "application/json", json.dumps(content).encode())
+
+
+async def serve_pages(
+    host: str | None, port: int, pages: Mapping[str, Callable[[], Page]], *, task_status: anyio.abc.TaskStatus[None]
+) -> None:
+    """Answer GET and HEAD for these paths until cancelled. Raises OSError where the address cannot be bound."""
+    async with await anyio.create_tcp_listener(local_host=host, local_port=port) as listener:
+        task_status.started()
+
+        async def handle(stream: ByteStream) -> None:
+            async with stream:
+                with anyio.move_on_after(REQUEST_WITHIN_S):
+                    try:
+                        await stream.send(_answer(await _head(stream), pages))
+                    except (anyio.BrokenResourceError, anyio.EndOfStream):
+                        return
+
+        await listener.serve(handle)
+
+
+async def _head(stream: ByteStream) -> bytes:
+    received = b""
+    while b"\r\n\r\n" not in received and len(received) < REQUEST_MAX_BYTES:
+        received += await stream.receive(REQUEST_MAX_BYTES)
+    return received
+
+
+def _answer(head: bytes, pages: Mapping[str, Callable[[], Page]]) -> bytes:
+    method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
+    path = rest.partition(b" ")[0].partition(b"?")[0].decode("latin-1")
+    found = pages.get(path)
+    if method not in (b"GET", b"HEAD"):
+        page = json_page(405, {"detail": "GET or HEAD"})
+    elif found is None:
+        page = json_page(404, {"detail": "one of " + ", ".join(pages)})
+    else:
+        page = found()
+    lines = (
+        f"HTTP/1.1 {page.status} {_REASONS.get(page.status, '')}",
+        f"content-type: {page.content_type}",
+        f"content-length: {len(page.body)}",
+        "cache-control: no-store",
+        "connection: close",
+    )
+    return "\r\n".join((*lines, "", "")).encode() + (b"" if method == b"HEAD" else page.body)
+
+
+_REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}

@@ -1,0 +1,111 @@
+"""What `run` does for a process of its own: it ends at a signal, and answers an orchestrator's probes."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+
+import anyio
+
+from ..._core.consumer.health import ConsumerHealth
+from ..._core.run.options import HandlingConfig
+from ..._options.logs import client_log
+from ...errors import IllegalStateError
+from .probes import Page, json_page, serve_pages
+
+__all__ = ["Service"]
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Service:
+    """Attends one run."""
+
+    def __init__(
+        self,
+        config: HandlingConfig,
+        stop: Callable[[], Awaitable[object]],
+        health: Callable[[], ConsumerHealth],
+        client_id: str,
+    ) -> None:
+        self._config = config
+        self._stop = stop
+        self._health = health
+        self._log = client_log("consumer", client_id)
+        self._tasks = anyio.create_task_group()
+        self._stopping = False
+        self._stopped = anyio.Event()
+
+    async def attend(self, work: Callable[[], Awaitable[None]]) -> None:
+        """The work, until it ends by itself, or because a signal has had the consumer stopped."""
+        config, failure = self._config, None
+        if config.stop_on_signals and threading.current_thread() is not threading.main_thread():
+            raise IllegalStateError(
+                "stop_on_signals needs the main thread: the operating system's signals arrive there"
+            )
+        try:
+            async with self._tasks as tasks:
+                if config.health_port is not None:
+                    await tasks.start(self._serve, config.health_host, config.health_port)
+                if config.stop_on_signals:
+                    await tasks.start(self._watch)
+                try:
+                    await work()
+                except Exception as error:
+                    failure = error  # kept out of the group, which would wrap it
+                if self._stopping:
+                    await self._stopped.wait()
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise _alone(group) from None
+        if failure is not None:
+            raise failure
+
+    async def _watch(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        """The first signal stops the consumer in an orderly way, the second one at once."""
+        with anyio.open_signal_receiver(*SIGNALS) as signals:
+            task_status.started()
+            async for number in signals:
+                if self._stopping:
+                    self._log.warning("%s again: what is in hand is given up, and comes again", number.name)
+                    self._tasks.cancel_scope.cancel()
+                    return
+                self._log.info("%s: the consumer stops", number.name)
+                self._stopping = True
+                self._tasks.start_soon(self._stop_it, name="kafka stop at a signal")
+
+    async def _stop_it(self) -> None:
+        try:
+            await self._stop()
+        finally:
+            self._stopped.set()
+
+    async def _serve(self, host: str | None, port: int, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        pages = {"/health/live": self._live, "/health/ready": self._ready}
+        await serve_pages(host, port, pages, task_status=task_status)
+
+    def _live(self) -> Page:
+        """Whether to leave the process alone; one that is being stopped is not to be killed before it is through."""
+        health = self._health()
+        return json_page(200 if health.healthy or self._stopping else 503, _content(health))
+
+    def _ready(self) -> Page:
+        health = self._health()
+        return json_page(200 if health.healthy and not self._stopping else 503, _content(health))
+
+
+def _content(health: ConsumerHealth) -> Mapping[str, object]:
+    return {
+        "healthy": health.healthy,
+        "problems": list(health.problems),
+        "since_fetch_ms": health.since_fetch_ms,
+        "since_heartbeat_ms": health.since_heartbeat_ms,
+    }
+
+
+def _alone(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,130 @@
+"""What a producer asks its transaction coordinator, whatever becomes of the caller who wanted it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from ..._core.transactions.errand import Errand
+from ..._core.transactions.pace import EndPace
+from ..._core.transactions.state import TransactionState
+from ..._core.transactions.verdicts import Verdict
+from ...errors import ClientClosedError, KafkaError
+from ..loop import Signal, Waiter
+from .coordinator import Asking
+
+__all__ = ["Ending", "Endings"]
+
+
+class Ending:
+    """An errand under way."""
+
+    def __init__(self, settled: Waiter[None] | None = None) -> None:
+        """``settled``: somebody waits for this one already."""
+        self.settled: Waiter[None] = settled or Waiter()
+        """Done when the transaction's fate is known, or will not be had by asking on."""
+        self.over: Waiter[None] = Waiter()
+        """Done when the producer is ready for its next transaction, or never will be."""
+        self.refusal: KafkaError | None = None
+        self._began_at = time.monotonic()
+
+    def left_s(self, timeout_s: float) -> float:
+        """What is left of this time, which began with the ending."""
+        return max(0.0, self._began_at + timeout_s - time.monotonic())
+
+
+class Endings:
+    """One errand at a time. Where the coordinator does at once what it is asked for, no task is needed."""
+
+    def __init__(self, state: TransactionState, asking: Asking, pace: EndPace, settled: Callable[[], None]) -> None:
+        """``settled`` is called when a transaction's fate is known, or will not be had by asking on."""
+        self._state = state
+        self._asking = asking
+        self._pace = pace
+        self._settled = settled
+        self.current: Ending | None = None
+        """The errand under way, if any."""
+        self._wanted = Signal()
+        """Set when there is work for the task."""
+        self._work: Callable[[], Awaitable[None]] | None = None
+        """A part of the errand under way, for the task to do."""
+        self._stopped = False
+        """Whether the task has ended."""
+
+    async def run(self) -> None:
+        """Carry out what callers began, until cancelled."""
+        try:
+            while True:
+                await self._wanted.wait()
+                work, self._work = self._work, None
+                ending = self.current
+                if work is not None and ending is not None:
+                    await work()
+                    self._over(ending)
+        finally:
+            self._stopped = True
+            if self.current is not None:
+                closed = ClientClosedError("the producer was stopped before the answer came")
+                self.current.refusal = self.current.refusal or closed
+                self._over(self.current)
+
+    def begin(self, make: Callable[[], Awaitable[Errand | None]]) -> Ending:
+        """Carry out the errand that ``make`` returns after a while; None: there is nothing to ask."""
+        ending = self._new()
+
+        async def work() -> None:
+            errand = await make()
+            if errand is not None:
+                await self._ask_on(ending, errand, None)
+
+        self._in_task(work)
+        return ending
+
+    def carry_out(self, errand: Errand | None, settled: Waiter[None] | None = None) -> Ending:
+        """Ask the coordinator now; None: there is nothing to ask. ``settled``: somebody waits for this one already."""
+        ending = self._new(settled)
+        if errand is None:
+            self._over(ending)
+        elif not self._asking.at_once(errand, partial(self._answered, ending, errand)):
+            self._in_task(partial(self._ask_on, ending, errand, None))
+        return ending
+
+    def _new(self, settled: Waiter[None] | None = None) -> Ending:
+        assert self.current is None
+        if self._stopped:
+            raise ClientClosedError
+        self.current = ending = Ending(settled)
+        return ending
+
+    def _in_task(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._work = work
+        self._wanted.set()
+
+    def _answered(self, ending: Ending, errand: Errand, verdict: Verdict | None) -> None:
+        """The first answer; what there is to ask besides is up to the task."""
+        if verdict is None:
+            self._advanced(ending, errand)
+        if errand.call is None:
+            self._over(ending)
+        else:
+            self._in_task(partial(self._ask_on, ending, errand, verdict))
+
+    async def _ask_on(self, ending: Ending, errand: Errand, verdict: Verdict | None) -> None:
+        await self._asking.run(errand, partial(self._advanced, ending), verdict)
+
+    def _advanced(self, ending: Ending, errand: Errand) -> None:
+        self._state.advanced(errand)
+        ending.refusal = errand.refusal
+        if errand.outcome is not None:
+            self._pace.ended(time.monotonic())
+            self._settle(ending)
+
+    def _over(self, ending: Ending) -> None:
+        self.current = None
+        self._settle(ending)
+        ending.over.set_result(None)
+
+    def _settle(self, ending: Ending) -> None:
+        self._settled()
+        ending.settled.set_result(None)

@@ -1,0 +1,288 @@
+"""Several transactional ids in turn: a transaction is filled while those before it are being committed.
+
+An open transaction of one id cannot overlap with the end of the one before: what the coordinator has to write for that
+end comes first (KIP-890). Under another id it can. What makes it exactly once nevertheless: blocks are filled one after
+the other, and all that one took is stored before the next one begins, so that records and a group's offsets are in
+their logs in the order of the blocks; a coordinator lets the later of two offsets stand, whichever transaction ends
+first (Java: ``OffsetMetadataManager.replayEndTransactionMarker``). A transaction is committed when the one before it is
+known to be, and aborted when that is not. And none begins while one is being aborted, because consumers go back only
+when all that were in flight behind the aborted one have ended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from ..._core.transactions.chain import Chain, Chained, Event, Stage
+from ..._core.transactions.errand import Outcome
+from ..._core.transactions.phase import Phase
+from ..._core.transactions.state import Fate
+from ...errors import (
+    ClientClosedError,
+    CommitOutcomeUnknownError,
+    IllegalStateError,
+    KafkaError,
+    ProducerFencedError,
+    RequestTimedOutError,
+    TransactionAbortedError,
+)
+from ...errors.base import own_copy
+from ..cancellation import outlast_cancellation
+from ..deadline import Deadline
+from ..loop import News, Waiter
+from .calls import TransactionalCalls
+from .consumed_parts import ConsumedParts
+from .manager import ABORT_WITHIN_S, Transactions
+
+__all__ = ["ChainedTransaction", "Pipeline"]
+
+
+class ChainedTransaction(Chained):
+    """A transaction, and the producer that has it."""
+
+    def __init__(self, producer: TransactionalCalls[Any, Any], transactions: Transactions, number: int) -> None:
+        super().__init__()
+        self.producer = producer
+        self.transactions = transactions
+        self.number = number
+        self.fate: Fate = transactions.state.fate
+        self.over: Waiter[None] = Waiter()
+        """Done when its fate is known, as far as it ever will be."""
+
+
+class Pipeline:
+    """Owns the chain of the transactions that are in flight, and what consumers have in them."""
+
+    def __init__(self, producers: Sequence[TransactionalCalls[Any, Any]], max_block_ms: float) -> None:
+        """The producers are not started yet."""
+        self._members = [(producer, _transactions_of(producer)) for producer in producers]
+        self._max_block_ms = max_block_ms
+        self._chain: Chain[ChainedTransaction] = Chain()
+        self._parts = ConsumedParts()
+        self._aborted: list[Fate] = []
+        """Of which consumers hear when the chain is calm."""
+        self._failure: KafkaError | None = None
+        """Why a transaction that was left was not committed; until it is raised somewhere."""
+        self._turn = 0
+        self._beginning = False
+        self._open: ChainedTransaction | None = None
+        self._news = News()
+        """Told when something is known of a transaction in flight."""
+        for _, transactions in self._members:
+            transactions.parts = self._parts
+            transactions.on_settled = partial(self._settled, transactions)
+
+    # --- what the application does ------------------------------------------------------------------------------------
+
+    async def begin(self) -> ChainedTransaction:
+        """Begin a transaction with the producer whose turn it is, at most ``in_flight - 1`` others being in flight.
+
+        Raises why one that was left was not committed, and what `Transactions.begin` raises.
+        """
+        if self._open is not None:
+            raise IllegalStateError("a transaction is open: its block ends before the next one begins")
+        if self._beginning:
+            raise IllegalStateError("another task is beginning a transaction")
+        self._beginning = True
+        try:
+            deadline = Deadline(self._max_block_ms)
+            while True:
+                await self._make_room(deadline)
+                producer, transactions = self._free()
+                number = await transactions.begin()
+                if self._chain.calm and self._failure is None:
+                    break
+                await transactions.abort()  # one before it has failed meanwhile
+            chained = self._open = ChainedTransaction(producer, transactions, number)
+            self._chain.begin(chained)
+            return chained
+        except BaseException:
+            self._parts.not_begun()
+            raise
+        finally:
+            self._beginning = False
+
+    def check(self, chained: ChainedTransaction) -> None:
+        """Raise unless the transaction takes records and offsets."""
+        if chained.reason is not None:
+            self._failure = None
+            raise own_copy(chained.reason)
+        chained.transactions.state.check_open(chained.number)
+
+    async def commit(self, chained: ChainedTransaction) -> None:
+        """Until all that the block took is stored; it is committed when those before it are."""
+        try:
+            await chained.transactions.store()
+        except BaseException as error:
+            await self._fall(chained)
+            if chained.reason is not None and isinstance(error, KafkaError):
+                self._failure = None
+                raise own_copy(chained.reason) from chained.reason.__cause__
+            raise
+        finally:
+            self._open = None
+        chained.take(Event.STORE)
+        self._go_on()
+
+    async def leave(self, chained: ChainedTransaction, error: BaseException) -> None:
+        """Abort it because its block has raised this, which goes on in a few seconds at most."""
+        if isinstance(error, TransactionAbortedError) and isinstance(chained.reason, TransactionAbortedError):
+            self._failure = None  # that is why: a delivery, say, has raised it
+        try:
+            await self._fall(chained)
+        finally:
+            self._open = None
+
+    async def settle(self) -> None:
+        """Until none is in flight; raises why one that was left was not committed. Cancelled, it changes nothing."""
+        if self._open is not None:
+            raise IllegalStateError("a transaction is open: its block ends first")
+        deadline = Deadline(self._max_block_ms)
+        try:
+            while len(self._chain):
+                await self._step(deadline)
+        except TimeoutError:
+            raise CommitOutcomeUnknownError from None
+        self._raise_failure()
+
+    async def finish(self, timeout_s: float) -> None:
+        """Until what was left has ended, within this time: the producers are being stopped."""
+        until = time.monotonic() + timeout_s
+        for chained in [chained for chained in self._chain if chained.left]:
+            try:
+                await chained.over.wait(max(0.0, until - time.monotonic()))
+            except TimeoutError:
+                self._failure = self._failure or CommitOutcomeUnknownError()
+                return
+
+    def close(self) -> None:
+        """The producers are stopped: whatever is still in flight is left to the coordinators."""
+        for chained in self._chain:
+            chained.over.set_error(ClientClosedError())
+        self._news.tell()
+
+    def take_failure(self) -> KafkaError | None:
+        """What was not raised anywhere."""
+        failure, self._failure = self._failure, None
+        return failure
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    async def _make_room(self, deadline: Deadline) -> None:
+        try:
+            while not self._chain.calm or len(self._chain) == len(self._members):
+                await self._step(deadline)
+        except TimeoutError:
+            raise RequestTimedOutError(
+                "the coordinators have not ended the transactions in flight within max_block_ms "
+                f"({self._max_block_ms:g})"
+            ) from None
+        self._raise_failure()
+
+    async def _step(self, deadline: Deadline) -> None:
+        """Until something is known of one in flight. Raises TimeoutError, and why one cannot be aborted."""
+        if self._chain.calm:
+            await self._news.wait(deadline.left_s())
+            return
+        for chained in list(self._chain):
+            if chained.stage is Stage.DOOMED:
+                await chained.transactions.abort()  # again, if the coordinator had refused
+
+    def _raise_failure(self) -> None:
+        failure = self.take_failure()
+        if failure is not None:
+            self._parts.not_begun()  # what was read since the consumers went back is no part of anything either
+            raise failure
+
+    def _free(self) -> tuple[TransactionalCalls[Any, Any], Transactions]:
+        """The next producer in turn of those that have no transaction in flight."""
+        busy = {chained.transactions for chained in self._chain}
+        while True:
+            member = self._members[self._turn]
+            self._turn = (self._turn + 1) % len(self._members)
+            if member[1] not in busy:
+                return member
+
+    async def _fall(self, chained: ChainedTransaction) -> None:
+        """Have the open transaction aborted, and wait a while for that, and for those that fall with it."""
+        if chained.stage is Stage.OPEN:
+            chained.take(Event.DOOM)
+        deadline = Deadline(ABORT_WITHIN_S * 1000)
+        await chained.transactions.leave()
+        for each in list(self._chain):
+            ending = each.transactions.aborting
+            if ending is not None:
+                await outlast_cancellation(ending.over, deadline.left_s())
+
+    def _go_on(self) -> None:
+        """Have the first transaction committed if it is its turn."""
+        chained = self._chain.next()
+        if chained is None:
+            return
+        if chained.transactions.state.phase is not Phase.STORED:
+            self._refused(chained)  # something has failed since, as where the cluster is another one
+            return
+        try:
+            chained.transactions.commit_stored()
+        except ClientClosedError:
+            self._not_committed(chained)
+
+    def _settled(self, transactions: Transactions) -> None:
+        """Something is known of a producer's transaction, which may be none of these."""
+        chained = next((each for each in self._chain if each.transactions is transactions), None)
+        if chained is None or chained.number != transactions.state.number:
+            return
+        if chained.fate.outcome is Outcome.COMMITTED:
+            self._parts.committed(chained.fate)
+            self._chain.ended(chained)
+            chained.over.set_result(None)
+            self._go_on()
+        elif transactions.state.phase is not Phase.FAILED:
+            self._not_committed(chained)
+        elif chained.left:
+            self._refused(chained)
+        self._news.tell()
+
+    def _refused(self, chained: ChainedTransaction) -> None:
+        """The transaction cannot be committed, and is open still."""
+        self._doom_behind(chained)
+        chained.take(Event.DOOM)
+        chained.transactions.give_up()
+
+    def _not_committed(self, chained: ChainedTransaction) -> None:
+        """The transaction has ended otherwise, or never will."""
+        self._doom_behind(chained)
+        self._aborted.append(chained.fate)
+        self._chain.ended(chained)
+        if self._chain.calm:
+            aborted, self._aborted = self._aborted, []
+            self._parts.aborted(aborted)
+        chained.over.set_result(None)
+
+    def _doom_behind(self, chained: ChainedTransaction) -> None:
+        if chained.left:
+            self._failure = self._failure or _failure_of(chained)
+        for each in self._chain.doom_behind(chained, self._failure):
+            assert each.reason is not None
+            each.transactions.doom(each.reason)
+
+
+def _transactions_of(producer: TransactionalCalls[Any, Any]) -> Transactions:
+    transactions = producer._transactions
+    assert transactions is not None
+    return transactions
+
+
+def _failure_of(chained: ChainedTransaction) -> KafkaError:
+    """Why it is not committed."""
+    state = chained.transactions.state
+    if isinstance(state.error, ProducerFencedError):
+        return own_copy(state.error)
+    if chained.fate.outcome is None and state.phase is not Phase.FAILED:
+        return CommitOutcomeUnknownError()
+    if chained.fate.outcome is Outcome.UNKNOWN:
+        return CommitOutcomeUnknownError("the answer to the commit was lost, and the coordinator has forgotten it")
+    return state.aborted("a transaction whose block had ended was aborted, and with it all that began after it")

@@ -1,0 +1,399 @@
+"""One set of connections for the producers, consumers and admin clients of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+
+import anyio
+
+from ._accel import warn_if_plain
+from ._io.cancellation import to_the_end
+from ._io.client import Client as InternalClient
+from ._io.pushed_metrics import PushedMetrics
+from ._options.arguments import TIMEOUT
+from ._options.checks import boolean, hide_secrets
+from ._options.logs import client_log
+from .admin import AdminClient
+from .config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
+from .consumer import Consumer
+from .errors import ConfigError, KafkaError
+from .producer import Producer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._core.metadata.metrics import MetadataMetrics
+    from ._core.telemetry.measures import Source
+    from ._options.serialization import AsyncDeserializer, Deserializer, Serializer
+    from .config import (
+        AdminOptions,
+        ClientOptions,
+        ConsumerBaseOptions,
+        ProducerBaseOptions,
+    )
+    from .config.share import ShareConsumerBaseOptions, ShareConsumerOptions
+    from .pipeline import TransactionPipeline
+    from .share import ShareConsumer
+
+__all__ = ["Client", "ClientHealth"]
+
+C = TypeVar("C", bound=ClientConfig)
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientHealth:
+    """What a shared client is doing, at one moment."""
+
+    connected: bool
+    """Whether a broker has said since the start what the cluster consists of."""
+    problems: tuple[str, ...]
+    """Why it, or a client on it, cannot be used any more, in words. Brokers that are away for a while are none."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether there are no problems."""
+        return not self.problems
+
+
+STOP_SHARE = 0.45
+"""Of a stop's time, what consumers have, and what the others have after them."""
+
+
+class Client(PushedMetrics):
+    """Connections and metadata that producers, consumers and admin clients share.
+
+        async with Client("localhost:9092") as client:
+            async with client.producer() as producer, client.consumer("events", group_id="g") as consumer:
+                ...
+
+    Each broker has one connection for what is produced, one for what is fetched, and so on, however many clients use
+    them; consumers' fetches go out together. A share consumer has a connection of its own to each leader that it takes
+    records from, since brokers bind what it holds to that one, and shares the others. There is one view of the cluster,
+    so that a leader that one client learns of is known to all. Clients made here are `Producer`, `TransactionPipeline`,
+    `Consumer`, `ShareConsumer` and `AdminClient`. Each is started and stopped on its own, in any order; it can be made,
+    but not started, before this is.
+
+    Options are those of `ClientOptions`, and belong to all: a client made here takes one of them only where it says the
+    same, and raises `ConfigError` otherwise. It may have a ``close_timeout_ms`` of its own, and a ``client_id``, which
+    names it in the log and in metrics; brokers see that of the connections. Consumers share connections for fetching
+    where ``isolation_level``, ``client_rack``, ``fetch_min_bytes``, ``fetch_max_wait_ms`` and
+    ``max_partition_fetch_bytes`` agree; others get one more at each broker. Producers share
+    ``max_in_flight_requests_per_connection``, and what consumers read ahead is bounded by the sum of their
+    ``fetch_max_bytes``.
+    """
+
+    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ClientOptions]) -> None:
+        """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
+        self._config = ClientConfig.from_options(bootstrap_servers, options)
+        self._client = InternalClient(self._config)
+        self._log = client_log("client", self._config.client_id)
+
+    # --- its life ----------------------------------------------------------------------------------------------------
+
+    async def start(self, *, wait: bool = True) -> None:
+        """Connect to the cluster; without ``wait`` in the background, however long no broker can be reached.
+
+        Raises `KafkaConnectionError` that names each bootstrap server and why it could not be used, within
+        ``request_timeout_ms``; authentication's and TLS's own errors as such.
+        """
+        warn_if_plain()
+        await self._client.start(wait=boolean("wait", wait))
+        self._client.measure(self._telemetry)
+
+    async def stop(self, timeout_ms: float | None = None) -> None:
+        """Stop every client made here that still runs, as its own `stop` does; then disconnect.
+
+        Consumers come first, since their handlers may use the others. Ends within ``timeout_ms``; without one, each
+        client takes the time that its own `stop` takes. May be called again. From then on every call of these clients
+        raises `ClientClosedError`.
+        """
+        timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
+        if not self._client.stops_here():
+            return
+        share_ms = None if timeout_ms is None else timeout_ms * STOP_SHARE
+        try:
+            if self._client.children:
+                await to_the_end(partial(self._stop_children, share_ms), "kafka shared client's end")
+        finally:
+            await self._client.stop(None if timeout_ms is None else timeout_ms * (1 - 2 * STOP_SHARE))
+
+    def _telemetry(self) -> Source:
+        from ._core.telemetry.connections import SharedConnections  # only here: most clusters want no metrics
+
+        return SharedConnections(lambda: self._client.brokers.connections_made)
+
+    async def _stop_children(self, timeout_ms: float | None) -> None:
+        async def stop(child: InternalClient) -> None:
+            try:
+                await child.stop_facade(timeout_ms)
+            except KafkaError as error:
+                self._log.warning("a client did not stop as it should: %s", error)
+
+        async with anyio.create_task_group() as stopping:
+            for child in list(self._client.children):
+                if not isinstance(child.config, ProducerConfig | AdminConfig):
+                    stopping.start_soon(stop, child)
+        async with anyio.create_task_group() as stopping:
+            for child in list(self._client.children):
+                stopping.start_soon(stop, child)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop(self._config.close_timeout_ms)
+
+    # --- clients -----------------------------------------------------------------------------------------------------
+
+    @overload
+    def producer(
+        self, *, key_serializer: Serializer[K], value_serializer: None = None, **options: Unpack[ProducerBaseOptions]
+    ) -> Producer[K, bytes]: ...
+    @overload
+    def producer(
+        self, *, key_serializer: None = None, value_serializer: Serializer[V], **options: Unpack[ProducerBaseOptions]
+    ) -> Producer[bytes, V]: ...
+    @overload
+    def producer(
+        self, *, key_serializer: Serializer[K], value_serializer: Serializer[V], **options: Unpack[ProducerBaseOptions]
+    ) -> Producer[K, V]: ...
+    @overload
+    def producer(
+        self, *, key_serializer: None = None, value_serializer: None = None, **options: Unpack[ProducerBaseOptions]
+    ) -> Producer[bytes, bytes]: ...
+    def producer(self, **options: Any) -> Producer[Any, Any]:
+        """A producer on these connections, not started. Options are those of `ProducerOptions`."""
+        producer: Producer[Any, Any] = Producer.__new__(Producer)
+        producer._set_up(self._configured(ProducerConfig, options), self._client)
+        producer._client.stop_facade = producer.stop
+        return producer
+
+    @overload
+    def transaction_pipeline(
+        self,
+        *,
+        in_flight: int = 2,
+        key_serializer: Serializer[K],
+        value_serializer: None = None,
+        **options: Unpack[ProducerBaseOptions],
+    ) -> TransactionPipeline[K, bytes]: ...
+    @overload
+    def transaction_pipeline(
+        self,
+        *,
+        in_flight: int = 2,
+        key_serializer: None = None,
+        value_serializer: Serializer[V],
+        **options: Unpack[ProducerBaseOptions],
+    ) -> TransactionPipeline[bytes, V]: ...
+    @overload
+    def transaction_pipeline(
+        self,
+        *,
+        in_flight: int = 2,
+        key_serializer: Serializer[K],
+        value_serializer: Serializer[V],
+        **options: Unpack[ProducerBaseOptions],
+    ) -> TransactionPipeline[K, V]: ...
+    @overload
+    def transaction_pipeline(
+        self,
+        *,
+        in_flight: int = 2,
+        key_serializer: None = None,
+        value_serializer: None = None,
+        **options: Unpack[ProducerBaseOptions],
+    ) -> TransactionPipeline[bytes, bytes]: ...
+    def transaction_pipeline(self, *, in_flight: int = 2, **options: Any) -> TransactionPipeline[Any, Any]:
+        """A pipeline of transactions on these connections, not started; see `TransactionPipeline`.
+
+        Each of its producers has one connection more, to the coordinator of its transactions.
+        """
+        from .pipeline import TransactionPipeline  # only now: without pipelines their import costs nothing
+
+        pipeline: TransactionPipeline[Any, Any] = TransactionPipeline.__new__(TransactionPipeline)
+        pipeline._set_up(self._configured(ProducerConfig, options), in_flight, self._client)
+        return pipeline
+
+    @overload
+    def consumer(
+        self,
+        *topics: str,
+        key_deserializer: None = None,
+        value_deserializer: AsyncDeserializer[V],
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> Consumer[bytes | None, V]: ...
+    @overload
+    def consumer(
+        self,
+        *topics: str,
+        key_deserializer: None = None,
+        value_deserializer: Deserializer[V],
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> Consumer[bytes | None, V]: ...
+    @overload
+    def consumer(
+        self,
+        *topics: str,
+        key_deserializer: AsyncDeserializer[K],
+        value_deserializer: None = None,
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> Consumer[K, bytes | None]: ...
+    @overload
+    def consumer(
+        self,
+        *topics: str,
+        key_deserializer: AsyncDeserializer[K],
+        value_deserializer: AsyncDeserializer[V],
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> Consumer[K, V]: ...
+    @overload
+    def consumer(
+        self,
+        *topics: str,
+        key_deserializer: AsyncDeserializer[K],
+        value_deserializer: Deserializer[V],
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> Consumer[K, V]: ...
+    @overload
+    def consumer(
+        self,
+        *topics: str,
+        key_deserializer: Deserializer[K],
+        value_deserializer: None = None,
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> Consumer[K, bytes | None]: ...
+    @overload
+    def consumer(
+        self,
+        *topics: str,
+        key_deserializer: Deserializer[K],
+        value_deserializer: AsyncDeserializer[V],
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> Consumer[K, V]: ...
+    @overload
+    def consumer(
+        self,
+        *topics: str,
+        key_deserializer: Deserializer[K],
+        value_deserializer: Deserializer[V],
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> Consumer[K, V]: ...
+    @overload
+    def consumer(
+        self,
+        *topics: str,
+        key_deserializer: None = None,
+        value_deserializer: None = None,
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> Consumer[bytes | None, bytes | None]: ...
+    def consumer(self, *topics: str, **options: Any) -> Consumer[Any, Any]:
+        """A consumer on these connections, not started. Options are those of `ConsumerOptions`."""
+        consumer: Consumer[Any, Any] = Consumer.__new__(Consumer)
+        consumer._set_up(self._configured(ConsumerConfig, options), topics, self._client)
+        consumer._client.stop_facade = consumer.stop
+        return consumer
+
+    @overload
+    def share_consumer(
+        self,
+        *topics: str,
+        key_deserializer: None = None,
+        value_deserializer: AsyncDeserializer[V],
+        **options: Unpack[ShareConsumerBaseOptions],
+    ) -> ShareConsumer[bytes | None, V]: ...
+    @overload
+    def share_consumer(
+        self,
+        *topics: str,
+        key_deserializer: None = None,
+        value_deserializer: Deserializer[V],
+        **options: Unpack[ShareConsumerBaseOptions],
+    ) -> ShareConsumer[bytes | None, V]: ...
+    @overload
+    def share_consumer(
+        self,
+        *topics: str,
+        key_deserializer: Deserializer[K],
+        value_deserializer: Deserializer[V],
+        **options: Unpack[ShareConsumerBaseOptions],
+    ) -> ShareConsumer[K, V]: ...
+    @overload
+    def share_consumer(
+        self,
+        *topics: str,
+        key_deserializer: None = None,
+        value_deserializer: None = None,
+        **options: Unpack[ShareConsumerBaseOptions],
+    ) -> ShareConsumer[bytes | None, bytes | None]: ...
+    @overload
+    def share_consumer(self, *topics: str, **options: Unpack[ShareConsumerOptions]) -> ShareConsumer[Any, Any]: ...
+    def share_consumer(self, *topics: str, **options: Any) -> ShareConsumer[Any, Any]:
+        """A share consumer on these connections, not started. Options are those of `ShareConsumerOptions`."""
+        from .config.share import ShareConsumerConfig  # only now: without share groups their import costs nothing
+        from .share import ShareConsumer
+
+        consumer: ShareConsumer[Any, Any] = ShareConsumer.__new__(ShareConsumer)
+        consumer._set_up(self._configured(ShareConsumerConfig, options), topics, self._client)
+        consumer._client.stop_facade = consumer.stop
+        return consumer
+
+    def admin(self, **options: Unpack[AdminOptions]) -> AdminClient:
+        """An admin client on these connections, not started. Options are those of `AdminOptions`."""
+        admin = AdminClient.__new__(AdminClient)
+        admin._set_up(self._configured(AdminConfig, options), self._client)
+        return admin
+
+    def _configured(self, kind: type[C], options: Mapping[str, Any]) -> C:
+        return kind.from_options(*_child_options(self._config, kind, options))
+
+    def health(self) -> ClientHealth:
+        """Whether it can be used, for probes. Costs no request; may be called at any time."""
+        problems = []
+        for client in (self._client, *self._client.children):
+            if client.fatal is not None and str(client.fatal) not in problems:
+                problems.append(str(client.fatal))
+        if not self._client.running:
+            problems.append("the client is not running")
+        return ClientHealth(self._client.metadata.full_answers > 0, tuple(problems))
+
+    def metrics(self) -> MetadataMetrics:
+        """Counts of refreshes, bootstraps and the like since the client was made."""
+        return self._client.metadata.metrics()
+
+    def __repr__(self) -> str:
+        return f"<Client client_id={self._config.client_id!r} clients={len(self._client.children)}>"
+
+
+_OF_EACH_CLIENT = ("client_id", "close_timeout_ms")
+"""Options of `ClientOptions` that a client may have for itself."""
+
+
+def _child_options(
+    parent: ClientConfig, kind: type[ClientConfig], options: Mapping[str, Any]
+) -> tuple[list[str], dict[str, Any]]:
+    """The bootstrap servers and options of a client that shares the connections of one with the parent's options.
+
+    Raises `ConfigError` that names an option which belongs to the connections and says otherwise.
+    """
+    hide_secrets(kind, options)
+    servers, shared = parent.shared()
+    own = {"client_id": parent.client_id, **{name: options[name] for name in _OF_EACH_CLIENT if name in options}}
+    for name in _OF_EACH_CLIENT:
+        del shared[name]
+    if "bootstrap_servers" in options:
+        raise ConfigError("bootstrap_servers belongs to the Client whose connections are shared")
+    for name, value in options.items():
+        field = kind.__dataclass_fields__.get(name)
+        if name in shared and field is not None and field.metadata["check"](name, value) != shared[name]:
+            raise ConfigError(f"{name} belongs to the Client whose connections are shared, which has another")
+    return servers, {**options, **shared, **own}

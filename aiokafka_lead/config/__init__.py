@@ -1,0 +1,314 @@
+"""The options of the clients: what may be given (`options`), its defaults, and the frozen result that the engine reads.
+
+Names are aiokafka's where it has the option, else the Java client's in snake case. Defaults are the Java client's
+(4.x). Values are checked when the client is constructed, so a mistake shows before anything is connected.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from .._options.checks import (
+    INT32_MAX,
+    boolean,
+    build,
+    function,
+    hide_secrets,
+    integer,
+    milliseconds,
+    one_of,
+    option,
+    optional,
+    short_text,
+    text,
+)
+from .._options.checks import servers as server_list
+from .._options.security import SecurityConfig
+from .._options.serialization import AsyncDeserializer, Deserializer, Serializer, application_function
+from ..errors import ConfigError, ConfigTypeError
+from .options import (
+    AdminOptions,
+    BootstrapServers,
+    ClientOptions,
+    CompressionType,
+    ConsumerBaseOptions,
+    ConsumerOptions,
+    Partitioner,
+    ProducerBaseOptions,
+    ProducerOptions,
+)
+
+__all__ = [
+    "AdminConfig",
+    "AdminOptions",
+    "AsyncDeserializer",
+    "ClientConfig",
+    "ClientOptions",
+    "ConsumerBaseOptions",
+    "ConsumerConfig",
+    "ConsumerOptions",
+    "Deserializer",
+    "ProducerBaseOptions",
+    "ProducerConfig",
+    "ProducerOptions",
+    "Serializer",
+]
+
+ASSIGNOR_NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky")
+"""Those of the built-in assignors."""
+
+
+def _assignors(name: str, value: Any) -> tuple[Any, ...]:
+    if value is None or isinstance(value, (bytes, int, float)):
+        raise ConfigTypeError(f"{name} must be names or assignors, not {type(value).__name__}")
+    if isinstance(value, str):
+        items: tuple[Any, ...] = tuple(part.strip() for part in value.split(",") if part.strip())
+    else:
+        items = tuple(value) if isinstance(value, Iterable) else (value,)
+    if not items:
+        raise ConfigError(f"{name} must not be empty")
+    names: set[str] = set()
+    for item in items:
+        own = one_of(*ASSIGNOR_NAMES)(name, item) if isinstance(item, str) else _assignor_name(name, item)
+        if own in names:
+            raise ConfigError(f"{name} holds {own!r} twice")
+        names.add(own)
+    return items
+
+
+def _assignor_name(option_name: str, assignor: Any) -> str:
+    """That of an assignor of the application's own (`GroupAssignor`)."""
+    methods = (getattr(assignor, method, None) for method in ("assign", "user_data"))
+    if isinstance(assignor, type) or not hasattr(assignor, "cooperative") or not all(map(callable, methods)):
+        raise ConfigTypeError(f"{option_name} must hold names or assignors (GroupAssignor), not {assignor!r}")
+    return short_text(f"{option_name}: an assignor's name", getattr(assignor, "name", None))
+
+
+def _compression(name: str, value: Any) -> str:
+    return str(one_of("none", "gzip", "snappy", "lz4", "zstd")(name, "none" if value is None else value))
+
+
+def _acks(name: str, value: Any) -> int:
+    choice = one_of(0, 1, -1, "all")(name, value)
+    return -1 if choice == "all" else int(choice)
+
+
+def _bytes(low: int = 0) -> Callable[[str, Any], Any]:
+    return integer(low, INT32_MAX)
+
+
+@dataclass(init=False, repr=False, eq=False)
+class ClientConfig(SecurityConfig):
+    """The options of `ClientOptions`, checked; see there for each one's meaning."""
+
+    bootstrap_servers: tuple[tuple[str, int], ...] = dataclasses.field(kw_only=True, metadata={"check": server_list})
+    client_id: str = option("aiokafka-lead", short_text)
+    request_timeout_ms: float = option(30_000, milliseconds(1, INT32_MAX))
+    retry_backoff_ms: float = option(100, milliseconds())
+    retry_backoff_max_ms: float = option(1_000, milliseconds())
+    reconnect_backoff_ms: float = option(50, milliseconds())
+    reconnect_backoff_max_ms: float = option(1_000, milliseconds())
+    socket_connection_setup_timeout_ms: float = option(10_000, milliseconds(1))
+    socket_connection_setup_timeout_max_ms: float = option(30_000, milliseconds(1))
+    connections_max_idle_ms: float = option(540_000, milliseconds(1))
+    max_in_flight_requests_per_connection: int = option(5, integer(1, 1_000_000))
+    receive_max_bytes: int = option(128 * 1024 * 1024, _bytes(1024))
+    metadata_max_age_ms: float = option(300_000, milliseconds(1))
+    metadata_max_idle_ms: float = option(300_000, milliseconds(5_000))
+    metadata_recovery_strategy: Literal["rebootstrap", "none"] = option("rebootstrap", one_of("rebootstrap", "none"))
+    metadata_recovery_rebootstrap_trigger_ms: float = option(300_000, milliseconds())
+    cluster_id_mismatch: Literal["fail", "warn", "adopt"] = option("fail", one_of("fail", "warn", "adopt"))
+    leader_hint_policy: Literal["trust", "known_nodes", "off"] = option("trust", one_of("trust", "known_nodes", "off"))
+    close_timeout_ms: float | None = option(None, optional(milliseconds()))
+    enable_metrics_push: bool = option(True, boolean)
+    allow_auto_create_topics: bool = option(True, boolean)
+
+    @classmethod
+    def from_options(cls, bootstrap_servers: BootstrapServers, options: Mapping[str, Any]) -> Self:
+        """Check everything given and fill in the rest. Secrets in ``options`` do not show in its ``repr`` afterwards.
+
+        Raises `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError) that names the option.
+        """
+        hide_secrets(cls, options)
+        given = {"bootstrap_servers": bootstrap_servers, **options}
+        return build(cls, cls._settle(given))
+
+    @classmethod
+    def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Fill in what follows from other options, before each one is checked on its own."""
+        given = cls._settle_security(given)
+        for first, longest in (
+            ("retry_backoff_ms", "retry_backoff_max_ms"),
+            ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
+            ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
+            ("sasl_login_retry_backoff_ms", "sasl_login_retry_backoff_max_ms"),
+        ):
+            # Java: a first wait beyond the default longest one makes every wait the same.
+            if longest not in given and isinstance(given.get(first), (int, float)):
+                given[longest] = max(given[first], cls.__dataclass_fields__[longest].default)
+        return given
+
+    def shared(self) -> tuple[list[str], dict[str, Any]]:
+        """The bootstrap servers and the options with which another client reaches the same cluster in the same way."""
+        servers = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.bootstrap_servers]
+        names = {field.name for field in dataclasses.fields(ClientConfig)} - {"bootstrap_servers"}
+        return servers, {name: getattr(self, name) for name in names}
+
+    def _check(self) -> None:
+        """Check what two options say together."""
+        self._first_at_most_longest("retry_backoff_ms", "retry_backoff_max_ms")
+        self._first_at_most_longest("reconnect_backoff_ms", "reconnect_backoff_max_ms")
+        self._first_at_most_longest("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms")
+        self._check_security()
+        self._first_at_most_longest("sasl_login_retry_backoff_ms", "sasl_login_retry_backoff_max_ms")
+        if self.sasl_mechanism == "OAUTHBEARER":
+            from ..oidc.flat import settle_provider
+
+            settle_provider(self)
+
+    def _first_at_most_longest(self, first: str, longest: str) -> None:
+        if getattr(self, first) > getattr(self, longest):
+            raise ConfigError(f"{first} must not be more than {longest} ({getattr(self, longest)})")
+
+
+@dataclass(init=False, repr=False, eq=False)
+class ProducerConfig(ClientConfig):
+    """The options of `ProducerOptions`, checked. ``acks`` is -1 for "all"."""
+
+    acks: int = option(-1, _acks)
+    enable_idempotence: bool = option(True, boolean)
+    compression_type: CompressionType = option("none", _compression)
+    compression_level: int | None = option(None, optional(integer(-131_072, 22)))
+    batch_size: int = option(16_384, _bytes())
+    batch_size_max: int = option(262_144, _bytes())
+    linger_ms: float = option(5, milliseconds())
+    buffer_memory: int = option(32 * 1024 * 1024, integer(1, 2**63 - 1))
+    max_block_ms: float = option(60_000, milliseconds())
+    max_request_size: int = option(1024 * 1024, _bytes(1))
+    delivery_timeout_ms: float = option(120_000, milliseconds())
+    transactional_id: str | None = option(None, optional(short_text))
+    transaction_timeout_ms: int = option(60_000, integer(1, INT32_MAX))
+    retries: int = option(INT32_MAX, integer(0))
+    partitioner: Partitioner | None = option(None, optional(function))
+    partitioner_adaptive_partitioning_enable: bool = option(True, boolean)
+    partitioner_availability_timeout_ms: float = option(0, milliseconds())
+    partitioner_ignore_keys: bool = option(False, boolean)
+    key_serializer: Serializer[Any] | None = option(None, optional(application_function))
+    value_serializer: Serializer[Any] | None = option(None, optional(application_function))
+
+    @classmethod
+    def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:
+        given = super()._settle(given)
+        # Java: idempotence that was not asked for gives way to options that exclude it.
+        weaker = given.get("acks", "all") in (0, 1) or given.get("retries", 1) == 0
+        many = given.get("max_in_flight_requests_per_connection", 1)
+        transactional = given.get("transactional_id") is not None
+        if "enable_idempotence" not in given and not transactional and (weaker or (isinstance(many, int) and many > 5)):
+            given["enable_idempotence"] = False
+        if isinstance(given.get("batch_size"), int):
+            given.setdefault("batch_size_max", given["batch_size"])
+        # Java: the default bound of a delivery grows with what is given explicitly for its parts.
+        parts = [
+            given.get(name, cls.__dataclass_fields__[name].default) for name in ("linger_ms", "request_timeout_ms")
+        ]
+        if "delivery_timeout_ms" not in given and all(isinstance(part, (int, float)) for part in parts):
+            given["delivery_timeout_ms"] = max(cls.__dataclass_fields__["delivery_timeout_ms"].default, sum(parts))
+        return given
+
+    def _check(self) -> None:
+        super()._check()
+        self._first_at_most_longest("batch_size", "batch_size_max")
+        if self.enable_idempotence:
+            if self.acks != -1:
+                raise ConfigError('acks must be "all" with enable_idempotence')
+            if self.retries == 0:
+                raise ConfigError("retries must not be 0 with enable_idempotence")
+            if self.max_in_flight_requests_per_connection > 5:
+                raise ConfigError("max_in_flight_requests_per_connection must be at most 5 with enable_idempotence")
+        elif self.transactional_id is not None:
+            raise ConfigError("enable_idempotence must not be False with transactional_id")
+        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
+            raise ConfigError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
+
+
+@dataclass(init=False, repr=False, eq=False)
+class ConsumerConfig(ClientConfig):
+    """The options of `ConsumerOptions`, checked."""
+
+    group_id: str | None = option(None, optional(short_text))
+    group_instance_id: str | None = option(None, optional(short_text))
+    group_protocol: Literal["classic", "consumer", "auto"] = option("classic", one_of("classic", "consumer", "auto"))
+    group_remote_assignor: str | None = option(None, optional(short_text))
+    partition_assignment_strategy: tuple[Any, ...] = option(("cooperative-sticky", "range"), _assignors)
+    session_timeout_ms: float = option(45_000, milliseconds(1, INT32_MAX))
+    heartbeat_interval_ms: float = option(3_000, milliseconds(1))
+    max_poll_interval_ms: float = option(300_000, milliseconds(1, INT32_MAX))
+    rebalance_timeout_ms: float | None = option(None, optional(milliseconds(1, INT32_MAX)))
+    enable_auto_commit: bool = option(True, boolean)
+    auto_commit_interval_ms: float = option(5_000, milliseconds(1))
+    auto_offset_reset: str = option("latest", text)
+    isolation_level: Literal["read_uncommitted", "read_committed"] = option(
+        "read_uncommitted", one_of("read_uncommitted", "read_committed")
+    )
+    client_rack: str | None = option(None, optional(short_text))
+    fetch_min_bytes: int = option(1, _bytes())
+    fetch_max_wait_ms: float = option(500, milliseconds(0, INT32_MAX))
+    fetch_max_bytes: int = option(50 * 1024 * 1024, _bytes(1))
+    max_partition_fetch_bytes: int = option(1024 * 1024, _bytes(1))
+    max_poll_records: int | None = option(None, optional(integer(1)))
+    max_decompressed_batch_bytes: int = option(256 * 1024 * 1024, _bytes(1))
+    max_decompressed_bytes: int = option(512 * 1024 * 1024, integer(1))
+    check_crcs: bool = option(True, boolean)
+    exclude_internal_topics: bool = option(True, boolean)
+    default_api_timeout_ms: float = option(60_000, milliseconds())
+    key_deserializer: Deserializer[Any] | None = option(None, optional(application_function))
+    value_deserializer: Deserializer[Any] | None = option(None, optional(application_function))
+
+    @classmethod
+    def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:
+        given = super()._settle(given)
+        # Java: an option of the other protocol would be ignored, and somebody has counted on it.
+        if given.get("group_protocol") == "consumer" and "partition_assignment_strategy" in given:
+            raise ConfigError(
+                'partition_assignment_strategy has no effect with group_protocol="consumer": brokers assign, '
+                "by group_remote_assignor"
+            )
+        return given
+
+    def _check(self) -> None:
+        super()._check()
+        if self.group_protocol == "classic" and self.group_remote_assignor is not None:
+            raise ConfigError('group_remote_assignor has no effect with group_protocol="classic"')
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ConfigError("heartbeat_interval_ms must be less than session_timeout_ms")
+        if self.group_instance_id is not None and self.group_id is None:
+            raise ConfigError("group_instance_id needs a group_id")
+        if self.fetch_max_wait_ms >= self.request_timeout_ms:
+            raise ConfigError("fetch_max_wait_ms must be less than request_timeout_ms")
+        if self.group_protocol == "auto":
+            self._check_auto_protocol()
+
+    def _check_auto_protocol(self) -> None:
+        """Brokers have to assign as the members would."""
+        for assignor in self.partition_assignment_strategy:
+            if not isinstance(assignor, str):
+                raise ConfigError(
+                    'group_protocol="auto" needs assignors that brokers can stand in for: '
+                    f"partition_assignment_strategy must hold names, not {assignor!r}"
+                )
+
+    @property
+    def remote_assignor(self) -> str | None:
+        """The broker's assignor to ask for; None lets the broker choose."""
+        is_range = self.group_protocol == "auto" and self.partition_assignment_strategy[0] == "range"
+        return "range" if is_range and self.group_remote_assignor is None else self.group_remote_assignor
+
+
+@dataclass(init=False, repr=False, eq=False)
+class AdminConfig(ClientConfig):
+    """The options of `AdminOptions`, checked."""
+
+    default_api_timeout_ms: float = option(60_000, milliseconds())

@@ -1,0 +1,352 @@
+"""Kafka clients of a FastAPI app: they live as long as the app, and its routes get them as dependencies."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import anyio
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+
+from ._core.run.exactly_once import checked_producer
+from ._core.run.handler import checked_handler
+from ._core.run.options import HandlingConfig, RunConfig
+from ._core.share.run_options import ShareRunConfig
+from ._options.checks import boolean
+from .admin import AdminClient
+from .client import Client
+from .config import ClientConfig
+from .errors import (
+    ClientClosedError,
+    ConfigTypeError,
+    IllegalStateError,
+    KafkaError,
+    MessageTooLargeError,
+    RequestTimedOutError,
+)
+from .producer import Producer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._core.run.options import RunOptions
+    from ._core.share.run_options import ShareRunOptions
+    from .config import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
+    from .config.share import ShareConsumerOptions
+    from .consumer import Consumer
+    from .pipeline import TransactionPipeline
+    from .share import ShareConsumer
+
+    AnyConsumer = Consumer[Any, Any] | ShareConsumer[Any, Any]
+
+__all__ = ["Dependency", "Kafka"]
+
+T = TypeVar("T")
+Handler = Callable[..., Awaitable[object]]
+
+RETRY_AFTER_S = 5
+"""When the client of a request that met no Kafka is asked to come back."""
+
+LOOK_AGAIN_MS = 1000.0
+"""How often a consumer of an app that started without Kafka looks for it."""
+
+_log = logging.getLogger("aiokafka_lead.fastapi")
+
+
+class Dependency(Generic[T]):
+    """What routes name in ``Depends(...)`` to get the app's client."""
+
+    def __init__(self, make: Callable[[Client], T]) -> None:
+        self._make = make
+        self.client: T | None = None
+        """While the app runs."""
+
+    async def __call__(self) -> T:
+        """The client; raises `IllegalStateError` while the app does not run."""
+        if self.client is None:
+            raise IllegalStateError("the app does not run: give FastAPI the lifespan of its Kafka")
+        return self.client
+
+    @asynccontextmanager
+    async def _made(self, client: Client) -> AsyncIterator[T]:
+        made = self.client = self._make(client)
+        try:
+            yield made
+        finally:
+            self.client = None
+
+
+Transactional = Dependency[Producer[Any, Any]] | Dependency["TransactionPipeline[Any, Any]"]
+"""Of the clients with transactions."""
+
+
+class _Consuming:
+    """A consumer whose records the app handles."""
+
+    def __init__(
+        self,
+        make: Callable[[Client], AnyConsumer],
+        handler: Handler,
+        options: Mapping[str, Any],
+        exactly_once: Transactional | None,
+    ) -> None:
+        self.make = make
+        self._handler = handler
+        self._options = options
+        self._exactly_once = exactly_once
+        self.consumer: AnyConsumer | None = None
+        self.ended: str | None = None
+        """Why its records are not handled any more."""
+
+    async def run(self, client: Client, consumer: AnyConsumer) -> None:
+        """Have records handled until the consumer is stopped, once Kafka has been up."""
+        try:
+            while not client.health().connected:
+                with suppress(RequestTimedOutError):
+                    await consumer.wait_ready(LOOK_AGAIN_MS)
+            options = dict(self._options)
+            if self._exactly_once is not None:
+                options["exactly_once"] = await self._exactly_once()
+            await consumer.run(self._handler, **options)
+        except ClientClosedError:
+            return
+        except Exception as error:
+            self.ended = f"records are not handled any more: {error}"
+            _log.exception("a consumer of the app has ended")
+
+
+class Kafka:
+    """The clients of one app, on one set of connections.
+
+        kafka = Kafka("localhost:9092", client_id="orders-api", close_timeout_ms=10_000)
+        orders = kafka.producer(linger_ms=0, delivery_timeout_ms=8_000, request_timeout_ms=5_000)
+
+        app = FastAPI(lifespan=kafka.lifespan)
+        app.include_router(kafka.router())
+
+        @app.post("/orders")
+        async def accept(order: bytes, producer: Annotated[Producer, Depends(orders)]): ...
+
+    The app starts though Kafka is down (but see ``wait``), and is ready once it has been up. When it stops, handlers at
+    work end and commit, and what was sent is acknowledged, within ``close_timeout_ms`` (10000). Each run of the app has
+    clients of its own, and so has each worker process.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str | Iterable[str], *, wait: bool = False, **options: Unpack[ClientOptions]
+    ) -> None:
+        """Options are those of `Client`; with ``wait`` the app does not start without Kafka."""
+        self._close_timeout_ms = options.setdefault("close_timeout_ms", 10_000)
+        self._new_client = partial(Client, bootstrap_servers, **options)
+        self._new_client()  # what is wrong with the options shows now
+        self._wait = boolean("wait", wait)
+        self._dependencies: list[Dependency[Any]] = []
+        self._consuming: list[_Consuming] = []
+        self._client: Client | None = None
+        self._stopping = False
+        self._client_id = options.get("client_id", ClientConfig.client_id)
+        self._counts: Counter[str] = Counter()
+
+    # --- clients -----------------------------------------------------------------------------------------------------
+
+    def producer(self, **options: Unpack[ProducerOptions]) -> Dependency[Producer[Any, Any]]:
+        """A producer, for ``Depends``. Options are those of `ProducerOptions`."""
+        given: Any = self._named("producer", options)
+        return self._dependency(lambda client: client.producer(**given))
+
+    def transaction_pipeline(
+        self, *, in_flight: int = 2, **options: Unpack[ProducerOptions]
+    ) -> Dependency[TransactionPipeline[Any, Any]]:
+        """A `TransactionPipeline`, for ``Depends`` and for ``exactly_once``. One block of it is open at a time."""
+        given: Any = self._named("transaction_pipeline", options)
+        return self._dependency(lambda client: client.transaction_pipeline(in_flight=in_flight, **given))
+
+    def admin(self, **options: Unpack[AdminOptions]) -> Dependency[AdminClient]:
+        """An admin client, for ``Depends``."""
+        return self._dependency(lambda client: client.admin(**options))
+
+    def consumer(
+        self,
+        *topics: str,
+        run: RunOptions | None = None,
+        exactly_once: Transactional | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> Callable[[Handler], Handler]:
+        """Have a handler get every record while the app runs, by `Consumer.run` with the options ``run``.
+
+            @kafka.consumer("orders", group_id="billing", run={"dead_letter_topic": "orders.failed"})
+            async def bill(record): ...
+
+        With ``exactly_once``, what `producer` gave for a ``transactional_id``, or `transaction_pipeline`, the handler
+        takes a transaction, too, and nobody else may begin one with that producer. Each process of the app needs a
+        ``transactional_id`` of its own.
+
+            copies = kafka.producer(transactional_id=f"copies-{socket.gethostname()}-{os.getpid()}")
+
+            @kafka.consumer("orders", group_id="copier", exactly_once=copies)
+            async def copy(record, txn): await txn.send("copies", record.value)
+        """
+        given: Any = self._named("consumer", options)
+        if exactly_once is not None:
+            if not isinstance(exactly_once, Dependency):
+                raise ConfigTypeError("exactly_once must be what producer() or transaction_pipeline() has returned")
+            checked_producer(exactly_once._make(self._new_client()), RunConfig.from_options(run or {}))
+        return self._handling(lambda client: client.consumer(*topics, **given), RunConfig, run or {}, exactly_once)
+
+    def share_consumer(
+        self, *topics: str, run: ShareRunOptions | None = None, **options: Unpack[ShareConsumerOptions]
+    ) -> Callable[[Handler], Handler]:
+        """The same with a member of a share group, by `ShareConsumer.run`: a handler does the jobs of a queue.
+
+        @kafka.share_consumer("mails", group_id="mailers", run={"retries": 2})
+        async def send_mail(record): ...
+        """
+        given: Any = self._named("share_consumer", options)
+        return self._handling(lambda client: client.share_consumer(*topics, **given), ShareRunConfig, run or {})
+
+    def _handling(
+        self,
+        make: Callable[[Client], AnyConsumer],
+        config: type[HandlingConfig],
+        run: Mapping[str, Any],
+        exactly_once: Transactional | None = None,
+    ) -> Callable[[Handler], Handler]:
+        make(self._new_client())  # what is wrong with the options shows now
+        config.from_options(run)
+
+        def register(handler: Handler) -> Handler:
+            checked_handler(handler)
+            self._consuming.append(_Consuming(make, handler, run, exactly_once))
+            return handler
+
+        return register
+
+    def _named(self, kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """With a name by which metrics tell clients of a kind apart."""
+        self._counts[kind] += 1
+        number = self._counts[kind]
+        base = self._client_id
+        return {"client_id": base if number == 1 else f"{base}-{number}", **options}
+
+    def _dependency(self, make: Callable[[Client], T]) -> Dependency[T]:
+        make(self._new_client())
+        dependency = Dependency(make)
+        self._dependencies.append(dependency)
+        return dependency
+
+    # --- the app's life ----------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
+        """For ``FastAPI(lifespan=kafka.lifespan)``, or to be entered by a lifespan of your own."""
+        if self._client is not None:
+            raise IllegalStateError("these clients are those of another app that runs: make another Kafka")
+        client = self._client = self._new_client()
+        self._stopping = False
+        try:
+            async with AsyncExitStack() as stack:
+                await client.start(wait=self._wait)
+                stack.push_async_callback(client.stop, self._close_timeout_ms)
+                for dependency in self._dependencies:
+                    made = await stack.enter_async_context(dependency._made(client))
+                    await made.start(wait=self._wait)
+                tasks = await stack.enter_async_context(anyio.create_task_group())
+                for consuming in self._consuming:
+                    consuming.ended = None
+                    consuming.consumer = consuming.make(client)
+                    await consuming.consumer.start(wait=self._wait)
+                    tasks.start_soon(consuming.run, client, consuming.consumer, name="kafka consumer of the app")
+                try:
+                    yield
+                finally:
+                    self._stopping = True
+                    with anyio.CancelScope(shield=True):
+                        await client.stop(self._close_timeout_ms)
+        finally:
+            self._client = None
+
+    # --- routes ------------------------------------------------------------------------------------------------------
+
+    def router(self, prefix: str = "") -> APIRouter:
+        """``GET /health/live`` and ``GET /health/ready``: 200, or 503 with ``problems``; and ``GET /metrics``.
+
+        Live: no client has failed for good, and every consumer makes progress (`Consumer.health`). Ready: besides, a
+        broker has been reached once, and the app is not being stopped. A cluster that goes away for a while takes no
+        app out of service: its requests get 503. Metrics are those of `KafkaCollector`, with the ``prometheus`` extra;
+        without, there is no such route.
+        """
+        router = APIRouter(prefix=prefix)
+
+        @router.get("/health/live")
+        async def live() -> JSONResponse:
+            return _page(self._problems())
+
+        @router.get("/health/ready")
+        async def ready() -> JSONResponse:
+            problems = self._problems()
+            if self._client is not None and not self._client.health().connected:
+                problems.append("no broker has been reached yet")
+            if self._stopping:
+                problems.append("the app is being stopped")
+            return _page(problems)
+
+        if find_spec("prometheus_client") is not None:
+            router.add_api_route("/metrics", self._metrics, response_class=Response)
+        return router
+
+    async def _metrics(self) -> Response:
+        """What Prometheus scrapes."""
+        from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+        from .prometheus import KafkaCollector
+
+        registry = CollectorRegistry()
+        registry.register(KafkaCollector(*self._running()))
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    def _running(self) -> Iterator[Producer[Any, Any] | TransactionPipeline[Any, Any] | AnyConsumer]:
+        for dependency in self._dependencies:
+            if dependency.client is not None and not isinstance(dependency.client, AdminClient):
+                yield dependency.client
+        for consuming in self._consuming:
+            if consuming.consumer is not None:
+                yield consuming.consumer
+
+    def handle_errors(self, app: FastAPI) -> None:
+        """Answer a request that fails with a `KafkaError`: 413 for a record that is too large, else 503, Retry-After.
+
+        What a broker says names hosts and principals: it goes to the log alone. After a 503 the record may be stored or
+        not: the request's sender should send an id of its own.
+        """
+        app.add_exception_handler(MessageTooLargeError, _too_large)
+        app.add_exception_handler(KafkaError, _unavailable)
+
+    def _problems(self) -> list[str]:
+        if self._client is None:
+            return ["the app does not run"]
+        found = [] if self._stopping else list(self._client.health().problems)
+        for consuming in self._consuming:
+            if consuming.ended is not None:
+                found.append(consuming.ended)
+            elif consuming.consumer is not None and not self._stopping:
+                found += consuming.consumer.health().problems
+        return found
+
+
+def _page(problems: list[str]) -> JSONResponse:
+    return JSONResponse({"healthy": not problems, "problems": problems}, 503 if problems else 200)
+
+
+async def _too_large(request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": "too large"}, 413)
+
+
+async def _unavailable(request: Request, error: Exception) -> JSONResponse:
+    _log.warning("%s %s: %r", request.method, request.url.path, error)
+    return JSONResponse({"detail": "try again later"}, 503, headers={"Retry-After": str(RETRY_AFTER_S)})

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .cluster import EmbeddedCluster
     from .faults import HTTP_ANSWER, TLS_ALERT, Fault, Faults, Hint
     from .request_log import RequestLog, RequestRecord
+    from .schema_registry import EmbeddedSchemaRegistry, RegistryRequest
+    from .telemetry_controls import TelemetryPush
     from .thread import ClusterThread
 
 __all__ = [
@@ -26,20 +28,26 @@ __all__ = [
     "TLS_ALERT",
     "ClusterThread",
     "EmbeddedCluster",
+    "EmbeddedSchemaRegistry",
     "Fault",
     "Faults",
     "GroupOptions",
     "Hint",
+    "RegistryRequest",
     "RequestLog",
     "RequestRecord",
+    "TelemetryPush",
 ]
 
 _MODULES = {
     "ClusterThread": "thread",
     "EmbeddedCluster": "cluster",
+    "EmbeddedSchemaRegistry": "schema_registry",
     "GroupOptions": "_state.members",
+    "RegistryRequest": "schema_registry",
     "RequestLog": "request_log",
     "RequestRecord": "request_log",
+    "TelemetryPush": "telemetry_controls",
 }
 
 

@@ -32,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
         "--topic",
         action="append",
         default=[],
-        type=_topic,
+        type=wanted_topic,
         metavar="NAME[:PARTITIONS[:REPLICAS]]",
         help="create a topic; may be repeated",
     )
@@ -57,7 +57,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _topic(text: str) -> tuple[str, int, int | None]:
+def wanted_topic(text: str) -> tuple[str, int, int | None]:
+    """Name, partitions and replicas of a topic to create."""
     name, _, rest = text.partition(":")
     partitions, _, replicas = rest.partition(":")
     try:
@@ -108,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         anyio.run(serve, arguments, backend_options={"use_uvloop": find_spec("uvloop") is not None})
     except OSError as error:
-        print(f"cannot listen: {error}", file=sys.stderr)
+        print(f"cannot listen at {arguments.host}, port {arguments.port} or one after it: {error}", file=sys.stderr)
         return 1
     except KafkaError as error:
         print(error, file=sys.stderr)

@@ -52,6 +52,7 @@ _OPTIONS: dict[str, Check] = {
     "max_versions": optional(map_of("API to version", lambda _, api: api_key_of(api), integer(-1))),
     "features": optional(map_of("feature to level", text, integer(0))),
     "groups": optional(instance(GroupOptions, "GroupOptions")),
+    "client_telemetry": boolean,
     "failover_delay_ms": milliseconds(),
     "fetch_session_slots": integer(0),
     "bootstrap_port": optional(_checks.PORT),
@@ -75,14 +76,16 @@ class EmbeddedCluster(ClusterControls):
     ``verify_mode`` asks for client certificates, or demands them); ``max_versions`` caps APIs (name, number or request
     class to version, -1 takes the API away), to play older brokers; ``features`` sets levels of finalized features,
     over Kafka 4's: ``{"transaction.version": 0}`` is a cluster without KIP-890; ``groups`` are the options of consumer
-    groups. ``failover_delay_ms`` is how long a killed broker is taken for alive: then its leaders move.
+    groups; ``client_telemetry`` is whether brokers take metrics of clients (KIP-714), for which real ones need a
+    plugin. ``failover_delay_ms`` is how long a killed broker is taken for alive: then its leaders move.
 
     ``bootstrap_port`` (0: a free one) opens one more address, `bootstrap_address`, which leads to any broker that runs,
     as a load balancer's or a DNS name's does: it stays when every broker's own address changes.
 
     ``requests`` logs what arrives, the last ``request_log_size`` of it; ``faults`` makes things go wrong;
-    ``transactions`` says how transactions are, and decides how they go on; ``security`` makes delegation tokens and
-    replaces certificates.
+    ``transactions`` says how transactions are, and decides how they go on; ``shares`` does so for the records of share
+    groups; ``security`` makes delegation tokens and replaces certificates; ``telemetry`` says which metrics of clients
+    are wanted, and has what they pushed.
 
     Records are kept in memory, and one log serves all replicas of a partition: what is acknowledged is replicated. For
     long runs bound it: ``topic_configs={"retention.bytes": "10000000", "segment.bytes": "1000000"}``.
@@ -109,6 +112,7 @@ class EmbeddedCluster(ClusterControls):
         max_versions: Mapping[str | int | type[Request[Any]], int] | None = None,
         features: Mapping[str, int] | None = None,
         groups: GroupOptions | None = None,
+        client_telemetry: bool = False,
         failover_delay_ms: float = 100,
         fetch_session_slots: int = 1000,
         bootstrap_port: int | None = None,
@@ -139,7 +143,7 @@ class EmbeddedCluster(ClusterControls):
             session_ms=sasl_session_ms,
         )
         levels = Features({**DEFAULT_LEVELS, **(features or {})})
-        apis = Apis(self._handlers, levels, sasl=bool(sasl.mechanisms))
+        apis = Apis(self._handlers, levels, sasl=bool(sasl.mechanisms), telemetry=client_telemetry)
         apis.max_versions.update(max_versions or {})
         options = BrokerOptions(
             auto_create_topics=auto_create_topics,

@@ -19,6 +19,8 @@ from ._state.topics import Partition, Topic
 from .faults import Faults
 from .request_log import RequestLog
 from .security_controls import SecurityControls
+from .share_controls import ShareControls
+from .telemetry_controls import TelemetryControls
 from .transaction_controls import TransactionControls
 
 __all__ = ["ClusterControls", "Done"]
@@ -39,8 +41,12 @@ class ClusterControls:
         self._state = engine.state
         self.transactions = TransactionControls(engine, lambda function: function())
         """What becomes of transactions."""
+        self.shares = ShareControls(engine, lambda function: function())
+        """What becomes of records in share groups."""
         self.security = SecurityControls(engine, lambda function: function())
         """Delegation tokens, and certificates that are replaced."""
+        self.telemetry = TelemetryControls(engine, lambda function: function())
+        """Which metrics of clients are wanted, and what was pushed."""
 
     # --- what arrives, and what goes wrong ---------------------------------------------------------------------------
 

@@ -266,7 +266,10 @@ _ANSWERS_FOR_PARTS = frozenset(
         ApiKey.PRODUCE,
         ApiKey.FETCH,
         ApiKey.FIND_COORDINATOR,  # by key, from version 4 on
+        ApiKey.SHARE_FETCH,
+        ApiKey.SHARE_ACKNOWLEDGE,
         ApiKey.LIST_OFFSETS,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         ApiKey.METADATA,
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
         ApiKey.OFFSET_COMMIT,

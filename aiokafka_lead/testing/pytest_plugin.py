@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from .schema_registry import EmbeddedSchemaRegistry
     from .thread import ClusterThread
 
 
@@ -48,3 +49,12 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_cluster_options: dict[st
         options.update(marker.kwargs)
     with ClusterThread(EmbeddedCluster(**options)) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def schema_registry() -> Iterator[EmbeddedSchemaRegistry]:
+    """A schema registry for this test alone."""
+    from .schema_registry import EmbeddedSchemaRegistry
+
+    with EmbeddedSchemaRegistry() as registry:
+        yield registry

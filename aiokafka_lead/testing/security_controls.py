@@ -8,9 +8,9 @@ from base64 import b64encode
 
 from .._options.checks import instance, text
 from ..errors import ConfigError
+from ._caller import Caller
 from ._server.engine import Engine
 from ._server.scram import DelegationToken
-from .transaction_controls import Caller
 
 __all__ = ["DelegationToken", "SecurityControls"]
 

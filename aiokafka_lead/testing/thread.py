@@ -51,8 +51,12 @@ class ClusterThread:
         self._portal: BlockingPortal | None = None
         self.transactions = cluster.transactions.called_by(self._call)
         """As `EmbeddedCluster.transactions`."""
+        self.shares = cluster.shares.called_by(self._call)
+        """As `EmbeddedCluster.shares`."""
         self.security = cluster.security.called_by(self._call)
         """As `EmbeddedCluster.security`."""
+        self.telemetry = cluster.telemetry.called_by(self._call)
+        """As `EmbeddedCluster.telemetry`."""
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:

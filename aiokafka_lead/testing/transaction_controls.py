@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 from .._options.checks import integer, milliseconds, optional, text
 from ..errors import ConfigError
 from ..types import TopicPartition
+from ._caller import Caller
 from ._server.engine import Engine
 from ._state.coordinators import TRANSACTION
 
 __all__ = ["TransactionControls", "TransactionView"]
 
-T = TypeVar("T")
-
 _LAST_EPOCH = 32_766
-
-
-class Caller(Protocol):
-    """Runs a function where the cluster lives, and returns what it returns."""
-
-    def __call__(self, function: Callable[[], T], /) -> T: ...
 
 
 class TransactionView(NamedTuple):

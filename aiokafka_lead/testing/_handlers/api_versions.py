@@ -12,10 +12,11 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    if context.api_version >= 3 and not all(
-        _SOFTWARE.fullmatch(text) for text in (request.client_software_name, request.client_software_version)
-    ):
-        return ApiVersionsResponse(error_code=InvalidRequestError.code)
+    if context.api_version >= 3:
+        software = (request.client_software_name, request.client_software_version)
+        if not all(_SOFTWARE.fullmatch(text) for text in software):
+            return ApiVersionsResponse(error_code=InvalidRequestError.code)
+        context.connection.software = software
     return context.engine.apis.answer(context.api_version)
 
 

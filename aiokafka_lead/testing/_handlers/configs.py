@@ -1,6 +1,12 @@
-"""DescribeConfigs, IncrementalAlterConfigs (KIP-339) and AlterConfigs, for topics; brokers have none to tell."""
+"""DescribeConfigs, IncrementalAlterConfigs (KIP-339) and AlterConfigs: of topics, groups and client metrics.
+
+Brokers have none here.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from ..._wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -25,14 +31,101 @@ from ..._wire.messages.incremental_alter_configs import (
 )
 from ...errors import BrokerError, InvalidConfigError, InvalidRequestError, UnknownServerError
 from .._server.context import RequestContext
+from .._state.client_metrics import DEFINITIONS, ClientMetrics
 from .._state.configs import TOPIC_CONFIGS, ConfigType, split_list
+from .._state.group_configs import GroupConfigs
 from .._state.topics import Topic
 
 _TOPIC = 2
 _BROKER = 4
+_CLIENT_METRICS = 16
+_GROUP = 32
 _FROM_TOPIC = 1
+_FROM_CLIENT_METRICS = 7
+_FROM_GROUP = 8
 _FROM_DEFAULT = 5
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+
+
+class _Owner(Protocol):
+    """What has options: a topic, a group, or a subscription to clients' metrics."""
+
+    source: int
+    """What DescribeConfigs says of options that are its own."""
+    overrides: Mapping[str, str]
+    types: Mapping[str, ConfigType]
+
+    def get(self, name: str) -> str: ...
+
+    def checked(self, overrides: Mapping[str, str]) -> Callable[[], None]:
+        """What gives it other options, all at once. Raises what is wrong with them."""
+        ...
+
+
+class _TopicOwner:
+    source = _FROM_TOPIC
+
+    def __init__(self, topic: Topic) -> None:
+        self._topic = topic
+        self.overrides: Mapping[str, str] = topic.configs.overrides
+        self.types: Mapping[str, ConfigType] = {name: each.type for name, each in TOPIC_CONFIGS.items()}
+
+    def get(self, name: str) -> str:
+        return self._topic.configs.get(name)
+
+    def checked(self, overrides: Mapping[str, str]) -> Callable[[], None]:
+        configs = self._topic.configs.replaced(overrides)
+
+        def apply() -> None:
+            self._topic.configs = configs
+
+        return apply
+
+
+class _GroupOwner:
+    source = _FROM_GROUP
+
+    def __init__(self, configs: GroupConfigs, group_id: str) -> None:
+        self._configs = configs
+        self._group_id = group_id
+        self.overrides = configs.overrides(group_id)
+        self.types: Mapping[str, ConfigType] = {name: each.type for name, each in configs.definitions.items()}
+
+    def get(self, name: str) -> str:
+        return self._configs.get(self._group_id, name)
+
+    def checked(self, overrides: Mapping[str, str]) -> Callable[[], None]:
+        self._configs.check(self._group_id, overrides)
+        return lambda: self._configs.replace(self._group_id, overrides)
+
+
+class _ClientMetricsOwner:
+    source = _FROM_CLIENT_METRICS
+
+    def __init__(self, metrics: ClientMetrics, name: str) -> None:
+        if not name:
+            raise InvalidRequestError("Client metrics subscription name must not be empty")
+        self._metrics = metrics
+        self._name = name
+        self.overrides = metrics.overrides(name)
+        self.types: Mapping[str, ConfigType] = {option: each.type for option, each in DEFINITIONS.items()}
+
+    def get(self, name: str) -> str:
+        return self._metrics.get(self._name, name)
+
+    def checked(self, overrides: Mapping[str, str]) -> Callable[[], None]:
+        self._metrics.check(self._name, overrides)
+        return lambda: self._metrics.replace(self._name, overrides)
+
+
+def _owner(context: RequestContext, resource_type: int, name: str) -> _Owner:
+    if resource_type == _GROUP:
+        return _GroupOwner(context.engine.groups.configs, name)
+    if resource_type == _CLIENT_METRICS:
+        return _ClientMetricsOwner(context.engine.client_metrics, name)
+    if resource_type != _TOPIC:
+        raise InvalidRequestError(f"Unsupported resource type: {resource_type}")
+    return _TopicOwner(context.engine.state.topic(name))
 
 
 def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -46,31 +139,25 @@ def _describe(context: RequestContext, resource: DescribeConfigsResource, *, syn
     if resource.resource_type == _BROKER:
         return result
     try:
-        topic = _topic(context, resource.resource_type, resource.resource_name)
+        owner = _owner(context, resource.resource_type, resource.resource_name)
     except BrokerError as error:
         result.error_code, result.error_message = error.code, error.message
         return result
-    for name, definition in TOPIC_CONFIGS.items():
+    for name, kind in owner.types.items():
         if resource.configuration_keys and name not in resource.configuration_keys:
             continue
-        value = topic.configs.get(name)
-        source = _FROM_TOPIC if name in topic.configs.overrides else _FROM_DEFAULT
+        value = owner.get(name)
+        source = owner.source if name in owner.overrides else _FROM_DEFAULT
         result.configs.append(
             DescribeConfigsResourceResult(
                 name=name,
                 value=value,
                 config_source=source,
-                config_type=definition.type,
+                config_type=kind,
                 synonyms=[DescribeConfigsSynonym(name=name, value=value, source=source)] if synonyms else [],
             )
         )
     return result
-
-
-def _topic(context: RequestContext, resource_type: int, name: str) -> Topic:
-    if resource_type != _TOPIC:
-        raise InvalidRequestError(f"Unsupported resource type: {resource_type}")
-    return context.engine.state.topic(name)
 
 
 def incremental_alter_configs(
@@ -83,19 +170,28 @@ def incremental_alter_configs(
         )
         response.responses.append(result)
         try:
-            topic = _topic(context, resource.resource_type, resource.resource_name)
-            changed = topic.configs.changed({config.name: _operate(topic, config) for config in resource.configs})
+            owner = _owner(context, resource.resource_type, resource.resource_name)
+            merged = dict(owner.overrides)
+            for config in resource.configs:
+                value = _operate(owner, config)
+                if value is None:
+                    merged.pop(config.name, None)
+                else:
+                    merged[config.name] = value
+            apply = owner.checked(merged)
         except BrokerError as error:
             result.error_code, result.error_message = error.code, error.message
             continue
         if not request.validate_only:
-            topic.configs = changed
+            apply()
     return response
 
 
-def _operate(topic: Topic, config: AlterableConfig) -> str | None:
+def _operate(owner: _Owner, config: AlterableConfig) -> str | None:
     """The value that an operation leaves; None for the default."""
     if config.config_operation == _DELETE:
+        if owner.source == _FROM_TOPIC and config.name not in owner.types:
+            raise InvalidConfigError(f"Unknown topic config name: {config.name}")
         return None
     if config.value is None:
         raise InvalidRequestError(f"Null value for the config {config.name}")
@@ -103,17 +199,16 @@ def _operate(topic: Topic, config: AlterableConfig) -> str | None:
         return config.value
     if config.config_operation not in (_APPEND, _SUBTRACT):
         raise UnknownServerError(f"Unknown config operation {config.config_operation}")
-    definition = TOPIC_CONFIGS.get(config.name)
-    if definition is None or definition.type is not ConfigType.LIST:
+    if owner.types.get(config.name) is not ConfigType.LIST:
         raise InvalidConfigError(f"Config value append or subtract is not allowed for config key: {config.name}")
-    present, given = split_list(topic.configs.get(config.name)), split_list(config.value)
+    present, given = split_list(owner.get(config.name)), split_list(config.value)
     if config.config_operation == _APPEND:
         return ",".join(dict.fromkeys([*present, *given]))
     return ",".join(item for item in present if item not in given)
 
 
 def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """All of a topic's options at once: those that are not named go back to their defaults."""
+    """All options at once: those that are not named go back to their defaults."""
     response = AlterConfigsResponse()
     for resource in request.resources:
         result = AlterConfigsResourceResponse(
@@ -121,15 +216,15 @@ def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> Alte
         )
         response.responses.append(result)
         try:
-            topic = _topic(context, resource.resource_type, resource.resource_name)
-            replaced = topic.configs.replaced(
+            owner = _owner(context, resource.resource_type, resource.resource_name)
+            apply = owner.checked(
                 {config.name: config.value for config in resource.configs if config.value is not None}
             )
         except BrokerError as error:
             result.error_code, result.error_message = error.code, error.message
             continue
         if not request.validate_only:
-            topic.configs = replaced
+            apply()
     return response
 
 

@@ -17,7 +17,7 @@ from .._server.context import RequestContext
 from .._state.consumer_group import ConsumerGroup
 from .._state.consumer_members import ConsumerMember, Slot
 from .._state.coordinators import GROUP
-from .consumer_group_heartbeat import by_topic
+from .consumer_group_heartbeat import by_topic, check_consumer_groups
 from .coordinators import check_coordinator
 
 _CLASSIC, _CONSUMER = 0, 1
@@ -32,6 +32,7 @@ def consumer_group_describe(
 
 def _describe(context: RequestContext, group_id: str) -> DescribedGroup:
     try:
+        check_consumer_groups(context)
         check_coordinator(context, GROUP, group_id)
         group = context.engine.groups.consumers.get(group_id)
         if group is None:

@@ -17,6 +17,7 @@ from ...errors import (
     InvalidRegularExpressionError,
     InvalidRequestError,
     UnsupportedAssignorError,
+    UnsupportedVersionError,
 )
 from .._server.context import RequestContext
 from .._state.consumer_members import LEAVES, LEAVES_FOR_A_WHILE, Beat, BeatResult, Slot
@@ -30,10 +31,17 @@ _OWN_ID_FROM = 1
 _NONE_SAID = -1
 
 
+def check_consumer_groups(context: RequestContext) -> None:
+    """Raise UnsupportedVersionError in a cluster that has no groups of the new protocol (group.version 0)."""
+    if context.engine.apis.features.level("group.version") < 1:
+        raise UnsupportedVersionError("The version of API is not supported.")
+
+
 def consumer_group_heartbeat(
     context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
     try:
+        check_consumer_groups(context)
         _check(request, context.api_version)
         check_coordinator(context, GROUP, request.group_id)
         group = context.engine.groups.of_consumer(request.group_id, joining=request.member_epoch == 0)
@@ -43,7 +51,7 @@ def consumer_group_heartbeat(
     return ConsumerGroupHeartbeatResponse(
         member_id=result.member_id,
         member_epoch=result.epoch,
-        heartbeat_interval_ms=context.engine.groups.options.consumer_heartbeat_interval_ms,
+        heartbeat_interval_ms=context.engine.groups.configs.number(request.group_id, "consumer.heartbeat.interval.ms"),
         assignment=_assignment(result),
     )
 

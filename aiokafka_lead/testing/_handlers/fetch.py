@@ -69,9 +69,7 @@ def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pen
         except BrokerError as error:
             return FetchResponse(error_code=error.code)
         session.update(wanted, forgotten)
-        if session.partitions:
-            wanted = list(session.partitions.values())
-        else:
+        if not session.partitions:
             sessions.close(session.session_id)
             session = None
     return _Fetch(context, request, wanted, session).start()
@@ -89,6 +87,7 @@ class _Fetch:
     ) -> None:
         self.context = context
         self.request = request
+        # Without a session.
         self.wanted = wanted
         # None for a request without a session, and for one that may begin one.
         self.session = session
@@ -104,9 +103,12 @@ class _Fetch:
         if read.answers_now or read.size >= self.request.min_bytes or self.request.max_wait_ms <= 0:
             return self._response(read)
         self._missing_bytes = self.request.min_bytes - read.size
-        self._watched = read.partitions
-        for partition in self._watched:
-            partition.watchers.add(self._changed)
+        if self.session is not None:
+            self.session.waiting = self._changed
+        else:
+            self._watched = read.partitions
+            for partition in self._watched:
+                partition.watchers.add(self._changed)
         self.pending.on_give_up = self._stop_waiting
         self._timer = self.context.engine.timers.call_later(self.request.max_wait_ms / 1000, self._finish)
         return self.pending
@@ -126,6 +128,8 @@ class _Fetch:
         self._finish()
 
     def _stop_waiting(self) -> None:
+        if self.session is not None and self.session.waiting == self._changed:
+            self.session.waiting = None
         for partition in self._watched:
             partition.watchers.discard(self._changed)
         self._watched = []
@@ -195,16 +199,28 @@ class _Read:
         self.partitions: list[Partition] = []
         self.endpoints = Endpoints()
         self.answers_now = False
-        # Only a session remembers what was answered; the nearest replica is looked for each time.
-        may_be_quiet = fetch.session is not None and fetch.context.is_faultless and not self._rack
-        node_id = fetch.context.node.node_id
-        for part in fetch.wanted:
-            if may_be_quiet and part.is_quiet(node_id, committed_only=fetch.committed_only):
-                assert part.target is not None
-                self.partitions.append(part.target)
-            else:
+        if fetch.session is not None:
+            self._read_session(fetch, fetch.session)
+        else:
+            for part in fetch.wanted:
                 self.answers.append((part, self._partition(part)))
-        if not self.partitions:
+            self.answers_now = self.answers_now or not self.partitions
+
+    def _read_session(self, fetch: _Fetch, session: FetchSession) -> None:
+        """The partitions that something may have happened to; the nearest replica is looked for each time."""
+        may_be_quiet = fetch.context.is_faultless and not self._rack
+        node_id = fetch.context.node.node_id
+        if not may_be_quiet:
+            session.whole_look_at = 0.0
+        looked_at = session.to_look_at(fetch.context.engine.timers.now())
+        for part in looked_at:
+            if may_be_quiet and part.is_quiet(node_id, committed_only=fetch.committed_only):
+                session.loud.pop(part.key, None)
+            else:
+                session.loud[part.key] = part
+                self.answers.append((part, self._partition(part)))
+            part.watch()
+        if not self.partitions and len(self.answers) == len(session.partitions):
             self.answers_now = True
 
     def _partition(self, part: SessionPartition) -> PartitionData:

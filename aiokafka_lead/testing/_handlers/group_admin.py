@@ -16,12 +16,14 @@ from .._state.classic_members import PROTOCOL_TYPE
 from .._state.coordinators import GROUP
 from .._state.group_coordinator import GroupCoordinator
 from .._state.members import GroupState
+from .._state.share_group import PROTOCOL_TYPE as SHARE_PROTOCOL_TYPE
 from .coordinators import check_coordinator
 
 _NOT_FOUND_FROM = 6
 _DEAD = "Dead"
 _CLASSIC = "classic"
 _CONSUMER = "consumer"
+_SHARE = "share"
 
 
 def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
@@ -36,7 +38,7 @@ def _describe(context: RequestContext, group_id: str) -> DescribedGroup:
     groups = context.engine.groups
     group = groups.groups.get(group_id)
     if group is None:
-        is_classic = group_id not in groups.consumers
+        is_classic = group_id not in groups.consumers and group_id not in groups.shares
         if is_classic and groups.known(group_id):
             return DescribedGroup(group_id=group_id, group_state=GroupState.EMPTY.value)
         unknown = DescribedGroup(group_id=group_id, group_state=_DEAD)
@@ -88,6 +90,9 @@ def _kind_and_state(groups: GroupCoordinator, group_id: str) -> tuple[str, str, 
     consumers = groups.consumers.get(group_id)
     if consumers is not None:
         return _CONSUMER, consumers.state_name, PROTOCOL_TYPE
+    shares = groups.shares.get(group_id)
+    if shares is not None:
+        return _SHARE, shares.state_name, SHARE_PROTOCOL_TYPE
     group = groups.groups.get(group_id)
     return (
         (_CLASSIC, GroupState.EMPTY.value, "") if group is None else (_CLASSIC, group.state.value, group.protocol_type)

@@ -168,8 +168,8 @@ def describe_topic_partitions(
             continue
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         topic = state.topics.get(name)
-        if topic is None:
-            error = UnknownTopicOrPartitionError.code
+        error = UnknownTopicOrPartitionError.code if topic is None else context.fault_code(name)
+        if topic is None or error:
             response.topics.append(DescribeTopicPartitionsResponseTopic(error_code=error, name=name))
             continue
         if left <= 0:

@@ -31,8 +31,13 @@ class Apis:
         features: Features,
         *,
         sasl: bool,
+        telemetry: bool,
     ) -> None:
-        self._served = frozenset(api_keys) if sasl else frozenset(api_keys) - {ApiKey.SASL_AUTHENTICATE}
+        self.telemetry = telemetry
+        absent = set() if sasl else {ApiKey.SASL_AUTHENTICATE}
+        if not telemetry:
+            absent |= {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
+        self._served = frozenset(api_keys) - absent
         self.features = features
         self.max_versions: dict[str | int | type[Request[Any]], int] = {}
 

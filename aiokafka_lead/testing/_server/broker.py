@@ -33,6 +33,7 @@ class BrokerServer:
         self._task_group = task_group
         self._listener: Listener | None = None
         self._connections: set[ServerConnection] = set()
+        self._shares = engine.share_broker(node.node_id)
 
     @property
     def connections(self) -> list[ServerConnection]:
@@ -50,6 +51,7 @@ class BrokerServer:
         """Stop listening, and close what is open: with a reset as a killed process does, or after what is written."""
         self.node.running = False
         self.node.fetch_sessions.clear()
+        self._shares.clear()
         listener, self._listener = self._listener, None
         if listener is not None:
             await listener.close()
@@ -68,9 +70,13 @@ class BrokerServer:
             next(_CONNECTION_NUMBERS),
             transport,
             peer,
-            self._connections.discard,
+            self._closed,
         )
         self._connections.add(connection)
         if not self.node.running:
             connection.abort()
         return connection
+
+    def _closed(self, connection: ServerConnection) -> None:
+        self._connections.discard(connection)
+        self._shares.connection_lost(connection.number)

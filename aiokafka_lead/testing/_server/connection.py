@@ -64,6 +64,8 @@ class ServerConnection:
         # The client's address, for group members' descriptions.
         self.peer = peer
         self.authentication = Authentication(engine.options.sasl)
+        # The client's name and version, once it has said them.
+        self.software: tuple[str, str] = ("", "")
         self._transport = transport
         self._on_closed = on_closed
         self._frames: deque[bytes | bytearray] = deque()
@@ -107,11 +109,16 @@ class ServerConnection:
         if self._closed:
             return
         self._closed = True
-        self._on_closed(self)
         self._frames.clear()
-        if self._pending is not None:
-            pending, self._pending = self._pending, None
-            pending.give_up()
+        try:
+            # What waits for an answer goes first: it must not get what the connection's end gives back.
+            if self._pending is not None:
+                pending, self._pending = self._pending, None
+                pending.give_up()
+            self._on_closed(self)
+        except Exception as error:
+            # Not out of here: asyncio would only log it, and on trio it would end the cluster's tasks at once.
+            self.engine.failed(error)
 
     def close(self) -> None:
         """Close once what was written is sent."""

@@ -55,12 +55,20 @@ class Connection(Protocol):
     def node(self) -> BrokerNode: ...
 
     @property
+    def number(self) -> int:
+        """Which of the process's connections it is."""
+        ...
+
+    @property
     def peer(self) -> str:
         """The client's address."""
         ...
 
     @property
     def authentication(self) -> Authentication: ...
+
+    software: tuple[str, str]
+    """The client's name and version (KIP-511), empty where it has not said."""
 
     def close(self) -> None:
         """Close once what was written is sent."""

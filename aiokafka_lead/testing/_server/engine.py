@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from .._state.acls import Acls
+from .._state.client_metrics import ClientMetrics
 from .._state.coordinators import TRANSACTION, slot_of
 from .._state.group_coordinator import GroupCoordinator
 from .._state.members import GroupOptions
+from .._state.share_broker import ShareBroker, ShareWorld
 from .._state.transactions import TransactionCoordinator
 from ..faults import Faults
 from ..request_log import RequestLog
@@ -67,7 +69,11 @@ class Engine:
         self.options = options
         self.timers = timers
         self.groups = GroupCoordinator(timers, options.groups, state)
-        state.deletion_listeners.append(self.groups.offsets.delete_topic)
+        state.deletion_listeners.append(self.groups.topic_deleted)
+        self._share_world = ShareWorld(
+            timers, self.now_ms, self.groups.configs, self.groups.share_states, options.groups.share_max_sessions
+        )
+        self._share_brokers: dict[int, ShareBroker] = {}
         self.transactions = TransactionCoordinator(
             timers,
             self.now_ms,
@@ -77,6 +83,7 @@ class Engine:
             lambda transactional_id: state.coordinators.epoch(TRANSACTION, transactional_id),
         )
         self.acls = Acls()
+        self.client_metrics = ClientMetrics(self.now_ms)
         self.requests = RequestLog(request_log_size)
         self.faults = Faults(self._name_of)
         self.stale_metadata: list[StaleMetadata] = []
@@ -89,6 +96,13 @@ class Engine:
     def _name_of(self, topic_id: UUID) -> str | None:
         topic = self.state.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
+
+    def share_broker(self, node_id: int) -> ShareBroker:
+        """What a broker knows of share groups."""
+        found = self._share_brokers.get(node_id)
+        if found is None:
+            found = self._share_brokers[node_id] = ShareBroker(node_id, self._share_world)
+        return found
 
     @staticmethod
     def now_ms() -> int:

@@ -82,8 +82,8 @@ class ClusterState:
         self._topic_defaults = TopicDefaults(topic_configs)
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
-        # Called with a topic's name after it was deleted.
-        self.deletion_listeners: list[Callable[[str], None]] = []
+        # Called with a topic after it was deleted.
+        self.deletion_listeners: list[Callable[[Topic], None]] = []
         # Reassignments stay under way until `complete_reassignments`; else they are done at once.
         self.hold_reassignments = False
         self.coordinators = Coordinators(lambda: [node.node_id for node in self.registered()])
@@ -196,7 +196,7 @@ class ClusterState:
         for partition in topic.partitions:
             partition.notify()
         for listener in self.deletion_listeners:
-            listener(topic.name)
+            listener(topic)
 
     def _spread(self, first: int, count: int, replication_factor: int) -> list[list[int]]:
         """Replicas for new partitions: leaders round robin over the brokers, racks in turn."""
@@ -305,7 +305,9 @@ class ClusterState:
             remaining = [replica for replica in partition.isr if replica != node_id]
             if len(remaining) == len(partition.isr):
                 continue
-            leader = next((replica for replica in remaining if self.is_registered(replica)), None)
+            # In the replicas' order, not the ISR's (Java: ``PartitionChangeBuilder.electAnyLeader``).
+            alive = [replica for replica in partition.replicas if replica in remaining and self.is_registered(replica)]
+            leader = alive[0] if alive else None
             if remaining:
                 partition.isr = remaining
             if partition.leader_id == node_id:

@@ -108,18 +108,6 @@ class TopicConfigs:
         """Other options over the same defaults."""
         return TopicConfigs(overrides, self._defaults)
 
-    def changed(self, changes: Mapping[str, str | None]) -> TopicConfigs:
-        """These options with some set, or back at their default (None)."""
-        merged: dict[str, str] = dict(self.overrides)
-        for name, value in changes.items():
-            if name not in TOPIC_CONFIGS:
-                raise InvalidConfigError(f"Unknown topic config name: {name}")
-            if value is None:
-                merged.pop(name, None)
-            else:
-                merged[name] = value
-        return self.replaced(merged)
-
 
 def split_list(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]

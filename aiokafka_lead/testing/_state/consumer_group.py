@@ -25,6 +25,7 @@ from ...errors import (
 )
 from .clock import Clock
 from .consumer_members import LEAVES, LEAVES_FOR_A_WHILE, Beat, BeatResult, Candidate, ConsumerMember, MemberState, Slot
+from .group_configs import GroupConfigs
 from .members import GroupOptions
 from .offsets import Key
 from .server_assignors import DEFAULT_ASSIGNOR, SERVER_ASSIGNORS
@@ -44,12 +45,14 @@ class ConsumerGroup:
         group_id: str,
         clock: Clock,
         options: GroupOptions,
+        configs: GroupConfigs,
         cluster: ClusterState,
         only_classic_left: Callable[[ConsumerGroup], None],
     ) -> None:
         self.group_id = group_id
         self.clock = clock
         self._options = options
+        self._configs = configs
         self._cluster = cluster
         # Called when the last member of the new protocol is gone and others are still there.
         self._only_classic_left = only_classic_left
@@ -72,10 +75,15 @@ class ConsumerGroup:
         member = self._joining(beat) if beat.epoch == 0 else self._checked(beat)
         had = member.assigned.keys()
         self.advance(member, changed=member.update(beat), owned=beat.owned)
-        self.heard_of(member, self._options.consumer_session_timeout_ms)
+        self.heard_of(member, self._session_timeout_ms)
         says_all = beat.epoch == 0 or None not in (beat.rebalance_timeout_ms, beat.topics, beat.owned)
         tell = says_all or had != member.assigned.keys()
         return BeatResult(member.member_id, member.epoch, frozenset(member.assigned) if tell else None)
+
+    @property
+    def _session_timeout_ms(self) -> int:
+        """Of members of the new protocol."""
+        return self._configs.number(self.group_id, "consumer.session.timeout.ms")
 
     def _joining(self, beat: Beat) -> ConsumerMember:
         if beat.instance_id is None:
@@ -159,9 +167,8 @@ class ConsumerGroup:
             ]
             self.target = SERVER_ASSIGNORS[self.assignor](candidates, self.target)
             self.target_epoch = self.epoch
-        held = {slot for each in self.members.values() for slot in (*each.assigned, *each.revoking)}
         target = self.target.get(member.member_id, frozenset())
-        member.reconcile(self.target_epoch, target, owned, lambda slot: slot not in held)
+        member.reconcile(self.target_epoch, target, owned, lambda slot: not self._is_held(slot))
         self._watch_revocation(member)
 
     @property
@@ -201,7 +208,11 @@ class ConsumerGroup:
     def is_waiting(self, member: ConsumerMember) -> bool:
         """Whether others still have what a member is to get."""
         missing = self.target.get(member.member_id, frozenset()) - member.assigned.keys()
-        return any(slot in each.assigned or slot in each.revoking for each in self.members.values() for slot in missing)
+        return any(map(self._is_held, missing))
+
+    def _is_held(self, slot: Slot) -> bool:
+        """Whether a member has it, or has not given it up yet."""
+        return any(slot in each.assigned or slot in each.revoking for each in self.members.values())
 
     # --- commits -----------------------------------------------------------------------------------------------------
 
@@ -285,8 +296,8 @@ class ConsumerGroup:
     def coordinator_moved(self) -> None:
         """Sessions begin anew at another coordinator."""
         for member in self.members.values():
-            timeout_ms = self._options.consumer_session_timeout_ms
-            self.heard_of(member, timeout_ms if member.classic is None else member.classic.session_timeout_ms)
+            timeout_ms = self._session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
+            self.heard_of(member, timeout_ms)
 
     def close(self) -> None:
         """Cancel every timer: the group is deleted, or becomes one of the classic protocol."""

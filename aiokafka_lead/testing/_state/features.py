@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-DEFAULT_LEVELS = {"metadata.version": 29, "transaction.version": 2, "group.version": 1}
-"""What the brokers tell of: transaction.version 2 is KIP-890, group.version 1 KIP-848."""
+DEFAULT_LEVELS = {"metadata.version": 29, "transaction.version": 2, "group.version": 1, "share.version": 1}
+"""What the brokers tell of: transaction.version 2 is KIP-890, group.version 1 KIP-848, share.version 1 KIP-932."""
 
-_SUPPORTED = {"metadata.version": (7, 30), "transaction.version": (0, 2), "group.version": (0, 1)}
+_SUPPORTED = {
+    "metadata.version": (7, 30),
+    "transaction.version": (0, 2),
+    "group.version": (0, 1),
+    "share.version": (0, 1),
+}
 
 
 class Features:

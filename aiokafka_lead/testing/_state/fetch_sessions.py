@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from ...errors import FetchSessionIdNotFoundError, FetchSessionTopicIdError, InvalidFetchSessionEpochError
@@ -30,10 +30,12 @@ class SessionPartition:
         "leader_epoch",
         "max_bytes",
         "partition",
+        "session",
         "target",
         "told_high_watermark",
         "told_start_offset",
         "topic",
+        "watched",
     )
 
     def __init__(
@@ -54,6 +56,9 @@ class SessionPartition:
         self.last_fetched_epoch = last_fetched_epoch
         # The partition itself, once it was found.
         self.target: Partition | None = None
+        # The session that it is part of, and the partition that tells this of its news.
+        self.session: FetchSession | None = None
+        self.watched: Partition | None = None
         # High watermark and log start of the last answer, -1 for none.
         self.told_high_watermark = -1
         self.told_start_offset = -1
@@ -61,6 +66,23 @@ class SessionPartition:
     @property
     def key(self) -> PartitionKey:
         return self.topic, self.partition
+
+    def watch(self) -> None:
+        """Have the session hear of this partition's news."""
+        if self.watched is not self.target and self.session is not None:
+            self.unwatch()
+            self.watched = self.target
+            if self.watched is not None:
+                self.watched.watchers.add(self._news)
+
+    def unwatch(self) -> None:
+        if self.watched is not None:
+            self.watched.watchers.discard(self._news)
+            self.watched = None
+
+    def _news(self, appended_bytes: int) -> None:
+        if self.session is not None:
+            self.session.stir(self, appended_bytes)
 
     def is_quiet(self, node_id: int, *, committed_only: bool) -> bool:
         """Whether the leader has nothing to tell of this partition: no records, no change, no doubt.
@@ -93,10 +115,16 @@ class SessionPartition:
         return changed
 
 
-class FetchSession:
-    """One consumer's session at one broker."""
+WHOLE_LOOK_EVERY_S = 0.5
 
-    __slots__ = ("epoch", "partitions", "session_id", "used_at", "uses_topic_ids")
+
+class FetchSession:
+    """One consumer's session at one broker.
+
+    A fetch looks at the partitions that something has happened to, and twice a second at all of them.
+    """
+
+    __slots__ = ("epoch", "loud", "partitions", "session_id", "used_at", "uses_topic_ids", "waiting", "whole_look_at")
 
     def __init__(self, session_id: int, *, uses_topic_ids: bool, now: float) -> None:
         self.session_id = session_id
@@ -106,24 +134,56 @@ class FetchSession:
         self.partitions: dict[PartitionKey, SessionPartition] = {}
         self.uses_topic_ids = uses_topic_ids
         self.used_at = now
+        # Those that may not be quiet.
+        self.loud: dict[PartitionKey, SessionPartition] = {}
+        # When all partitions are looked at next.
+        self.whole_look_at = now
+        # Called with what a partition's watchers are, while a fetch of this session waits.
+        self.waiting: Callable[[int], None] | None = None
+
+    def to_look_at(self, now: float) -> list[SessionPartition]:
+        """The partitions that a fetch has to look at now."""
+        if now < self.whole_look_at:
+            return list(self.loud.values())
+        self.whole_look_at = now + WHOLE_LOOK_EVERY_S
+        return list(self.partitions.values())
+
+    def stir(self, partition: SessionPartition, appended_bytes: int) -> None:
+        """Something has happened to this partition."""
+        self.loud[partition.key] = partition
+        if self.waiting is not None:
+            self.waiting(appended_bytes)
+
+    def release(self) -> None:
+        """Hear of no more news: the session is over."""
+        for partition in self.partitions.values():
+            partition.unwatch()
+            partition.session = None
 
     def update(self, wanted: Iterable[SessionPartition], forgotten: Iterable[PartitionKey]) -> None:
         for partition in wanted:
             known = self.partitions.get(partition.key)
             if known is None:
-                self.partitions[partition.key] = partition
+                self.partitions[partition.key] = self.loud[partition.key] = partition
+                partition.session = self
             else:
+                self.loud[partition.key] = known
                 known.fetch_offset = partition.fetch_offset
                 known.max_bytes = partition.max_bytes
                 known.leader_epoch = partition.leader_epoch
                 known.last_fetched_epoch = partition.last_fetched_epoch
         for key in forgotten:
-            self.partitions.pop(key, None)
+            self.loud.pop(key, None)
+            gone = self.partitions.pop(key, None)
+            if gone is not None:
+                gone.unwatch()
+                gone.session = None
 
     def move_to_end(self, partition: SessionPartition) -> None:
         """It got records: the others come first next time."""
-        if self.partitions.pop(partition.key, None) is not None:
-            self.partitions[partition.key] = partition
+        for partitions in (self.partitions, self.loud):
+            if partitions.pop(partition.key, None) is not None:
+                partitions[partition.key] = partition
 
 
 class FetchSessions:
@@ -139,7 +199,8 @@ class FetchSessions:
 
     def clear(self) -> None:
         """A restarted broker knows no sessions."""
-        self._sessions.clear()
+        for session_id in list(self._sessions):
+            self.close(session_id)
 
     def create(self, *, uses_topic_ids: bool, now: float) -> FetchSession | None:
         """A new session with an unpredictable id, or None when there are no slots."""
@@ -147,7 +208,7 @@ class FetchSessions:
             return None
         if len(self._sessions) >= self.slots:
             oldest = min(self._sessions.values(), key=lambda session: session.used_at)
-            del self._sessions[oldest.session_id]
+            self.close(oldest.session_id)
         session_id = self._random.randrange(1, 2**31)
         while session_id in self._sessions:
             session_id = self._random.randrange(1, 2**31)
@@ -168,4 +229,6 @@ class FetchSessions:
         return session
 
     def close(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.release()

@@ -1,12 +1,13 @@
-"""All consumer groups of the cluster, of the classic protocol and of the new one (KIP-848)."""
+"""All groups of the cluster: consumers of either protocol (KIP-848), and share groups (KIP-932)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from ...errors import (
     GroupIdNotFoundError,
+    InconsistentGroupProtocolError,
     InvalidSessionTimeoutError,
     NonEmptyGroupError,
     NotCoordinatorError,
@@ -15,11 +16,16 @@ from ...errors import (
 from .classic_members import ClassicMembers
 from .clock import Clock
 from .consumer_group import ConsumerGroup
+from .consumer_members import Slot
 from .coordinators import slot_of
 from .group import Group
+from .group_configs import GroupConfigs
 from .group_moves import move_to_classic, move_to_consumer
 from .members import GroupOptions, JoinRequest, JoinResult, SyncResult
 from .offsets import Key, Offsets
+from .share_group import ShareGroup
+from .share_states import ShareStates
+from .topics import Topic
 
 if TYPE_CHECKING:
     from .cluster import ClusterState
@@ -46,7 +52,7 @@ class ClassicApi(Protocol):
 class GroupCoordinator:
     """Groups by id. A group is there from its first member, or as long as it has offsets.
 
-    Invariant: no id is in both ``groups`` and ``consumers``.
+    Invariant: no id is in two of ``groups``, ``consumers`` and ``shares``.
     """
 
     def __init__(self, clock: Clock, options: GroupOptions, cluster: ClusterState) -> None:
@@ -57,6 +63,9 @@ class GroupCoordinator:
         self.groups: dict[str, Group] = {}
         # Of the new one; members of the classic protocol may be among theirs.
         self.consumers: dict[str, ConsumerGroup] = {}
+        self.shares: dict[str, ShareGroup] = {}
+        self.share_states = ShareStates()
+        self.configs = GroupConfigs(options)
         self.offsets = Offsets()
 
     def to_join(self, group_id: str, request: JoinRequest) -> ClassicApi:
@@ -67,6 +76,8 @@ class GroupCoordinator:
                 f"session timeout {request.session_timeout_ms} ms is not in "
                 f"{limits.min_session_timeout_ms}..{limits.max_session_timeout_ms}"
             )
+        if group_id in self.shares:
+            raise InconsistentGroupProtocolError(f"group {group_id} is a share group")
         consumers = self.consumers.get(group_id)
         if consumers is not None:
             if consumers.members:
@@ -95,9 +106,11 @@ class GroupCoordinator:
         if found is not None:
             return found
         classic = self.groups.get(group_id)
-        if not joining:
+        if not joining or group_id in self.shares:
             raise GroupIdNotFoundError(f"there is no consumer group {group_id}")
-        created = ConsumerGroup(group_id, self._clock, self.options, self._cluster, self._only_classic_left)
+        created = ConsumerGroup(
+            group_id, self._clock, self.options, self.configs, self._cluster, self._only_classic_left
+        )
         if classic is not None:
             if classic.members:
                 move_to_consumer(classic, created, self._cluster)
@@ -112,6 +125,34 @@ class GroupCoordinator:
         del self.consumers[group.group_id]
         move_to_classic(group, classic, self._cluster)
 
+    def share_group(self, group_id: str, *, create: bool = False) -> ShareGroup:
+        """A share group, by default one that is there. Raises GroupIdNotFoundError."""
+        found = self.shares.get(group_id)
+        if found is not None:
+            return found
+        if self.known(group_id):
+            raise GroupIdNotFoundError(f"Group {group_id} is not a share group.")
+        if not create:
+            raise GroupIdNotFoundError(f"Share group {group_id} not found.")
+        found = self.shares[group_id] = ShareGroup(
+            group_id, self._clock, self.configs, self._cluster, self.share_states, self.options.share_max_size
+        )
+        return found
+
+    def alter_share_offsets(self, group_id: str, offsets: Mapping[Slot, int]) -> None:
+        """Have a share group without members begin at other offsets; it is made if it is not there."""
+        if self.share_group(group_id, create=True).members:
+            raise NonEmptyGroupError("The group is not empty.")
+        for slot, offset in offsets.items():
+            self.share_states.reset(group_id, slot, offset)
+
+    def empty_share_group(self, group_id: str) -> ShareGroup:
+        """A share group whose offsets may be deleted. Raises GroupIdNotFoundError and NonEmptyGroupError."""
+        group = self.share_group(group_id)
+        if group.members:
+            raise NonEmptyGroupError("The group is not empty.")
+        return group
+
     def check_commit(
         self,
         group_id: str,
@@ -123,6 +164,8 @@ class GroupCoordinator:
         transactional: bool = False,
     ) -> Callable[[Key], None] | None:
         """Raises where nothing may be committed; returns a check for each partition where it depends on that."""
+        if group_id in self.shares:
+            raise GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
         consumers = self.consumers.get(group_id)
         if consumers is not None:
             return consumers.check_commit(member_id, generation, version, transactional=transactional)
@@ -142,23 +185,31 @@ class GroupCoordinator:
             consumers.check_fetch(member_id, epoch)
 
     def known(self, group_id: str) -> bool:
-        return group_id in self.groups or group_id in self.consumers or bool(self.offsets.of(group_id))
+        kinds = (self.groups, self.consumers, self.shares)
+        return any(group_id in kind for kind in kinds) or bool(self.offsets.of(group_id))
 
     def all_ids(self) -> list[str]:
-        return sorted({*self.groups, *self.consumers, *self.offsets.groups()})
+        return sorted({*self.groups, *self.consumers, *self.shares, *self.offsets.groups()})
 
     def delete(self, group_id: str) -> None:
         """Delete a group without members, with its offsets."""
         if not self.known(group_id):
             raise GroupIdNotFoundError(f"there is no group {group_id}")
-        group = self.groups.get(group_id) or self.consumers.get(group_id)
+        group = self.groups.get(group_id) or self.consumers.get(group_id) or self.shares.get(group_id)
         if group is not None:
             if group.members:
                 raise NonEmptyGroupError(f"group {group_id} has members")
             group.close()
         self.groups.pop(group_id, None)
         self.consumers.pop(group_id, None)
+        self.shares.pop(group_id, None)
+        self.share_states.delete_group(group_id)
         self.offsets.delete_group(group_id)
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """A deleted topic's positions are gone."""
+        self.offsets.delete_topic(topic.name)
+        self.share_states.delete_topic(topic.topic_id)
 
     def slot_moved(self, slot: int) -> None:
         """The groups of a slot have another coordinator: nobody is answered at the old one."""
@@ -168,3 +219,6 @@ class GroupCoordinator:
         for consumers in self.consumers.values():
             if slot_of(consumers.group_id) == slot:
                 consumers.coordinator_moved()
+        for shares in self.shares.values():
+            if slot_of(shares.group_id) == slot:
+                shares.coordinator_moved()

@@ -7,6 +7,7 @@ log's end. What replication can lose, `PartitionLog.truncate` loses on request.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...errors import OffsetOutOfRangeError
@@ -127,19 +128,39 @@ class PartitionLog:
 
         ``at_least_one``: the first batch comes even if it is larger than ``max_bytes`` (KIP-74).
         """
+        batches, size = self.stored(offset, max_bytes, committed_only=committed_only, at_least_one=at_least_one)
+        return [batch.data for batch in batches], size
+
+    def stored(
+        self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool
+    ) -> tuple[list[StoredBatch], int]:
+        """What `read` reads, as it is stored."""
         if offset < self.start_offset or offset > self.end_offset:
             raise OffsetOutOfRangeError(f"offset {offset} is outside {self.start_offset}..{self.end_offset}")
         end = self.last_stable_offset if committed_only else self.end_offset
-        chunks: list[bytes] = []
+        found: list[StoredBatch] = []
         size = 0
         batches = self.batches
         for index in range(bisect_left(self._last_offsets, offset), len(batches)):
             batch = batches[index]
-            if batch.base_offset >= end or (size + batch.size > max_bytes and not (at_least_one and not chunks)):
+            if batch.base_offset >= end or (size + batch.size > max_bytes and not (at_least_one and not found)):
                 break
-            chunks.append(batch.data)
+            found.append(batch)
             size += batch.size
-        return chunks, size
+        return found, size
+
+    def aborted_batches(self, batches: Iterable[StoredBatch]) -> list[StoredBatch]:
+        """Those of batches that belong to aborted transactions, without the markers."""
+        return [
+            batch
+            for batch in batches
+            if batch.header.is_transactional
+            and not batch.header.is_control
+            and any(
+                txn.producer_id == batch.header.producer_id and txn.first_offset <= batch.base_offset < txn.last_offset
+                for txn in self.aborted
+            )
+        ]
 
     def aborted_in(self, offset: int, up_to: int) -> list[AbortedTxn]:
         """Aborted transactions that reach into ``offset..up_to`` (exclusive)."""

@@ -73,7 +73,8 @@ class GroupOptions(NamedTuple):
 
     ``min_session_timeout_ms`` is 6000 at real brokers; here tests may be quicker. ``max_size`` None is no limit.
     Members of the new protocol (KIP-848) learn from the broker how often to send heartbeats, and their session is the
-    broker's: ``consumer_heartbeat_interval_ms`` and ``consumer_session_timeout_ms``.
+    broker's: ``consumer_heartbeat_interval_ms`` and ``consumer_session_timeout_ms``. The options that begin with
+    ``share_`` are for share groups (KIP-932); ``share_max_sessions`` is each broker's limit of share sessions.
     """
 
     initial_rebalance_delay_ms: float = 0
@@ -83,6 +84,13 @@ class GroupOptions(NamedTuple):
     offset_metadata_max_bytes: int = 4096
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
+    share_session_timeout_ms: int = 45_000
+    share_heartbeat_interval_ms: int = 5_000
+    share_record_lock_duration_ms: int = 30_000
+    share_delivery_count_limit: int = 5
+    share_partition_max_record_locks: int = 2_000
+    share_max_size: int | None = 200
+    share_max_sessions: int = 2_000
 
 
 class Member:

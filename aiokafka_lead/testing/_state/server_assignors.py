@@ -27,10 +27,13 @@ def uniform(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Ta
     given: dict[str, set[Slot]] = {}
     free: set[Slot] = set()
     seekers: dict[UUID, list[str]] = {}
+    alike: dict[int, set[Slot]] = {}  # members that subscribe alike share what they want
     for member in _in_order(members):
-        wanted = set(_slots(member.wanted))
-        given[member.member_id] = wanted & set(before.get(member.member_id, ()))
-        free |= wanted
+        wanted = alike.get(id(member.wanted))
+        if wanted is None:
+            wanted = alike[id(member.wanted)] = set(_slots(member.wanted))
+            free |= wanted
+        given[member.member_id] = set(before.get(member.member_id, ())) & wanted
         for topic in member.wanted:
             seekers.setdefault(topic, []).append(member.member_id)
     free -= set[Slot]().union(*given.values())

@@ -33,7 +33,7 @@ class EndAnswer(Enum):
     DONE = auto()
     """It was decided so before: the same answer again."""
     CONCURRENT = auto()
-    """It was decided so before, and the markers are not written yet: CONCURRENT_TRANSACTIONS."""
+    """The markers of an earlier decision are not written yet: CONCURRENT_TRANSACTIONS."""
     INVALID = auto()
     """INVALID_TXN_STATE."""
     FENCED = auto()
@@ -41,17 +41,13 @@ class EndAnswer(Enum):
 
 
 _EndTable = dict[tuple[TxnState, bool], EndAnswer]
-"""By the state, and whether the transaction is to be committed."""
+"""By the state, and whether the transaction is to be committed. While markers are on their way all is CONCURRENT."""
 
 END_V1: _EndTable = {
     (TxnState.EMPTY, True): EndAnswer.INVALID,
     (TxnState.EMPTY, False): EndAnswer.INVALID,
     (TxnState.ONGOING, True): EndAnswer.PREPARE,
     (TxnState.ONGOING, False): EndAnswer.PREPARE,
-    (TxnState.PREPARE_COMMIT, True): EndAnswer.CONCURRENT,
-    (TxnState.PREPARE_COMMIT, False): EndAnswer.INVALID,
-    (TxnState.PREPARE_ABORT, True): EndAnswer.INVALID,
-    (TxnState.PREPARE_ABORT, False): EndAnswer.CONCURRENT,
     (TxnState.COMPLETE_COMMIT, True): EndAnswer.DONE,
     (TxnState.COMPLETE_COMMIT, False): EndAnswer.INVALID,
     (TxnState.COMPLETE_ABORT, True): EndAnswer.INVALID,
@@ -64,10 +60,6 @@ END_V2_CURRENT: _EndTable = {
     (TxnState.EMPTY, False): EndAnswer.PREPARE,
     (TxnState.ONGOING, True): EndAnswer.PREPARE,
     (TxnState.ONGOING, False): EndAnswer.PREPARE,
-    (TxnState.PREPARE_COMMIT, True): EndAnswer.FENCED,
-    (TxnState.PREPARE_COMMIT, False): EndAnswer.FENCED,
-    (TxnState.PREPARE_ABORT, True): EndAnswer.FENCED,
-    (TxnState.PREPARE_ABORT, False): EndAnswer.FENCED,
     (TxnState.COMPLETE_COMMIT, True): EndAnswer.INVALID,
     (TxnState.COMPLETE_COMMIT, False): EndAnswer.PREPARE,
     (TxnState.COMPLETE_ABORT, True): EndAnswer.INVALID,
@@ -80,10 +72,6 @@ END_V2_RETRY: _EndTable = {
     (TxnState.EMPTY, False): EndAnswer.FENCED,
     (TxnState.ONGOING, True): EndAnswer.FENCED,
     (TxnState.ONGOING, False): EndAnswer.FENCED,
-    (TxnState.PREPARE_COMMIT, True): EndAnswer.CONCURRENT,
-    (TxnState.PREPARE_COMMIT, False): EndAnswer.INVALID,
-    (TxnState.PREPARE_ABORT, True): EndAnswer.INVALID,
-    (TxnState.PREPARE_ABORT, False): EndAnswer.CONCURRENT,
     (TxnState.COMPLETE_COMMIT, True): EndAnswer.DONE,
     (TxnState.COMPLETE_COMMIT, False): EndAnswer.INVALID,
     (TxnState.COMPLETE_ABORT, True): EndAnswer.INVALID,
@@ -143,6 +131,8 @@ class Transaction:
 
     def answer_to_end(self, producer_id: int, epoch: int, *, committed: bool, bump: bool) -> EndAnswer | None:
         """What an EndTxn means; None for a producer id that is not this one's. ``bump``: it is of version 2."""
+        if bump and self.is_ending:
+            return EndAnswer.CONCURRENT  # before anything else: a producer may have its next id already (KAFKA-18660)
         rotated = (
             bump and producer_id == self.previous_producer_id != self.producer_id
             and epoch == EPOCH_MAX and self.epoch == 0
@@ -153,6 +143,8 @@ class Transaction:
             return END_V2_RETRY[self.state, committed]
         if epoch != self.epoch:
             return EndAnswer.FENCED
+        if self.is_ending:
+            return EndAnswer.CONCURRENT
         return (END_V2_CURRENT if bump else END_V1)[self.state, committed]
 
     def enter(self, state: TxnState) -> None:

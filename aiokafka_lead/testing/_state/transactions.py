@@ -68,10 +68,10 @@ class TransactionCoordinator:
             txn = self.transactions[transactional_id] = Transaction(
                 transactional_id, self._next_producer_id(), timeout_ms
             )
+        elif txn.is_ending:
+            raise _ending(txn)
         elif 0 <= producer_id != txn.producer_id and (producer_id != txn.previous_producer_id or epoch < EPOCH_MAX):
             raise ProducerFencedError(f"{transactional_id} belongs to producer {txn.producer_id}")
-        if txn.is_ending:
-            raise ConcurrentTransactionsError(f"the transaction of {transactional_id} is about to end")
         if txn.state is TxnState.ONGOING:
             self._abort(txn)
             raise ConcurrentTransactionsError(f"the transaction of {transactional_id} is aborted first")
@@ -110,6 +110,9 @@ class TransactionCoordinator:
         groups: Iterable[str] = (),
     ) -> None:
         """Make partitions, and the offsets of consumer groups, part of the producer's transaction; it may begin so."""
+        known = self.transactions.get(transactional_id)
+        if known is not None and known.is_ending:
+            raise _ending(known)  # whoever asks: a producer may have its next id already (KAFKA-18660)
         txn = self._checked(transactional_id, producer_id, epoch)
         if txn.state is not TxnState.ONGOING:
             txn.enter(TxnState.ONGOING)
@@ -129,7 +132,7 @@ class TransactionCoordinator:
         if txn.epoch != epoch:
             raise ProducerFencedError(f"{transactional_id} is at epoch {txn.epoch}, not {epoch}")
         if txn.is_ending:
-            raise ConcurrentTransactionsError(f"the transaction of {transactional_id} is about to end")
+            raise _ending(txn)
         return txn
 
     # --- the end -----------------------------------------------------------------------------------------------------
@@ -152,7 +155,7 @@ class TransactionCoordinator:
             case EndAnswer.DONE:
                 return txn.producer_id, txn.epoch
             case EndAnswer.CONCURRENT:
-                raise ConcurrentTransactionsError(f"the transaction of {transactional_id} is about to end")
+                raise _ending(txn)
             case EndAnswer.INVALID:
                 raise InvalidTxnStateError(f"{transactional_id} is {txn.state.value}")
             case EndAnswer.FENCED:
@@ -222,3 +225,7 @@ class TransactionCoordinator:
             partition.notify()
         self._offsets_decided(txn.producer_id, committed)
         txn.complete()
+
+
+def _ending(txn: Transaction) -> ConcurrentTransactionsError:
+    return ConcurrentTransactionsError(f"the transaction of {txn.transactional_id} is about to end")

@@ -1,0 +1,284 @@
+"""ShareFetch: sessions, long polls and what a member of a share group gets (KIP-932, KIP-1206).
+
+Java: ``KafkaApis.handleShareFetchRequest``, ``DelayedShareFetch``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from ..._wire.messages.share_fetch import (
+    AcquiredRecords,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from ...errors import (
+    BrokerError,
+    InvalidRequestError,
+    InvalidShareSessionEpochError,
+    OffsetOutOfRangeError,
+    ShareSessionLimitReachedError,
+    UnknownServerError,
+    UnknownTopicOrPartitionError,
+    raise_for_code,
+)
+from .._server.context import Pending, RequestContext
+from .._server.timers import Timer
+from .._state.batch import StoredBatch
+from .._state.consumer_members import Slot
+from .._state.share_broker import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, next_epoch
+from .._state.share_deliveries import Acquired
+from .._state.share_partition import SharePartition
+from .leaders import Endpoints, named_leader
+from .share_acknowledge import STALE_LEADER, Outcomes, acknowledge, find_partition, member_key
+
+_RECORD_LIMIT = 1
+"""The acquire mode in which a member never gets more records than it asked for (KIP-1206)."""
+
+
+def share_fetch(context: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse | Pending:
+    acknowledges = any(part.acknowledgement_batches for topic in request.topics for part in topic.partitions)
+    try:
+        key = member_key(context, request.group_id, request.member_id)
+        _check_renewal(request)
+        session = _session(context, request, key, acknowledges=acknowledges)
+        if session is not None and session.nameless:
+            # Not what a broker wants to say of unknown topic ids, but what it says as long as they are in a session.
+            raise UnknownServerError("The server experienced an unexpected error when processing the request.")
+    except ShareSessionLimitReachedError as error:
+        # Members that cannot have a session do not come back at once.
+        pending = Pending()
+        refusal = ShareFetchResponse(error_code=error.code, error_message=error.message)
+        context.engine.timers.call_later(request.max_wait_ms / 1000, lambda: pending.complete(refusal))
+        return pending
+    except BrokerError as error:
+        return ShareFetchResponse(error_code=error.code, error_message=error.message)
+    outcomes = acknowledge(context, key, request.topics, is_renewal=request.is_renew_ack) if acknowledges else {}
+    return _ShareFetch(context, request, key, session, outcomes).start()
+
+
+def _check_renewal(request: ShareFetchRequest) -> None:
+    """A request that renews locks fetches nothing."""
+    names = ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
+    wrong = [name for name in names if request.is_renew_ack and getattr(request, name) != 0]
+    if wrong:
+        raise InvalidRequestError(f"{', '.join(wrong)} must be set to 0, if isRenewAck is true.")
+
+
+def _session(
+    context: RequestContext, request: ShareFetchRequest, key: tuple[str, str], *, acknowledges: bool
+) -> ShareSession | None:
+    """The session of a request; None for one that ends it."""
+    broker = context.engine.share_broker(context.node.node_id)
+    wanted = [(topic.topic_id, part.partition_index) for topic in request.topics for part in topic.partitions]
+    if request.share_session_epoch == FINAL_EPOCH:
+        broker.session(key)
+        return None
+    if request.share_session_epoch == INITIAL_EPOCH:
+        if acknowledges:
+            raise InvalidRequestError("There is nothing to acknowledge in the first request of a session.")
+        session = broker.open(key, context.connection.number)
+        session.partitions.update(dict.fromkeys(wanted, False))
+    else:
+        session = broker.continued(key, request.share_session_epoch)
+    forgotten = [(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions]
+    session.nameless.update(slot for slot in wanted if slot[0] not in context.engine.state.topics_by_id)
+    session.update(wanted, forgotten)
+    return session
+
+
+class _ShareFetch:
+    """One fetch: tries to answer, waits on its partitions, answers."""
+
+    def __init__(
+        self,
+        context: RequestContext,
+        request: ShareFetchRequest,
+        key: tuple[str, str],
+        session: ShareSession | None,
+        outcomes: Outcomes,
+    ) -> None:
+        self._context = context
+        self._request = request
+        self._group_id, self._member_id = self._key = key
+        self._session = session
+        self._outcomes = outcomes
+        self._settings = context.engine.groups.configs.share(key[0])
+        self._pending = Pending()
+        self._shares: dict[Slot, SharePartition] = {}
+        self._errors: dict[Slot, BrokerError] = {}
+        self._timer: Timer | None = None
+
+    def start(self) -> ShareFetchResponse | Pending:
+        request = self._request
+        if self._session is not None and not request.is_renew_ack:
+            self._find(list(self._session.partitions))
+        nothing_wanted = not self._shares or request.max_records <= 0 or request.max_bytes <= 0
+        if nothing_wanted:
+            return self._response({})
+        if request.max_wait_ms <= 0 or self._is_satisfied():
+            return self._response(self._read())
+        for shares in self._shares.values():
+            shares.watchers.add(self._changed)
+            shares.partition.watchers.add(self._appended)
+        self._pending.on_give_up = self._stop_waiting
+        self._timer = self._context.engine.timers.call_later(request.max_wait_ms / 1000, self._finish)
+        return self._pending
+
+    def _find(self, slots: list[Slot]) -> None:
+        """The partitions of the session, in turn the first, and what is wrong with some."""
+        broker = self._context.engine.share_broker(self._context.node.node_id)
+        turn = self._request.share_session_epoch % len(slots) if slots else 0
+        for slot in [*slots[turn:], *slots[:turn]]:
+            try:
+                partition = find_partition(self._context, slot)
+                if partition is None:
+                    raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
+                raise_for_code(self._context.fault_code(partition.topic.name, partition.index))
+                self._shares[slot] = broker.load(self._group_id, partition)
+            except BrokerError as error:
+                self._errors[slot] = error
+
+    # --- waiting -----------------------------------------------------------------------------------------------------
+
+    def _ready(self) -> dict[Slot, SharePartition]:
+        """The partitions of which records may be acquired. One that this broker has lost is none of them."""
+        broker = self._context.engine.share_broker(self._context.node.node_id)
+        return {
+            slot: shares
+            for slot, shares in self._shares.items()
+            if broker.loaded(self._group_id, shares.partition) is shares and shares.can_acquire
+        }
+
+    def _is_satisfied(self) -> bool:
+        ready = self._ready()
+        size = 0
+        for shares in ready.values():
+            try:
+                size += self._stored(shares, self._request.max_bytes // len(ready))[1]
+            except OffsetOutOfRangeError:
+                return True
+        return bool(ready) and size >= min(self._request.min_bytes, self._request.max_bytes)
+
+    def _stored(
+        self, shares: SharePartition, max_bytes: int, *, at_least_one: bool = True
+    ) -> tuple[list[StoredBatch], int]:
+        return shares.partition.log.stored(
+            shares.next_offset,
+            max_bytes,
+            committed_only=self._settings.committed_only,
+            at_least_one=at_least_one,
+        )
+
+    def _appended(self, _: int) -> None:
+        """A partition got records, or another leader, or was deleted."""
+        self._changed()
+
+    def _changed(self) -> None:
+        """There may be more to acquire."""
+        if not self._pending.done and self._is_satisfied():
+            self._finish()
+
+    def _stop_waiting(self) -> None:
+        for shares in self._shares.values():
+            shares.watchers.discard(self._changed)
+            shares.partition.watchers.discard(self._appended)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _finish(self) -> None:
+        self._stop_waiting()
+        self._pending.complete(self._response(self._read()))
+
+    # --- answering ---------------------------------------------------------------------------------------------------
+
+    def _read(self) -> dict[Slot, PartitionData]:
+        """Acquire what there is."""
+        request = self._request
+        ready = self._ready()
+        left = request.max_records
+        any_read = False
+        answers: dict[Slot, PartitionData] = {}
+        for slot, shares in ready.items():
+            data = answers[slot] = PartitionData(partition_index=slot[1], records=b"")
+            offset = shares.next_offset
+            try:
+                stored, size = self._stored(shares, request.max_bytes // len(ready), at_least_one=not any_read)
+            except OffsetOutOfRangeError:
+                shares.reset_to_log_start()
+                continue
+            any_read = any_read or size > 0
+            log = shares.partition.log
+            acquired = shares.acquire(
+                self._member_id,
+                offset,
+                stored,
+                batch_size=request.batch_size,
+                max_records=left,
+                exact=request.share_acquire_mode == _RECORD_LIMIT,
+                aborted=log.aborted_batches(stored) if self._settings.committed_only else (),
+            )
+            left -= sum(run.size for run in acquired)
+            if acquired:
+                data.records = _bytes_of(stored, acquired)  # type: ignore[assignment]
+                data.acquired_records = [
+                    AcquiredRecords(first_offset=run.first, last_offset=run.last, delivery_count=run.delivery_count)
+                    for run in acquired
+                ]
+        return answers
+
+    def _response(self, answers: dict[Slot, PartitionData]) -> ShareFetchResponse:
+        request = self._request
+        endpoints = Endpoints()
+        for slot, error in self._errors.items():
+            data = answers[slot] = PartitionData(
+                partition_index=slot[1], error_code=error.code, error_message=error.message, records=b""
+            )
+            partition = find_partition(self._context, slot)
+            if error.code in STALE_LEADER and partition is not None:
+                leader = named_leader(self._context, partition)
+                endpoints.add(leader)
+                data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
+        session = self._session
+        if session is not None and request.share_session_epoch != INITIAL_EPOCH:
+            if session.epoch != next_epoch(request.share_session_epoch):
+                # Another request of the session has overtaken this one.
+                overtaken = InvalidShareSessionEpochError("The share session epoch is invalid.")
+                return ShareFetchResponse(error_code=overtaken.code, error_message=overtaken.message)
+            answers = {
+                slot: data
+                for slot, data in answers.items()
+                if session.must_tell(slot, has_records=bool(data.records), has_error=data.error_code != 0)
+            }
+        for slot, outcome in self._outcomes.items():
+            data = answers.setdefault(slot, PartitionData(partition_index=slot[1], records=b""))
+            if outcome is not None:
+                data.acknowledge_error_code, data.acknowledge_error_message = outcome.code, outcome.message
+        if session is None:
+            self._context.engine.share_broker(self._context.node.node_id).close(self._key)
+        return ShareFetchResponse(
+            acquisition_lock_timeout_ms=self._settings.record_lock_duration_ms,
+            responses=_by_topic(answers.items()),
+            node_endpoints=endpoints.build(NodeEndpoint),
+        )
+
+
+def _bytes_of(stored: list[StoredBatch], acquired: list[Acquired]) -> list[bytes]:
+    """The stored batches that hold what was acquired."""
+    first, last = acquired[0].first, acquired[-1].last
+    return [batch.data for batch in stored if batch.base_offset <= last and batch.last_offset >= first]
+
+
+def _by_topic(answers: Iterable[tuple[Slot, PartitionData]]) -> list[ShareFetchableTopicResponse]:
+    topics: dict[UUID, ShareFetchableTopicResponse] = {}
+    for slot, data in answers:
+        topics.setdefault(slot[0], ShareFetchableTopicResponse(topic_id=slot[0])).partitions.append(data)
+    return list(topics.values())
+
+
+HANDLERS = {ShareFetchRequest: share_fetch}

@@ -1,0 +1,1 @@
+"""What the embedded schema registry is made of."""

@@ -1,0 +1,204 @@
+"""What a registry knows: schemas by id, subjects with versions, compatibility levels. Without I/O; not thread-safe."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from .avro_rules import AvroSchema, unreadable
+
+__all__ = ["Refusal", "Store", "Stored"]
+
+LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
+TYPES = ("AVRO", "JSON", "PROTOBUF")
+
+NO_SUBJECT, NO_VERSION, NO_SCHEMA = 40401, 40402, 40403
+INVALID_SCHEMA, INVALID_VERSION, INVALID_LEVEL = 42201, 42202, 42203
+INCOMPATIBLE = 409
+
+
+class Refusal(Exception):
+    """An answer that is an error: HTTP's status, the registry's code, and a text."""
+
+    def __init__(self, status: int, code: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A schema as it was sent."""
+
+    text: str
+    kind: str = "AVRO"
+    references: tuple[tuple[str, str, int], ...] = ()
+    """Name, subject and version of each."""
+
+    @property
+    def guid(self) -> str:
+        """The same in every registry."""
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, repr((self.text, self.kind, self.references))))
+
+    @property
+    def normal(self) -> Stored:
+        """The same for texts of JSON that differ in white space and the order of keys alone."""
+        try:
+            text = json.dumps(json.loads(self.text), sort_keys=True)
+        except ValueError:
+            text = " ".join(self.text.split())
+        return Stored(text, self.kind, self.references)
+
+
+@dataclass
+class Subject:
+    """Versions by number; those that are deleted keep their numbers."""
+
+    versions: dict[int, int] = field(default_factory=dict)
+    deleted: set[int] = field(default_factory=set)
+    level: str | None = None
+
+    def live(self) -> list[int]:
+        return [number for number in self.versions if number not in self.deleted]
+
+
+class Store:
+    """One registry's content."""
+
+    def __init__(self, compatibility: str) -> None:
+        self.level = compatibility
+        self.schemas: dict[int, Stored] = {}
+        self.subjects: dict[str, Subject] = {}
+
+    # --- reading ---
+
+    def by_id(self, schema_id: int) -> Stored:
+        if schema_id not in self.schemas:
+            raise Refusal(404, NO_SCHEMA, f"Schema {schema_id} not found.")
+        return self.schemas[schema_id]
+
+    def by_guid(self, guid: str) -> Stored:
+        for stored in self.schemas.values():
+            if stored.guid == guid:
+                return stored
+        raise Refusal(404, NO_SCHEMA, f"Schema {guid} not found.")
+
+    def subject(self, name: str) -> Subject:
+        found = self.subjects.get(name)
+        if found is None or not found.live():
+            raise Refusal(404, NO_SUBJECT, f"Subject '{name}' not found.")
+        return found
+
+    def version(self, name: str, version: str) -> tuple[int, int]:
+        """The number and the schema's id."""
+        live = self.subject(name).live()
+        if version == "latest":
+            number = live[-1]
+        elif version.isdecimal() and int(version) > 0:
+            number = int(version)
+        else:
+            raise Refusal(422, INVALID_VERSION, f"The specified version '{version}' is not a valid version id.")
+        if number not in live:
+            raise Refusal(404, NO_VERSION, f"Version {number} not found.")
+        return number, self.subjects[name].versions[number]
+
+    def lookup(self, name: str, schema: Stored, *, normalize: bool) -> tuple[int, int] | None:
+        """The version that a schema is, of a subject that exists."""
+        found = self.subjects.get(name)
+        for number in [] if found is None else reversed(found.live()):
+            assert found is not None
+            other = self.schemas[found.versions[number]]
+            if other == schema or (normalize and other.normal == schema.normal):
+                return number, found.versions[number]
+        return None
+
+    # --- changing ---
+
+    def register(self, name: str, schema: Stored, *, normalize: bool) -> int:
+        """The schema's id."""
+        self._check(schema)
+        known = self.lookup(name, schema, normalize=normalize)
+        if known is not None:
+            return known[1]
+        reasons = self.incompatibilities(name, schema, "latest", transitive=True)
+        if reasons:
+            text = f"Schema being registered is incompatible with an earlier schema for subject {name}: {reasons}"
+            raise Refusal(409, INCOMPATIBLE, text)
+        schema_id = next((known for known, other in self.schemas.items() if other == schema), len(self.schemas) + 1)
+        self.schemas[schema_id] = schema
+        subject = self.subjects.setdefault(name, Subject())
+        subject.versions[max(subject.versions, default=0) + 1] = schema_id
+        return schema_id
+
+    def delete(self, name: str, *, permanent: bool) -> list[int]:
+        if permanent:
+            found = self.subjects.get(name)
+            if found is None:
+                raise Refusal(404, NO_SUBJECT, f"Subject '{name}' not found.")
+            if found.live():
+                raise Refusal(404, 40405, f"Subject '{name}' was not deleted first before being permanently deleted")
+            del self.subjects[name]
+            return list(found.versions)
+        subject = self.subject(name)
+        numbers = subject.live()
+        subject.deleted.update(numbers)
+        return numbers
+
+    def delete_version(self, name: str, version: str) -> int:
+        number, _ = self.version(name, version)
+        self.subjects[name].deleted.add(number)
+        return number
+
+    def set_level(self, name: str | None, level: Any) -> None:
+        if level not in LEVELS:
+            raise Refusal(422, INVALID_LEVEL, "Invalid compatibility level. Valid values are " + ", ".join(LEVELS))
+        if name is None:
+            self.level = level
+        else:
+            self.subjects.setdefault(name, Subject()).level = level
+
+    # --- compatibility: of Avro; any other schema goes with any ---
+
+    def incompatibilities(self, name: str, schema: Stored, version: str, *, transitive: bool = False) -> list[str]:
+        """Why a schema does not go with a version, or, under a transitive level, with any."""
+        subject = self.subjects.get(name)
+        live = [] if subject is None else subject.live()
+        if subject is None or not live:
+            return []
+        level = subject.level or self.level
+        chosen = live if transitive and level.endswith("_TRANSITIVE") else [self.version(name, version)[0]]
+        found: list[str] = []
+        for number in chosen:
+            other = self.schemas[subject.versions[number]]
+            if other.kind != schema.kind:
+                found.append(f"version {number} is of type {other.kind}")
+            elif schema.kind == "AVRO":
+                new, old = self._avro(schema), self._avro(other)
+                if level.startswith(("BACKWARD", "FULL")):
+                    found += unreadable(new, old)
+                if level.startswith(("FORWARD", "FULL")):
+                    found += unreadable(old, new)
+        return [] if level == "NONE" else found
+
+    def _check(self, schema: Stored) -> None:
+        try:
+            if schema.kind == "AVRO":
+                self._avro(schema)
+            elif schema.kind == "JSON":
+                json.loads(schema.text)
+            elif schema.kind not in TYPES:
+                raise ValueError(f"unknown type {schema.kind}")
+            for _, subject, version in schema.references:
+                self.version(subject, str(version))
+        except (ValueError, Refusal) as error:
+            raise Refusal(422, INVALID_SCHEMA, f"Invalid schema: {error}") from None
+
+    def _avro(self, schema: Stored) -> AvroSchema:
+        named: dict[str, Any] = {}
+        for _, subject, version in schema.references:
+            _, schema_id = self.version(subject, str(version))
+            named |= self._avro(self.schemas[schema_id]).named
+        return AvroSchema(schema.text, named)

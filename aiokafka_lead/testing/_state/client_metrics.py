@@ -1,0 +1,234 @@
+"""Which metrics of clients are wanted, and the clients that push them (KIP-714).
+
+Java: ``ClientMetricsManager``, ``ClientMetricsConfigs``, ``ClientMetricsInstance``.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+from uuid import UUID, uuid4
+
+from ..._records.compression import decompress
+from ..._records.layout import CODEC_NAMES
+from ...errors import (
+    CorruptRecordError,
+    InvalidConfigError,
+    InvalidRecordError,
+    InvalidRequestError,
+    TelemetryTooLargeError,
+    ThrottlingQuotaExceededError,
+    UnknownSubscriptionIdError,
+    UnsupportedCompressionTypeError,
+)
+from .configs import ConfigType, split_list
+
+NO_ID = UUID(int=0)
+
+ALL_METRICS = "*"
+
+_INTERVAL_MS = (100, 3_600_000)
+
+_ABOUT = frozenset(
+    {
+        "client_instance_id",
+        "client_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    }
+)
+"""What a subscription may choose clients by."""
+
+_MAX_DECOMPRESSED = 64 * 1024 * 1024
+
+
+class ClientMetricsDefinition(NamedTuple):
+    """One option of a subscription: its type, and its default as text."""
+
+    type: ConfigType
+    default: str
+
+
+DEFINITIONS = {
+    "interval.ms": ClientMetricsDefinition(ConfigType.INT, "300000"),
+    "match": ClientMetricsDefinition(ConfigType.LIST, ""),
+    "metrics": ClientMetricsDefinition(ConfigType.LIST, ""),
+}
+
+
+class TelemetryPush(NamedTuple):
+    """One push of a client's metrics, as a broker's plugin would have got it."""
+
+    broker: int
+    client_id: str
+    client_instance_id: UUID
+    subscription_id: int
+    terminating: bool
+    """Whether the client said that it stops."""
+    compression_type: str
+    """In which it came: none, gzip, snappy, lz4 or zstd."""
+    metrics: bytes
+    """Not compressed: ``MetricsData`` of opentelemetry-proto."""
+
+
+class Wanted(NamedTuple):
+    """What one client is to push."""
+
+    subscription_id: int
+    metrics: tuple[str, ...]
+    interval_ms: int
+
+
+class _Instance:
+    """A client at one broker."""
+
+    __slots__ = ("got_ms", "pushed_ms", "terminating", "version", "wanted")
+
+    def __init__(self, wanted: Wanted, version: int) -> None:
+        self.wanted = wanted
+        self.version = version
+        self.got_ms = 0
+        """When it asked for its subscription last; likewise ``pushed_ms``."""
+        self.pushed_ms = 0
+        self.terminating = False
+
+
+class ClientMetrics:
+    """The subscriptions of a cluster, what its brokers accept, and what was pushed."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._overrides: dict[str, dict[str, str]] = {}
+        self._version = 0
+        self._instances: dict[tuple[int, UUID], _Instance] = {}
+        self.accepted: list[str] = ["zstd", "lz4", "gzip", "snappy"]
+        """Compression types, the favourite first."""
+        self.max_bytes = 1_048_576
+        self.delta = True
+        self.pushes: deque[TelemetryPush] = deque(maxlen=10_000)
+
+    # --- subscriptions -----------------------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._overrides)
+
+    def overrides(self, name: str) -> Mapping[str, str]:
+        return self._overrides.get(name, {})
+
+    def get(self, name: str, option: str) -> str:
+        value = self.overrides(name).get(option)
+        return DEFINITIONS[option].default if value is None else value
+
+    def check(self, name: str, overrides: Mapping[str, str]) -> None:
+        """Raise what is wrong with a subscription."""
+        if not name:
+            raise InvalidRequestError("Subscription name can't be empty")
+        for option in overrides:
+            if option not in DEFINITIONS:
+                raise InvalidRequestError(f"Unknown client metrics configuration: {option}")
+        if "interval.ms" in overrides:
+            interval = overrides["interval.ms"]
+            if not re.fullmatch(r"[+-]?\d+", interval):
+                raise InvalidConfigError(
+                    f"Invalid value {interval} for configuration interval.ms: Not a number of type INT"
+                )
+            if not _INTERVAL_MS[0] <= int(interval) <= _INTERVAL_MS[1]:
+                raise InvalidRequestError(
+                    f"Invalid value {interval} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
+                )
+        _patterns(overrides.get("match", ""))
+
+    def replace(self, name: str, overrides: Mapping[str, str]) -> None:
+        """Give a subscription other options, which were checked; with none it is gone."""
+        self._version += 1
+        if overrides:
+            self._overrides[name] = dict(overrides)
+        else:
+            self._overrides.pop(name, None)
+
+    def _wanted(self, client_instance_id: UUID, about: Mapping[str, str]) -> Wanted:
+        metrics: set[str] = set()
+        interval_ms = int(DEFINITIONS["interval.ms"].default)
+        known = {**about, "client_instance_id": str(client_instance_id)}
+        for name in self._overrides:
+            patterns = _patterns(self.get(name, "match"))
+            if all(pattern.fullmatch(known.get(what, "")) for what, pattern in patterns.items()):
+                metrics.update(split_list(self.get(name, "metrics")))
+                interval_ms = min(interval_ms, int(self.get(name, "interval.ms")))
+        chosen = (ALL_METRICS,) if ALL_METRICS in metrics else tuple(sorted(metrics))
+        checksum = zlib.crc32(f"{chosen}{interval_ms}{client_instance_id}".encode())
+        return Wanted(checksum - (1 << 31), chosen, interval_ms)
+
+    # --- clients -----------------------------------------------------------------------------------------------------
+
+    def subscription(self, broker: int, client_instance_id: UUID, about: Mapping[str, str]) -> tuple[UUID, Wanted]:
+        """What a client is to push, and its id, which is new where it has none. Raises what brokers answer."""
+        if client_instance_id == NO_ID:
+            client_instance_id = uuid4()
+        instance, now = self._instance(broker, client_instance_id, about), self._now_ms()
+        if now - max(instance.got_ms, instance.pushed_ms) < instance.wanted.interval_ms:
+            raise ThrottlingQuotaExceededError("the request arrived before the next push interval time")
+        instance.got_ms = now
+        return client_instance_id, instance.wanted
+
+    def push(self, push: TelemetryPush, about: Mapping[str, str]) -> None:
+        """Take a push, still compressed. Raises what brokers answer."""
+        if push.client_instance_id == NO_ID:
+            raise InvalidRequestError("invalid client instance id")
+        instance, now = self._instance(push.broker, push.client_instance_id, about), self._now_ms()
+        before, instance.terminating = instance.terminating, push.terminating
+        if before:
+            raise InvalidRequestError("the client has said before that it stops")
+        # The first one after a subscription may come early: clients spread it.
+        due = instance.got_ms > instance.pushed_ms or now - instance.pushed_ms >= instance.wanted.interval_ms
+        if not due and not push.terminating:
+            raise ThrottlingQuotaExceededError("the request arrived before the next push interval time")
+        if due:
+            instance.pushed_ms = now
+        if push.subscription_id != instance.wanted.subscription_id:
+            raise UnknownSubscriptionIdError
+        if push.compression_type not in ("none", *self.accepted):
+            raise UnsupportedCompressionTypeError
+        if len(push.metrics) > self.max_bytes:
+            raise TelemetryTooLargeError
+        self.pushes.append(push._replace(metrics=_decompressed(push)))
+
+    def _instance(self, broker: int, client_instance_id: UUID, about: Mapping[str, str]) -> _Instance:
+        key = (broker, client_instance_id)
+        instance = self._instances.get(key)
+        if instance is None or instance.version < self._version:
+            instance = self._instances[key] = _Instance(self._wanted(client_instance_id, about), self._version)
+        return instance
+
+
+def _patterns(match: str) -> dict[str, re.Pattern[str]]:
+    found = {}
+    for each in split_list(match):
+        what, _, pattern = (part.strip() for part in each.partition("="))
+        try:
+            if what not in _ABOUT or not pattern or "=" in pattern:
+                raise ValueError
+            found[what] = re.compile(pattern)
+        except (ValueError, re.error):
+            raise InvalidConfigError(f"Illegal client matching pattern: {each}") from None
+    return found
+
+
+def _decompressed(push: TelemetryPush) -> bytes:
+    if push.compression_type == "none":
+        return push.metrics
+    try:
+        return decompress(push.compression_type, push.metrics, _MAX_DECOMPRESSED)
+    except CorruptRecordError as error:
+        raise InvalidRecordError(str(error)) from error
+
+
+def codec_name(number: int) -> str:
+    """A compression type by its number; one that nobody knows under no name."""
+    return CODEC_NAMES[number] if 0 <= number < len(CODEC_NAMES) else f"type {number}"

@@ -1,0 +1,214 @@
+"""What one broker knows of share groups: members' sessions, and partitions that it leads for them.
+
+Java: ``SharePartitionManager``, ``ShareSessionCache``, ``SharePartitionCache``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from ...errors import (
+    InvalidShareSessionEpochError,
+    NotLeaderOrFollowerError,
+    OffsetNotAvailableError,
+    ShareSessionLimitReachedError,
+    ShareSessionNotFoundError,
+    UnknownServerError,
+)
+from .clock import Clock
+from .consumer_members import Slot
+from .group_configs import EARLIEST, GroupConfigs, reset_time_ms
+from .share_partition import SharePartition
+from .share_states import ShareStates
+from .topics import Partition
+
+FINAL_EPOCH = -1
+"""The request ends its session."""
+
+INITIAL_EPOCH = 0
+"""The request begins a session."""
+
+_EPOCHS = 2**31 - 1
+
+MemberKey = tuple[str, str]
+"""A group and a member."""
+
+
+def next_epoch(epoch: int) -> int:
+    return epoch % _EPOCHS + 1
+
+
+class ShareSession:
+    """One member's session: its partitions, in the order in which they are served."""
+
+    __slots__ = ("connection", "epoch", "nameless", "partitions")
+
+    def __init__(self, connection: int) -> None:
+        # The epoch that the next request must carry.
+        self.epoch = 1
+        # Each with whether the next answer has to speak of it even if there is nothing to say.
+        self.partitions: dict[Slot, bool] = {}
+        # Those of topics that did not exist when they were added.
+        self.nameless: set[Slot] = set()
+        self.connection = connection
+
+    def update(self, wanted: Iterable[Slot], forgotten: Iterable[Slot]) -> None:
+        for slot in wanted:
+            self.partitions.setdefault(slot, True)
+        for slot in forgotten:
+            self.partitions.pop(slot, None)
+            self.nameless.discard(slot)
+
+    def must_tell(self, slot: Slot, *, has_records: bool, has_error: bool) -> bool:
+        """Whether an answer speaks of a partition; remembers that it did."""
+        told = self.partitions.get(slot)
+        if told is None:
+            return has_records or has_error
+        if has_records:
+            # The others come first next time.
+            del self.partitions[slot]
+        self.partitions[slot] = has_error
+        return told or has_records or has_error
+
+
+class ShareWorld(NamedTuple):
+    """What the share groups of all brokers have in common. ``now_ms`` is wall-clock time."""
+
+    clock: Clock
+    now_ms: Callable[[], int]
+    configs: GroupConfigs
+    states: ShareStates
+    max_sessions: int
+
+
+class ShareBroker:
+    """Sessions and partitions of one broker."""
+
+    def __init__(self, node_id: int, world: ShareWorld) -> None:
+        self.node_id = node_id
+        self._world = world
+        self.max_sessions = world.max_sessions
+        self._sessions: dict[MemberKey, ShareSession] = {}
+        # The member whose session each connection has begun last.
+        self._connections: dict[int, MemberKey] = {}
+        self._partitions: dict[tuple[str, Slot], SharePartition] = {}
+
+    # --- sessions ----------------------------------------------------------------------------------------------------
+
+    def open(self, key: MemberKey, connection: int) -> ShareSession:
+        """Begin a session, in the place of one that the member has."""
+        self._sessions.pop(key, None)
+        if len(self._sessions) >= self.max_sessions:
+            raise ShareSessionLimitReachedError("The limit of share sessions has been reached.")
+        session = self._sessions[key] = ShareSession(connection)
+        self._connections[connection] = key
+        return session
+
+    def session(self, key: MemberKey) -> ShareSession:
+        session = self._sessions.get(key)
+        if session is None:
+            raise ShareSessionNotFoundError("The share session was not found.")
+        return session
+
+    def continued(self, key: MemberKey, epoch: int) -> ShareSession:
+        """The session that a request goes on with; its epoch advances."""
+        session = self.session(key)
+        if session.epoch != epoch:
+            raise InvalidShareSessionEpochError(f"The share session is at epoch {session.epoch}, not {epoch}.")
+        session.epoch = next_epoch(session.epoch)
+        return session
+
+    def close(self, key: MemberKey) -> None:
+        """End a session: what the member has is given back."""
+        session = self._sessions.pop(key, None)
+        # A fetch of this session that still waits may change the session as it is woken.
+        for slot in [] if session is None else list(session.partitions):
+            shares = self._partitions.get((key[0], slot))
+            if shares is not None:
+                shares.release(key[1])
+
+    def connection_lost(self, connection: int) -> None:
+        """A session ends with its connection; a group's last one takes its partitions' state with it."""
+        key = self._connections.pop(connection, None)
+        if key is None:
+            return
+        session = self._sessions.get(key)
+        if session is not None and session.connection == connection:
+            self.close(key)
+        group_id = key[0]
+        if not any(known == group_id for known, _ in self._sessions):
+            for place in [place for place in self._partitions if place[0] == group_id]:
+                self._partitions.pop(place).fence()
+
+    def clear(self) -> None:
+        """A restarted broker knows nothing."""
+        self._sessions.clear()
+        self._connections.clear()
+        for shares in self._partitions.values():
+            shares.fence()
+        self._partitions.clear()
+
+    # --- partitions --------------------------------------------------------------------------------------------------
+
+    def loaded(self, group_id: str, partition: Partition) -> SharePartition | None:
+        """A partition's state if this broker has it, and it still counts."""
+        slot = partition.topic.topic_id, partition.index
+        shares = self._partitions.get((group_id, slot))
+        if shares is not None and not self._counts(group_id, slot, shares):
+            shares.fence()
+            del self._partitions[group_id, slot]
+            return None
+        return shares
+
+    def _counts(self, group_id: str, slot: Slot, shares: SharePartition) -> bool:
+        partition = shares.partition
+        return (
+            not shares.fenced
+            and not partition.topic.deleted
+            and partition.leader_epoch == shares.leader_epoch
+            and partition.leads(self.node_id, self._world.clock.now())
+            and self._world.states.get(group_id, slot) is shares.saved
+        )
+
+    def load(self, group_id: str, partition: Partition) -> SharePartition:
+        """A partition's state, read if this broker has not got it. Raises what keeps it from that."""
+        shares = self.loaded(group_id, partition)
+        if shares is not None:
+            return shares
+        world = self._world
+        if not partition.leads(self.node_id, world.clock.now()):
+            raise NotLeaderOrFollowerError(
+                f"broker {self.node_id} does not lead {partition.topic.name}-{partition.index}"
+            )
+        slot = partition.topic.topic_id, partition.index
+        saved = world.states.get(group_id, slot)
+        if saved is None:
+            raise UnknownServerError("The share partition has not been initialized.")
+        shares = self._partitions[group_id, slot] = SharePartition(
+            partition,
+            world.clock,
+            saved,
+            lambda: world.configs.share(group_id),
+            lambda: self._first_offset(group_id, partition),
+        )
+        return shares
+
+    def _first_offset(self, group_id: str, partition: Partition) -> int:
+        """Where the group's policy lets records begin."""
+        reset = self._world.configs.share(group_id).reset
+        time_ms = reset_time_ms(reset, self._world.now_ms())
+        if time_ms is None:
+            return partition.log.start_offset if reset == EARLIEST else partition.log.end_offset
+        found = partition.log.at_time(time_ms).offset
+        if found < 0:
+            raise OffsetNotAvailableError(f"no record of {partition.topic.name}-{partition.index} is from that time on")
+        return found
+
+    def of_group(self, group_id: str) -> list[SharePartition]:
+        """The partitions of a group whose state is here, and counts."""
+        return [
+            shares
+            for (known, slot), shares in self._partitions.items()
+            if known == group_id and self._counts(group_id, slot, shares)
+        ]

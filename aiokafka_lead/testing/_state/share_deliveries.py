@@ -1,0 +1,160 @@
+"""Records on their way to a share group's members (Java: ``RecordState``, ``InFlightState``, ``InFlightBatch``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+from .clock import TimerHandle
+
+NOBODY = ""
+"""The member that has a record which none has."""
+
+
+class RecordState(IntEnum):
+    """What is known of a record that was read for a share group."""
+
+    AVAILABLE = 0
+    ACQUIRED = 1
+    ACKNOWLEDGED = 2
+    ARCHIVED = 4
+
+    @property
+    def is_final(self) -> bool:
+        return self in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+
+
+class Acknowledge(IntEnum):
+    """What a member says of records that it acquired, by the numbers of the protocol."""
+
+    GAP = 0
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4
+
+
+AFTER: dict[Acknowledge, RecordState] = {
+    Acknowledge.GAP: RecordState.ARCHIVED,
+    Acknowledge.ACCEPT: RecordState.ACKNOWLEDGED,
+    Acknowledge.RELEASE: RecordState.AVAILABLE,
+    Acknowledge.REJECT: RecordState.ARCHIVED,
+    Acknowledge.RENEW: RecordState.ACQUIRED,
+}
+"""The state of an acquired record after each."""
+
+
+class Acquired(NamedTuple):
+    """Consecutive records that a member got, with the number of their delivery."""
+
+    first: int
+    last: int
+    delivery_count: int
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+
+class Delivery:
+    """How a record fares, or how all records of a batch do."""
+
+    __slots__ = ("count", "expires_at", "lock", "member_id", "state")
+
+    def __init__(self, state: RecordState, count: int, member_id: str = NOBODY) -> None:
+        self.state = state
+        # How often it was delivered.
+        self.count = count
+        self.member_id = member_id
+        # While it is acquired: the end of its lock, and the timer for that.
+        self.expires_at = float("inf")
+        self.lock: TimerHandle | None = None
+
+    def acquire(self, member_id: str) -> None:
+        self.state, self.member_id = RecordState.ACQUIRED, member_id
+        self.count += 1
+
+    def settle(self, state: RecordState, limit: int) -> None:
+        """It is no longer acquired. One that was delivered ``limit`` times is not delivered again."""
+        used_up = state is RecordState.AVAILABLE and self.count >= limit
+        self.state = RecordState.ARCHIVED if used_up else state
+        self.member_id = NOBODY
+
+    def unlock(self) -> None:
+        if self.lock is not None:
+            self.lock.cancel()
+            self.lock = None
+
+    def copy(self) -> Delivery:
+        """Another one of the same state, without a lock."""
+        return Delivery(self.state, self.count, self.member_id)
+
+
+class InFlightBatch:
+    """Records from ``first`` to ``last`` that are delivered together, until they fare differently.
+
+    Invariant: ``whole`` is set, or ``each`` has one entry for each record.
+    """
+
+    __slots__ = ("each", "first", "last", "whole")
+
+    def __init__(self, first: int, last: int, whole: Delivery) -> None:
+        self.first = first
+        self.last = last
+        self.whole: Delivery | None = whole
+        self.each: list[Delivery] = []
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def lies_within(self, first: int, last: int) -> bool:
+        return first <= self.first and self.last <= last
+
+    def split(self) -> list[Delivery]:
+        """From now on each record has a state of its own. Locks are the caller's to give."""
+        if self.whole is not None:
+            whole, self.whole = self.whole, None
+            self.each = [whole.copy() for _ in range(len(self))]
+            for delivery in self.each:
+                delivery.expires_at = whole.expires_at
+            whole.unlock()
+        return self.each
+
+    def records(self, first: int, last: int) -> Iterator[tuple[int, Delivery]]:
+        """Each offset within bounds, with how its record fares."""
+        for offset in range(max(first, self.first), min(last, self.last) + 1):
+            yield offset, self.each[offset - self.first] if self.whole is None else self.whole
+
+    def runs(self) -> Iterator[tuple[int, int, Delivery]]:
+        """First and last offset of what shares a `Delivery`."""
+        if self.whole is not None:
+            yield self.first, self.last, self.whole
+        else:
+            for offset, delivery in enumerate(self.each, self.first):
+                yield offset, offset, delivery
+
+
+def joined(runs: list[Acquired]) -> list[Acquired]:
+    """Neighbours that were delivered equally often, as one."""
+    found: list[Acquired] = []
+    for run in runs:
+        if found and run.first == found[-1].last + 1 and run.delivery_count == found[-1].delivery_count:
+            found[-1] = found[-1]._replace(last=run.last)
+        else:
+            found.append(run)
+    return found
+
+
+def without(runs: list[Acquired], first: int, last: int) -> list[Acquired]:
+    """Take the offsets within bounds out."""
+    left: list[Acquired] = []
+    for run in runs:
+        if run.last < first or run.first > last:
+            left.append(run)
+            continue
+        if run.first < first:
+            left.append(run._replace(last=first - 1))
+        if run.last > last:
+            left.append(run._replace(first=last + 1))
+    return left

@@ -1,0 +1,217 @@
+"""A share group's members and what each is to read (KIP-932; Java: ``ShareGroup``, ``GroupMetadataManager``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+from ...errors import FencedMemberEpochError, GroupMaxSizeReachedError, UnknownMemberIdError
+from .clock import Clock, TimerHandle
+from .consumer_members import LEAVES, Candidate, Slot
+from .group_configs import GroupConfigs
+from .share_assignor import simple
+from .share_states import ShareStates
+
+if TYPE_CHECKING:
+    from .cluster import ClusterState
+
+PROTOCOL_TYPE = "share"
+
+
+class ShareBeat(NamedTuple):
+    """A heartbeat. None for what it does not say."""
+
+    member_id: str
+    epoch: int
+    rack: str | None
+    topics: frozenset[str] | None
+    client_id: str
+    client_host: str
+
+
+class ShareBeatResult(NamedTuple):
+    """The answer to a heartbeat; ``assignment`` None where there is nothing new."""
+
+    epoch: int
+    assignment: frozenset[Slot] | None
+
+
+class ShareMember:
+    """One member: there is nothing that it has to give up first, so that it is at its target at once."""
+
+    __slots__ = (
+        "assigned",
+        "client_host",
+        "client_id",
+        "deadline",
+        "epoch",
+        "member_id",
+        "previous_epoch",
+        "rack",
+        "session_timer",
+        "topics",
+    )
+
+    def __init__(self, member_id: str) -> None:
+        self.member_id = member_id
+        self.rack: str | None = None
+        self.client_id = ""
+        self.client_host = ""
+        self.topics: frozenset[str] = frozenset()
+        self.epoch = 0
+        self.previous_epoch = 0
+        self.assigned: frozenset[Slot] = frozenset()
+        # When its session ends unless it is heard of, and the timer that looks then.
+        self.deadline = float("inf")
+        self.session_timer: TimerHandle | None = None
+
+    def cancel_timers(self) -> None:
+        if self.session_timer is not None:
+            self.session_timer.cancel()
+            self.session_timer = None
+
+
+class ShareGroup:
+    """Members, and the target assignment. Partitions that are assigned have their state kept from then on.
+
+    A real coordinator answers the first heartbeat without partitions: it has the share coordinator begin their state
+    first. Here that takes no time.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        clock: Clock,
+        configs: GroupConfigs,
+        cluster: ClusterState,
+        states: ShareStates,
+        max_size: int | None,
+    ) -> None:
+        self.group_id = group_id
+        self._clock = clock
+        self._configs = configs
+        self._cluster = cluster
+        self._states = states
+        self._max_size = max_size
+        self.epoch = 0
+        # The epoch that the target assignment was made for.
+        self.target_epoch = 0
+        self.members: dict[str, ShareMember] = {}
+        self._target: Mapping[str, frozenset[Slot]] = {}
+        # The topics that members want, as they were when the group last looked.
+        self._subscribed: dict[UUID, int] = {}
+
+    @property
+    def state_name(self) -> str:
+        """With the names that ShareGroupDescribe tells."""
+        return "Stable" if self.members else "Empty"
+
+    def heartbeat(self, beat: ShareBeat) -> ShareBeatResult:
+        """A member joins, lives, changes its subscription or leaves. Raises its errors."""
+        if beat.epoch == LEAVES:
+            self.remove(self._known(beat.member_id))
+            return ShareBeatResult(LEAVES, None)
+        member = self._joining(beat.member_id) if beat.epoch == 0 else self._checked(beat)
+        had = member.assigned
+        changed = self._update(member, beat)
+        self._advance(member, changed=changed)
+        self._heard_of(member)
+        tell = beat.epoch == 0 or beat.topics is not None or member.assigned != had
+        return ShareBeatResult(member.epoch, member.assigned if tell else None)
+
+    def _joining(self, member_id: str) -> ShareMember:
+        known = self.members.get(member_id)
+        if known is not None:
+            return known
+        if self._max_size is not None and len(self.members) >= self._max_size:
+            raise GroupMaxSizeReachedError(
+                f"The share group has reached its maximum capacity of {self._max_size} members."
+            )
+        member = self.members[member_id] = ShareMember(member_id)
+        return member
+
+    def _known(self, member_id: str) -> ShareMember:
+        member = self.members.get(member_id)
+        if member is None:
+            raise UnknownMemberIdError(f"Member {member_id} is not a member of group {self.group_id}.")
+        return member
+
+    def _checked(self, beat: ShareBeat) -> ShareMember:
+        member = self._known(beat.member_id)
+        if beat.epoch > member.epoch or (beat.epoch < member.epoch and beat.epoch != member.previous_epoch):
+            raise FencedMemberEpochError(f"{beat.member_id} is at epoch {member.epoch}, not {beat.epoch}")
+        return member
+
+    def _update(self, member: ShareMember, beat: ShareBeat) -> bool:
+        """Take over what a heartbeat says; returns whether the subscription is another one."""
+        before = member.topics
+        member.client_id, member.client_host = beat.client_id, beat.client_host
+        if beat.rack is not None:
+            member.rack = beat.rack
+        if beat.topics is not None:
+            member.topics = beat.topics
+        return before != member.topics
+
+    # --- epochs and the target ---------------------------------------------------------------------------------------
+
+    def _advance(self, member: ShareMember, *, changed: bool) -> None:
+        """A new epoch if anything changed, a target for it, and the member at its target."""
+        subscribed = self._topics_wanted()
+        if changed or subscribed != self._subscribed:
+            self.epoch += 1
+            self._subscribed = subscribed
+        if self.epoch > self.target_epoch:
+            self._states.add(
+                self.group_id, ((topic, index) for topic, count in subscribed.items() for index in range(count))
+            )
+            candidates = [Candidate(each.member_id, None, self._wanted(each)) for each in self.members.values()]
+            self._target = simple(candidates, self._target)
+            self.target_epoch = self.epoch
+        if member.epoch != self.target_epoch:
+            member.previous_epoch, member.epoch = member.epoch, self.target_epoch
+        member.assigned = self._target.get(member.member_id, frozenset())
+
+    def _wanted(self, member: ShareMember) -> dict[UUID, int]:
+        found = (self._cluster.topics.get(name) for name in member.topics)
+        return {topic.topic_id: len(topic.partitions) for topic in found if topic is not None}
+
+    def _topics_wanted(self) -> dict[UUID, int]:
+        return {topic: count for each in self.members.values() for topic, count in self._wanted(each).items()}
+
+    # --- ends --------------------------------------------------------------------------------------------------------
+
+    def _heard_of(self, member: ShareMember) -> None:
+        """Its session begins anew. The timer is not moved: it looks at the deadline when it fires."""
+        timeout_ms = self._configs.share(self.group_id).session_timeout_ms
+        member.deadline = self._clock.now() + timeout_ms / 1000
+        if member.session_timer is None:
+            member.session_timer = self._clock.call_at(member.deadline, lambda: self._look_at_session(member))
+
+    def _look_at_session(self, member: ShareMember) -> None:
+        member.session_timer = None
+        if self.members.get(member.member_id) is not member:
+            return
+        if self._clock.now() < member.deadline:
+            member.session_timer = self._clock.call_at(member.deadline, lambda: self._look_at_session(member))
+        else:
+            self.remove(member)
+
+    def remove(self, member: ShareMember) -> None:
+        """A member left, or is out: a new epoch for the others."""
+        if self.members.pop(member.member_id, None) is None:
+            return
+        member.cancel_timers()
+        self._target = {known: slots for known, slots in self._target.items() if known != member.member_id}
+        self.epoch += 1
+        self._subscribed = self._topics_wanted()
+
+    def coordinator_moved(self) -> None:
+        """Sessions begin anew at another coordinator."""
+        for member in self.members.values():
+            self._heard_of(member)
+
+    def close(self) -> None:
+        """Cancel every timer: the group is deleted."""
+        for member in self.members.values():
+            member.cancel_timers()

@@ -1,0 +1,219 @@
+"""The records of a partition that are on their way to a share group's members (Java: ``SharePartition``)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+
+from .clock import Clock
+from .group_configs import ShareSettings
+from .share_deliveries import NOBODY, Delivery, InFlightBatch, RecordState
+from .share_states import NO_OFFSET, SavedDelivery, ShareState
+from .topics import Partition
+
+
+class InFlightRecords:
+    """The records that are under way, from the start offset on.
+
+    ``settings`` are the group's, asked for each time; ``saved`` is what outlives this leader. Calls of ``watchers``
+    say that a fetch which found nothing may find something now.
+
+    Invariant: ``batches`` are in order, without overlaps, and reach to ``end_offset``, the last offset that was read;
+    where there are none, ``end_offset`` is the next to read.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        clock: Clock,
+        saved: ShareState,
+        settings: Callable[[], ShareSettings],
+        start_offset: Callable[[], int],
+    ) -> None:
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self.saved = saved
+        self.settings = settings
+        self._clock = clock
+        # Set once another broker leads, or the state was replaced: nothing here counts any more.
+        self.fenced = False
+        self.batches: list[InFlightBatch] = []
+        self.watchers: set[Callable[[], None]] = set()
+        # Whether a record before the end may be available.
+        self.may_have_available = False
+        self.start_offset = start_offset() if saved.start_offset == NO_OFFSET else saved.start_offset
+        self.end_offset = self.start_offset
+        self._load(saved.saved())
+
+    def _load(self, deliveries: Iterable[SavedDelivery]) -> None:
+        """Go on where the leader before was; what lies between saved records was acquired then, or never read."""
+        following = self.start_offset
+        for saved in deliveries:
+            if saved.first > following:
+                between = InFlightBatch(following, saved.first - 1, Delivery(RecordState.AVAILABLE, 0))
+                self.batches.append(between)
+            self.batches.append(InFlightBatch(saved.first, saved.last, Delivery(saved.state, saved.delivery_count)))
+            following = saved.last + 1
+        if self.batches:
+            self.end_offset = self.batches[-1].last
+            self.may_have_available = True
+            self._advance()
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    @property
+    def next_offset(self) -> int:
+        """Where the next read begins: at the first record that is available, or behind the end."""
+        if not self.batches or self.start_offset > self.batches[-1].last:
+            self.may_have_available = False
+            return self.end_offset
+        if self.may_have_available:
+            for batch in self.batches:
+                for first, last, delivery in batch.runs():
+                    if delivery.state is RecordState.AVAILABLE and last >= self.start_offset:
+                        return max(first, self.start_offset)
+            self.may_have_available = False
+        return self.end_offset + 1
+
+    @property
+    def in_flight(self) -> int:
+        return self.end_offset - self.start_offset + 1 if self.batches else 0
+
+    @property
+    def can_acquire(self) -> bool:
+        """Whether a member may get records: there is room, or some that were given back wait."""
+        return self.next_offset != self.end_offset + 1 or self.in_flight < self.settings().partition_max_record_locks
+
+    def locked(self, delivery: Delivery, first: int, last: int) -> None:
+        """Begin, or begin anew, the time for which records are locked."""
+        delivery.unlock()
+        delivery.expires_at = self._clock.now() + self.settings().record_lock_duration_ms / 1000
+        self._watch(delivery, first, last)
+
+    def _watch(self, delivery: Delivery, first: int, last: int) -> None:
+        delivery.lock = self._clock.call_at(delivery.expires_at, lambda: self._expired(delivery, first, last))
+
+    def split(self, batch: InFlightBatch) -> None:
+        """Let a batch's records fare differently from now on, each with its own lock."""
+        if batch.whole is not None:
+            locked = batch.whole.lock is not None
+            for offset, delivery in enumerate(batch.split(), batch.first):
+                if locked:
+                    self._watch(delivery, offset, offset)
+
+    def reset_to_log_start(self) -> None:
+        """Records were deleted from the log: what was available of them is done with."""
+        log_start = self.partition.log.start_offset
+        if log_start <= self.start_offset:
+            return
+        if self.archive(self.start_offset, log_start - 1, RecordState.AVAILABLE):
+            self.may_have_available = True
+        self.start_offset = log_start
+        self.end_offset = max(self.end_offset, log_start)
+        if not self.batches:
+            self.end_offset = log_start
+
+    def archive(self, first: int, last: int, present: RecordState) -> bool:
+        """Be done with the records within bounds that are in a state; returns whether there are any."""
+        any_archived = False
+        for batch in self._overlapping(first, last):
+            if batch.whole is not None and batch.whole.state is not present:
+                continue
+            if batch.whole is None or not batch.lies_within(first, last):
+                self.split(batch)
+            for _, delivery in batch.records(first, last):
+                if delivery.state is present:
+                    delivery.unlock()
+                    delivery.state, delivery.member_id = RecordState.ARCHIVED, NOBODY
+                    any_archived = True
+        return any_archived
+
+    def _overlapping(self, first: int, last: int) -> list[InFlightBatch]:
+        """The batches with records within bounds, in order."""
+        begin = max(0, bisect_right(self.batches, first, key=lambda batch: batch.first) - 1)
+        return [batch for batch in self.batches[begin:] if batch.first <= last and batch.last >= first]
+
+    def floor(self, offset: int) -> InFlightBatch | None:
+        """The last batch that begins at an offset or before it."""
+        at = bisect_right(self.batches, offset, key=lambda batch: batch.first)
+        return self.batches[at - 1] if at else None
+
+    def release(self, member_id: str) -> None:
+        """Give back all that a member has: its session is over."""
+        self._give_back(
+            (first, last, delivery)
+            for batch in self.batches
+            for first, last, delivery in batch.runs()
+            if delivery.state is RecordState.ACQUIRED and delivery.member_id == member_id
+        )
+
+    def expire_locks(self) -> None:
+        """Let every lock end now."""
+        self._give_back(
+            (first, last, delivery)
+            for batch in self.batches
+            for first, last, delivery in batch.runs()
+            if delivery.state is RecordState.ACQUIRED
+        )
+
+    def _expired(self, delivery: Delivery, first: int, last: int) -> None:
+        delivery.lock = None
+        if not self.fenced:
+            self._give_back([(first, last, delivery)])
+
+    def _give_back(self, runs: Iterable[tuple[int, int, Delivery]]) -> None:
+        """Records are no longer acquired, and nothing was said of them. Those before the start are done with."""
+        limit = self.settings().delivery_count_limit
+        changed = []
+        for first, last, delivery in list(runs):
+            state = RecordState.ARCHIVED if last < self.start_offset else RecordState.AVAILABLE
+            delivery.settle(state, limit)
+            changed.append((first, last, delivery))
+        self.settled(changed)
+
+    def settled(self, changed: list[tuple[int, int, Delivery]]) -> None:
+        """Save what became of records, move the start behind those that are done with, and wake fetches."""
+        if not changed:
+            return
+        for _, _, delivery in changed:
+            delivery.unlock()
+            if delivery.state is RecordState.AVAILABLE:
+                self.may_have_available = True
+        # As at a broker the start that is saved is the one from before this change.
+        self.saved.write(
+            self.start_offset,
+            sum(
+                last - max(first, self.start_offset) + 1
+                for batch in self.batches
+                for first, last, delivery in batch.runs()
+                if delivery.state.is_final and last >= self.start_offset
+            ),
+            [SavedDelivery(first, last, delivery.state, delivery.count) for first, last, delivery in changed],
+        )
+        self._advance()
+        for watcher in list(self.watchers):
+            watcher()
+
+    def _advance(self) -> None:
+        """Forget records at the start that are done with."""
+        while self.batches:
+            batch = self.batches[0]
+            done = batch.first
+            for _, last, delivery in batch.runs():
+                if not delivery.state.is_final and last >= self.start_offset:
+                    break
+                delivery.unlock()
+                done = last + 1
+            self.start_offset = max(self.start_offset, done)
+            if done <= batch.last:
+                return
+            del self.batches[0]
+            if not self.batches:
+                self.end_offset = self.start_offset = max(self.start_offset, batch.last + 1)
+
+    def fence(self) -> None:
+        """Another broker leads, or what is saved was replaced: locks end without effect."""
+        self.fenced = True
+        for batch in self.batches:
+            for _, _, delivery in batch.runs():
+                delivery.unlock()

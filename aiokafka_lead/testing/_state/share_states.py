@@ -1,0 +1,96 @@
+"""What outlives a share partition's leader: the share coordinator's state (Java: ``ShareCoordinatorShard``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+from .consumer_members import Slot
+from .share_deliveries import RecordState
+
+NO_OFFSET = -1
+"""The start offset of a share partition that nothing was written for yet: its group's reset policy decides."""
+
+
+class SavedDelivery(NamedTuple):
+    """How records fare that are not acquired: acquisitions are not saved."""
+
+    first: int
+    last: int
+    state: RecordState
+    delivery_count: int
+
+
+class ShareState:
+    """What is saved of one share partition."""
+
+    __slots__ = ("completed", "deliveries", "start_offset")
+
+    def __init__(self, start_offset: int) -> None:
+        self.start_offset = start_offset
+        # How many records from the start on are done with.
+        self.completed = 0
+        # By offset.
+        self.deliveries: dict[int, tuple[RecordState, int]] = {}
+
+    def write(self, start_offset: int, completed: int, changes: Iterable[SavedDelivery]) -> None:
+        self.start_offset, self.completed = start_offset, completed
+        for change in changes:
+            for offset in range(change.first, change.last + 1):
+                self.deliveries[offset] = change.state, change.delivery_count
+        for offset in [offset for offset in self.deliveries if offset < start_offset]:
+            del self.deliveries[offset]
+
+    def saved(self) -> list[SavedDelivery]:
+        """What was written from the start on, in order, neighbours that fare alike as one."""
+        found: list[SavedDelivery] = []
+        for offset, (state, count) in sorted(self.deliveries.items()):
+            if found and found[-1].last + 1 == offset and found[-1][2:] == (state, count):
+                found[-1] = found[-1]._replace(last=offset)
+            else:
+                found.append(SavedDelivery(offset, offset, state, count))
+        return found
+
+    def lag(self, end_offset: int) -> int:
+        """How many records are still to be delivered or acknowledged; -1 where that is not known."""
+        return -1 if self.start_offset == NO_OFFSET else end_offset - self.start_offset - self.completed
+
+
+class ShareStates:
+    """By group, topic and partition. A partition is there once a member of the group was assigned it."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[Slot, ShareState]] = {}
+
+    def of(self, group_id: str) -> Mapping[Slot, ShareState]:
+        return self._groups.get(group_id, {})
+
+    def get(self, group_id: str, slot: Slot) -> ShareState | None:
+        return self._groups.get(group_id, {}).get(slot)
+
+    def add(self, group_id: str, slots: Iterable[Slot]) -> None:
+        """Begin to keep the state of partitions that have none."""
+        states = self._groups.setdefault(group_id, {})
+        for slot in slots:
+            states.setdefault(slot, ShareState(NO_OFFSET))
+
+    def reset(self, group_id: str, slot: Slot, start_offset: int) -> None:
+        """Forget what was delivered, and begin anew at an offset."""
+        self._groups.setdefault(group_id, {})[slot] = ShareState(start_offset)
+
+    def delete_topic(self, topic_id: UUID) -> None:
+        """A deleted topic's partitions are gone, for every group."""
+        for group_id in list(self._groups):
+            self.delete(group_id, topic_id)
+
+    def delete(self, group_id: str, topic_id: UUID) -> bool:
+        """Forget a topic's partitions; returns whether there were any."""
+        states = self._groups.get(group_id, {})
+        gone = [slot for slot in states if slot[0] == topic_id]
+        for slot in gone:
+            del states[slot]
+        return bool(gone)
+
+    def delete_group(self, group_id: str) -> None:
+        self._groups.pop(group_id, None)

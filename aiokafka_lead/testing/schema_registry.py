@@ -1,0 +1,229 @@
+"""A schema registry for tests, in the test's own process: Confluent's REST interface on a real socket, no JVM."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import threading
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from ._registry.store import Refusal, Store, Stored
+
+__all__ = ["EmbeddedSchemaRegistry", "RegistryRequest"]
+
+_CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+
+
+class RegistryRequest(NamedTuple):
+    """A request that came."""
+
+    method: str
+    path: str
+    status: int
+    """What it was answered with."""
+
+
+class EmbeddedSchemaRegistry:
+    """Schemas, subjects, versions, references and compatibility, in a thread of its own.
+
+        with EmbeddedSchemaRegistry() as registry:
+            SchemaRegistry(registry.url)
+
+    ``compatibility`` is the level of subjects that have none of their own. Avro's rules are checked, those of JSON
+    Schema and Protobuf are not: such schemas go with each other. ``basic_auth`` (name and secret) or ``tokens`` (those
+    that are accepted, changed at any time) guard it; ``ssl_context`` makes it speak TLS. ``guids=False`` leaves out
+    the schemas' GUIDs, as Apicurio and older registries do.
+    """
+
+    def __init__(
+        self,
+        *,
+        compatibility: str = "BACKWARD",
+        basic_auth: tuple[str, str] | None = None,
+        tokens: set[str] | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        guids: bool = True,
+    ) -> None:
+        self.tokens = tokens
+        """The bearer tokens that are accepted; None: none is asked for."""
+        self.requests: list[RegistryRequest] = []
+        """What was asked, in order."""
+        self._store = Store(compatibility)
+        self._basic = basic_auth
+        self._guids = guids
+        self._tls = ssl_context
+        self._faults: list[int] = []
+        self._lock = threading.Lock()
+        self._open = threading.Event()
+        self._open.set()
+        self._server: ThreadingHTTPServer | None = None
+        self._port = 0
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self._port}"
+
+    def __enter__(self) -> EmbeddedSchemaRegistry:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Listen; after a `stop`, at the same address and with the same schemas."""
+        server = ThreadingHTTPServer(("127.0.0.1", self._port), _handler(self))
+        server.daemon_threads = True
+        if self._tls is not None:
+            server.socket = self._tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        self._port = server.server_address[1]
+        self._server = server
+        threading.Thread(target=server.serve_forever, args=(0.02,), name="schema registry", daemon=True).start()
+
+    def stop(self) -> None:
+        """Refuse connections from now on; what it knows is kept."""
+        server, self._server = self._server, None
+        self._open.set()
+        if server is not None:
+            server.shutdown()
+            server.server_close()
+
+    def fail(self, status: int, count: int = 1) -> None:
+        """Answer the next requests with this status."""
+        self._faults += [status] * count
+
+    def hold(self) -> None:
+        """Answer nothing until `release`."""
+        self._open.clear()
+
+    def release(self) -> None:
+        """Answer what was held back, and all that comes."""
+        self._open.set()
+
+    def asked(self, method: str, path: str) -> int:
+        """How often a path was asked for in this way."""
+        return sum((each.method, each.path) == (method, path) for each in self.requests)
+
+    # --- answering, in the server's threads ---
+
+    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Any]:
+        """Status and content for a request. Internal."""
+        self._open.wait()
+        parts = urlsplit(target)
+        query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        path = [unquote(part) for part in parts.path.strip("/").split("/")]
+        with self._lock:
+            try:
+                if self._faults:
+                    status, content = self._faults.pop(0), None
+                elif not self._admits(headers.get("Authorization")):
+                    raise Refusal(401, 40101, "Unauthorized")
+                else:
+                    status, content = 200, self._content(method, path, query, body)
+            except Refusal as refusal:
+                status, content = refusal.status, {"error_code": refusal.code, "message": refusal.message}
+            self.requests.append(RegistryRequest(method, parts.path, status))
+        return status, content
+
+    def _admits(self, given: str | None) -> bool:
+        if self._basic is not None:
+            return given == f"Basic {base64.b64encode(':'.join(self._basic).encode()).decode()}"
+        return self.tokens is None or (given or "").removeprefix("Bearer ") in self.tokens
+
+    def _content(self, method: str, path: list[str], query: dict[str, str], body: bytes) -> Any:
+        store = self._store
+        normalize = query.get("normalize") == "true"
+        match method, path:
+            case "GET", ["schemas", "ids", name]:
+                return self._described(store.by_id(int(name)))
+            case "GET", ["schemas", "guids", guid] if self._guids:
+                return self._described(store.by_guid(guid))
+            case "GET", ["schemas", "types"]:
+                return ["JSON", "PROTOBUF", "AVRO"]
+            case "GET", ["subjects"]:
+                every = query.get("deleted") == "true"
+                return sorted(name for name, each in store.subjects.items() if each.live() or (every and each.versions))
+            case "POST", ["subjects", subject]:
+                store.subject(subject)
+                found = store.lookup(subject, _sent(body), normalize=normalize)
+                if found is None:
+                    raise Refusal(404, 40403, "Schema not found")
+                return self._version(subject, *found)
+            case "GET", ["subjects", subject, "versions"]:
+                return store.subject(subject).live()
+            case "POST", ["subjects", subject, "versions"]:
+                schema = _sent(body)
+                schema_id = store.register(subject, schema, normalize=normalize)
+                return {"id": schema_id, **({"guid": store.by_id(schema_id).guid} if self._guids else {})}
+            case "GET", ["subjects", subject, "versions", version]:
+                return self._version(subject, *store.version(subject, version))
+            case "DELETE", ["subjects", subject]:
+                return store.delete(subject, permanent=query.get("permanent") == "true")
+            case "DELETE", ["subjects", subject, "versions", version]:
+                return store.delete_version(subject, version)
+            case "POST", ["compatibility", "subjects", subject, "versions", version]:
+                store.version(subject, version)
+                reasons = store.incompatibilities(subject, _sent(body), version)
+                return {"is_compatible": not reasons, **({"messages": reasons} if "verbose" in query else {})}
+            case "GET", ["config", *name] if len(name) <= 1:
+                own = store.subjects[name[0]].level if name and name[0] in store.subjects else None
+                if name and own is None and query.get("defaultToGlobal") != "true":
+                    raise Refusal(404, 40408, f"Subject '{name[0]}' has no compatibility level of its own")
+                return {"compatibilityLevel": own or store.level}
+            case "PUT", ["config", *name] if len(name) <= 1:
+                level = json.loads(body).get("compatibility")
+                store.set_level(name[0] if name else None, level)
+                return {"compatibility": level}
+        raise Refusal(404, 404, "HTTP 404 Not Found")
+
+    def _described(self, schema: Stored) -> dict[str, Any]:
+        return {
+            "schema": schema.text,
+            "schemaType": schema.kind,
+            "references": [
+                {"name": name, "subject": subject, "version": version} for name, subject, version in schema.references
+            ],
+            **({"guid": schema.guid} if self._guids else {}),
+        }
+
+    def _version(self, subject: str, version: int, schema_id: int) -> dict[str, Any]:
+        described = self._described(self._store.by_id(schema_id))
+        return {"subject": subject, "version": version, "id": schema_id, **described}
+
+
+def _sent(body: bytes) -> Stored:
+    try:
+        content = json.loads(body)
+        references = tuple((each["name"], each["subject"], each["version"]) for each in content.get("references", ()))
+        return Stored(content["schema"], content.get("schemaType", "AVRO"), references)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise Refusal(422, 42201, "Invalid schema: the request holds none") from None
+
+
+def _handler(registry: EmbeddedSchemaRegistry) -> Callable[..., BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            status, content = registry.answer(self.command, self.path, dict(self.headers.items()), body)
+            data = b"" if content is None else json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", _CONTENT_TYPE)
+            self.send_header("Content-Length", str(len(data)))
+            self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(data)
+            self.close_connection = True
+
+        do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815  # http.server's names
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """The requests are in ``requests``."""
+
+    return Handler

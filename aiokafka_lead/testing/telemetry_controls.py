@@ -1,0 +1,86 @@
+"""What a cluster wants to know of its clients, and what they have pushed (KIP-714)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from .._options.arguments import list_of, string
+from .._options.checks import boolean, integer, one_of, text
+from .._records.layout import CODEC_NAMES
+from ..errors import ConfigError
+from ._caller import Caller
+from ._server.engine import Engine
+from ._state.client_metrics import DEFINITIONS, TelemetryPush
+
+__all__ = ["TelemetryControls", "TelemetryPush"]
+
+_METRICS = list_of("metrics", string)
+_MATCH = list_of("match", text)
+_CODECS = list_of("compression_types", one_of(*CODEC_NAMES))
+
+
+class TelemetryControls:
+    """The subscriptions of an `EmbeddedCluster` with ``client_telemetry``, as its operators set them."""
+
+    def __init__(self, engine: Engine, call: Caller) -> None:
+        self._engine = engine
+        self._call = call
+
+    def called_by(self, call: Caller) -> TelemetryControls:
+        """The same controls for another thread: ``call`` runs a function in the cluster's."""
+        return TelemetryControls(self._engine, call)
+
+    def subscribe(
+        self, name: str, metrics: Iterable[str] = ("*",), *, interval_ms: int = 300_000, match: Iterable[str] = ()
+    ) -> None:
+        """Want these metrics, each the beginning of names, so often; ``match`` chooses clients.
+
+        As `AdminClient.incremental_alter_configs` does for a resource of type CLIENT_METRICS; ``match`` holds
+        ``"client_id=orders-.*"`` and the like. Replaces the subscription of this name. Raises `InvalidConfigError` and
+        `InvalidRequestError`.
+        """
+        text("name", name)
+        options = {
+            "metrics": ",".join(_METRICS("metrics", metrics)),
+            "interval.ms": str(integer(0)("interval_ms", interval_ms)),
+            "match": ",".join(_MATCH("match", match)),
+        }
+        self._change(name, {option: value for option, value in options.items() if value})
+
+    def unsubscribe(self, name: str) -> None:
+        """Want these metrics no more."""
+        self._change(text("name", name), {})
+
+    def _change(self, name: str, options: Mapping[str, str]) -> None:
+        if not self._engine.apis.telemetry:
+            raise ConfigError("client_telemetry: the cluster was made without it, so it takes no metrics")
+        assert options.keys() <= DEFINITIONS.keys()
+
+        def change() -> None:
+            self._engine.client_metrics.check(name, options)
+            self._engine.client_metrics.replace(name, options)
+
+        self._call(change)
+
+    def accept(
+        self,
+        compression_types: Iterable[str] = ("zstd", "lz4", "gzip", "snappy"),
+        *,
+        max_bytes: int = 1_048_576,
+        delta: bool = True,
+    ) -> None:
+        """What subscriptions say from now on: in which codecs pushes may come, how large, and whether as deltas."""
+        codecs = _CODECS("compression_types", compression_types)
+        integer(0)("max_bytes", max_bytes)
+        boolean("delta", delta)
+
+        def change() -> None:
+            metrics = self._engine.client_metrics
+            metrics.accepted, metrics.max_bytes, metrics.delta = list(codecs), max_bytes, delta
+
+        self._call(change)
+
+    @property
+    def pushes(self) -> list[TelemetryPush]:
+        """What clients have pushed, oldest first; at most the last 10000."""
+        return self._call(lambda: list(self._engine.client_metrics.pushes))

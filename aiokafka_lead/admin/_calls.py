@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import anyio
 
@@ -16,8 +16,18 @@ from .._io.deadline import Deadline
 from .._io.group.coordinators import CoordinatorKind, Coordinators
 from .._options.arguments import TIMEOUT
 from .._wire import Request, Response
+from .._wire.messages.describe_cluster import DescribeClusterRequest
 from .._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from ..errors import KafkaError, LeaderNotAvailableError, RequestTimedOutError, error_for_code, raise_for_code
+from ..errors import (
+    BrokerIdNotRegisteredError,
+    ClusterAuthorizationFailedError,
+    KafkaError,
+    LeaderNotAvailableError,
+    RequestTimedOutError,
+    UnsupportedVersionError,
+    error_for_code,
+    raise_for_code,
+)
 from ..errors.base import own_copy
 from ..errors.shown import shown
 from ..types import TopicPartition
@@ -88,8 +98,13 @@ class Calls:
         return Deadline(total_ms, self._client.config.request_timeout_ms)
 
     async def call(self, to: Route | int, request: Request[R], deadline: Deadline) -> R:
-        """The response, sent again after retriable errors of the connection and of the answer as a whole."""
+        """The response, sent again after retriable errors of the connection and of the answer as a whole.
+
+        A broker that is down is waited for. Raises `BrokerIdNotRegisteredError` soon where there is none of this id;
+        Java's admin client waits for such a one until the deadline, too.
+        """
         failures = 0
+        exists = not isinstance(to, int)
         while True:
             try:
                 return await self.once(to, request, deadline)
@@ -97,7 +112,9 @@ class Calls:
                 if not error.retriable:
                     raise
                 failures += 1
-                await self._pause(failures, error, deadline)
+                if not exists and failures >= BRIEF_TRIES and to not in self._client.brokers.nodes:
+                    exists = await self._exists(cast(int, to), deadline)
+                await self.pause(failures, error, deadline)
 
     async def once(self, to: Route | int, request: Request[R], deadline: Deadline) -> R:
         """The response to a single try; raises the error of the answer as a whole, too."""
@@ -113,6 +130,32 @@ class Calls:
             response = await self._client.request(node_id, request, timeout_ms=deadline.request_ms())
         raise_for_code(getattr(response, "error_code", 0), shown(getattr(response, "error_message", None) or ""))
         return response
+
+    async def _exists(self, broker_id: int, deadline: Deadline) -> bool:
+        """Whether a broker that metadata does not have is only down; False where no broker says now.
+
+        Raises `BrokerIdNotRegisteredError`.
+        """
+        try:
+            try:
+                cluster = await self.once(Route.ANY, DescribeClusterRequest(include_fenced_brokers=True), deadline)
+                known = {broker.broker_id for broker in cluster.brokers}
+            except (UnsupportedVersionError, ClusterAuthorizationFailedError):
+                # Before Kafka 4.0 (KIP-1073) nothing but its replicas says of a broker that is down that it exists.
+                every = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+                found = await self.once(Route.ANY, every, deadline)
+                known = {broker.node_id for broker in found.brokers}
+                for topic in found.topics:
+                    for partition in topic.partitions:
+                        known.update(partition.replica_nodes)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            return False
+        if broker_id not in known:
+            text = f"there is no broker {broker_id}: the cluster has {', '.join(map(str, sorted(known)))}"
+            raise BrokerIdNotRegisteredError(text)
+        return True
 
     async def settle(
         self,
@@ -150,7 +193,7 @@ class Calls:
                 del pending[key]
             if again is not None:
                 try:
-                    await self._pause(tries, again, deadline)
+                    await self.pause(tries, again, deadline)
                 except RequestTimedOutError as error:
                     settled.update(dict.fromkeys(pending, error))
                     break
@@ -357,7 +400,7 @@ class Calls:
                 leaders[where] = failure(errors.get(where.topic, UNKNOWN_TOPIC_OR_PARTITION), str(where))
         return {where: leaders[where] for where in partitions}
 
-    async def _pause(self, failures: int, error: KafkaError, deadline: Deadline) -> None:
+    async def pause(self, failures: int, error: KafkaError, deadline: Deadline) -> None:
         """Wait before the next try; raises where there is no time left for one."""
         pause_s = self._backoff.delay_s(failures)
         left_s = deadline.left_s()

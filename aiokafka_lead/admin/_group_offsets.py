@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime, timedelta
 
 from .._core.group.offsets import NO_GROUP
 from .._io.connection.connection import Connection
@@ -29,13 +27,11 @@ from .._wire.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
 )
 from ..errors import KafkaError, NonEmptyGroupError, UnknownMemberIdError, raise_for_code
-from ..types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from . import _partitions, _topics
+from ..types import OffsetAndMetadata, TopicPartition
 from ._calls import Calls, outcome, successes
 from ._partitions import by_topic
-from ._times import milliseconds_of
-from .group_types import OffsetChange, ResetTo, ToOffset, ToShifted
-from .types import OffsetSpec
+from ._targets import named_partitions, targets
+from .group_types import OffsetChange, ResetTo
 
 _LAST_WITH_NAMES = 9
 """From version 10 both APIs name topics by their ids, which an administrator would have to look up first."""
@@ -204,58 +200,13 @@ async def reset(
     deadline: Deadline,
 ) -> dict[TopicPartition, OffsetChange]:
     """Where each partition's offset goes; it goes there unless this is a dry run."""
-    wanted = list(partitions or ())
-    if topics is not None:
-        described = await _topics.describe(calls, topics, deadline)
-        wanted += [
-            TopicPartition(name, partition.partition)
-            for name, topic in described.items()
-            for partition in topic.partitions
-        ]
-    everything = topics is None and partitions is None
-    before = await fetch(calls, group_id, None if everything else list(dict.fromkeys(wanted)), True, deadline)
-    targets = await _targets(calls, before, to, deadline)
+    wanted = await named_partitions(calls, topics, partitions, deadline)
+    before = await fetch(calls, group_id, wanted, True, deadline)
+    committed = {where: None if found is None else found.offset for where, found in before.items()}
     changes = {
         where: OffsetChange(before[where], OffsetAndMetadata(found.offset, "", found.leader_epoch))
-        for where, found in targets.items()
+        for where, found in (await targets(calls, committed, to, deadline)).items()
     }
     if not dry_run and changes:
         await alter(calls, group_id, {where: change.after for where, change in changes.items()}, deadline)
     return changes
-
-
-async def _targets(
-    calls: Calls, before: Mapping[TopicPartition, OffsetAndMetadata | None], to: ResetTo, deadline: Deadline
-) -> dict[TopicPartition, OffsetAndTimestamp]:
-    ends = await _existing(calls, before, OffsetSpec.LATEST, deadline)
-    if isinstance(to, (ToOffset, ToShifted)):
-        starts = await _existing(calls, before, OffsetSpec.EARLIEST, deadline)
-        found = {}
-        for where, committed in before.items():
-            if isinstance(to, ToOffset):
-                offset = to.offset
-            elif committed is None:
-                raise KafkaError(f"{where}: there is no committed offset that could be shifted")
-            else:
-                offset = committed.offset + to.by
-            found[where] = OffsetAndTimestamp(max(starts[where].offset, min(offset, ends[where].offset)), -1)
-        return found
-    at = await _partitions.list_offsets(calls, dict.fromkeys(before, _moment(to)), False, deadline)
-    # No record is as late as that: the next one to come is the first.
-    return {where: each or ends[where] for where, each in at.items()}
-
-
-async def _existing(
-    calls: Calls, partitions: Iterable[TopicPartition], spec: OffsetSpec, deadline: Deadline
-) -> dict[TopicPartition, OffsetAndTimestamp]:
-    found = await _partitions.list_offsets(calls, dict.fromkeys(partitions, spec), False, deadline)
-    return {where: each for where, each in found.items() if each is not None}
-
-
-def _moment(to: datetime | timedelta | int) -> int:
-    """What ListOffsets is asked for."""
-    if isinstance(to, datetime):
-        return milliseconds_of(to)
-    if isinstance(to, timedelta):
-        return max(0, int(time.time() * 1000) - to // timedelta(milliseconds=1))
-    return int(to)

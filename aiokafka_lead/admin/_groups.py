@@ -271,12 +271,12 @@ async def remove_members(
         request = LeaveGroupRequest(group_id=group_id, members=list(pending.values()))
         response = await connection.request(request, version=version, timeout_ms=deadline.request_ms())
         raise_for_code(response.error_code)
-        answers = {(each.member_id, each.group_instance_id): each.error_code for each in response.members}
         # A static member is named by its instance; the broker may add which member that was.
-        by_instance = {each.group_instance_id: each.error_code for each in response.members if each.group_instance_id}
+        by_instance = {each.group_instance_id: each.error_code for each in response.members}
+        by_id = {each.member_id: each.error_code for each in response.members}
+        answers = {key: by_instance.get(key[1]) if key[1] else by_id.get(key[0]) for key in pending}
         return {
-            key: outcome(None, answers.get(key, by_instance.get(key[1] or "", 0)), f"member {key[1] or key[0]}")
-            for key in pending
+            key: outcome(None, code, f"member {key[1] or key[0]}") for key, code in answers.items() if code is not None
         }
 
     await calls.at_coordinator(group_id, ask, wanted, deadline)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import math
+import sys
 from typing import Any
 
 from .._options.arguments import INT64_MAX, byte_string, list_of, map_of, string
@@ -111,7 +111,7 @@ def _entity(name: str, value: Any) -> QuotaEntity:
 def _quota(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ConfigTypeError(f"{name} must be a number or None, not {type(value).__name__}")
-    if not math.isfinite(value) or value < 0:
+    if not 0 <= value <= sys.float_info.max:
         raise ConfigError(f"{name} must be a finite number, at least 0, not {value}")
     return float(value)
 

@@ -33,7 +33,15 @@ from ..types import TopicPartition
 from ._calls import Calls, failure, outcome, successes
 from ._groups import called, operations
 from ._partitions import by_topic
-from .group_types import GroupState, ShareGroupDescription, ShareGroupOffset, ShareMemberDescription
+from ._targets import named_partitions, targets
+from .group_types import (
+    GroupState,
+    ResetTo,
+    ShareGroupDescription,
+    ShareGroupOffset,
+    ShareMemberDescription,
+    StartOffsetChange,
+)
 
 
 async def describe(
@@ -149,6 +157,28 @@ async def alter(calls: Calls, group_id: str, offsets: Mapping[TopicPartition, in
         return found
 
     await calls.at_coordinator(group_id, ask, offsets, deadline)
+
+
+async def reset(
+    calls: Calls,
+    group_id: str,
+    to: ResetTo,
+    topics: Collection[str] | None,
+    partitions: Collection[TopicPartition] | None,
+    dry_run: bool,
+    deadline: Deadline,
+) -> dict[TopicPartition, StartOffsetChange]:
+    """Where each partition's records begin from then on; they do unless this is a dry run."""
+    wanted = await named_partitions(calls, topics, partitions, deadline)
+    found = await offsets(calls, group_id, wanted, deadline)
+    before = {where: None if each is None else each.start_offset for where, each in found.items()}
+    changes = {
+        where: StartOffsetChange(before[where], target.offset)
+        for where, target in (await targets(calls, before, to, deadline)).items()
+    }
+    if not dry_run and changes:
+        await alter(calls, group_id, {where: change.after for where, change in changes.items()}, deadline)
+    return changes
 
 
 async def delete_offsets(calls: Calls, group_id: str, topics: Iterable[str], deadline: Deadline) -> None:

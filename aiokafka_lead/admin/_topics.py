@@ -24,11 +24,12 @@ from .._wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResp
 from .._wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
     RequestCursor,
     TopicRequest,
 )
 from ..errors import KafkaError, UnsupportedVersionError
-from ._calls import BY_ANYONE, Calls, Route, failure, outcome
+from ._calls import BY_ANYONE, Calls, Route, failure, outcome, successes
 from .types import CreatedTopic, NewPartitions, NewTopic, PartitionDescription, TopicDescription, TopicListing
 
 if TYPE_CHECKING:
@@ -172,28 +173,46 @@ def _partition(
 async def describe_by_pages(
     calls: Calls, topics: Iterable[str], page_size: int, deadline: Deadline
 ) -> AsyncIterator[TopicDescription]:
-    """Topics with their partitions from DescribeTopicPartitions: a description for each topic on each page."""
-    names = sorted(set(topics))
-    cursor: RequestCursor | None = None
-    while names:
-        request = DescribeTopicPartitionsRequest(
-            topics=[TopicRequest(name=name) for name in names], response_partition_limit=page_size, cursor=cursor
-        )
-        response = await calls.call(Route.ANY, request, deadline)
-        for topic in response.topics:
-            if topic.error_code:
-                raise failure(topic.error_code, f"topic {topic.name!r}")
-            yield TopicDescription(
-                topic.name or "",
-                topic.topic_id,
-                topic.is_internal,
-                tuple(
-                    _partition(entry, entry.eligible_leader_replicas or [], entry.last_known_elr or [])
-                    for entry in topic.partitions
-                ),
+    """Topics with their partitions from DescribeTopicPartitions: a description for each topic on each page.
+
+    The error of a topic that cannot be described is raised after all others have come.
+    """
+    wanted = pending = sorted(set(topics))
+    refused: dict[str, KafkaError] = {}
+    tries = 0
+    while pending:
+        tries += 1
+        names, cursor = pending, None
+        for name in pending:
+            refused.pop(name, None)
+        while names:
+            request = DescribeTopicPartitionsRequest(
+                topics=[TopicRequest(name=name) for name in names], response_partition_limit=page_size, cursor=cursor
             )
-        following = response.next_cursor
-        if following is None:
-            return
-        names = [name for name in names if name >= following.topic_name]
-        cursor = RequestCursor(topic_name=following.topic_name, partition_index=following.partition_index)
+            response = await calls.call(Route.ANY, request, deadline)
+            for topic in response.topics:
+                if topic.error_code:
+                    refused[topic.name or ""] = failure(topic.error_code, f"topic {topic.name!r}")
+                else:
+                    yield _page_of(topic)
+            following = response.next_cursor
+            if following is None:
+                break
+            names = [name for name in names if name >= following.topic_name]
+            cursor = RequestCursor(topic_name=following.topic_name, partition_index=following.partition_index)
+        pending = [name for name in pending if name in refused and BY_ANYONE.allows(refused[name], tries)]
+        if pending:
+            await calls.pause(tries, refused[pending[0]], deadline)
+    successes({name: refused.get(name) for name in wanted})
+
+
+def _page_of(topic: DescribeTopicPartitionsResponseTopic) -> TopicDescription:
+    return TopicDescription(
+        topic.name or "",
+        topic.topic_id,
+        topic.is_internal,
+        tuple(
+            _partition(entry, entry.eligible_leader_replicas or [], entry.last_known_elr or [])
+            for entry in topic.partitions
+        ),
+    )

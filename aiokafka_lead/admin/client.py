@@ -7,7 +7,9 @@ from typing import Self, Unpack
 
 from .._core.metadata.metrics import MetadataMetrics
 from .._io.client import Client
+from .._io.pushed_metrics import PushedMetrics
 from .._options.arguments import TIMEOUT
+from .._options.checks import boolean
 from ..config import AdminConfig, AdminOptions
 from ._calls import Calls
 from ._facade.brokers import BrokerCalls
@@ -31,6 +33,7 @@ class AdminClient(
     SecurityCalls,
     BrokerCalls,
     ClusterCalls,
+    PushedMetrics,
 ):
     """Creates, inspects and changes what a Kafka cluster consists of.
 
@@ -45,16 +48,19 @@ class AdminClient(
     """
 
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[AdminOptions]) -> None:
-        config = AdminConfig.from_options(bootstrap_servers, options)
-        self._client = Client(config)
+        self._set_up(AdminConfig.from_options(bootstrap_servers, options))
+
+    def _set_up(self, config: AdminConfig, parent: Client | None = None) -> None:
+        self._close_timeout_ms = config.close_timeout_ms
+        self._client = Client(config, parent=parent)
         self._calls = Calls(self._client, config.default_api_timeout_ms)
 
-    async def start(self) -> None:
-        """Connect to the cluster.
+    async def start(self, *, wait: bool = True) -> None:
+        """Connect to the cluster; without ``wait`` in the background, however long no broker can be reached.
 
         Raises `KafkaConnectionError` that names each bootstrap server and why it could not be used.
         """
-        await self._client.start()
+        await self._client.start(wait=boolean("wait", wait))
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Close every connection; ends within ``timeout_ms`` (10000)."""
@@ -65,7 +71,7 @@ class AdminClient(
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.stop()
+        await self.stop(self._close_timeout_ms)
 
     def metrics(self) -> MetadataMetrics:
         """Counts of refreshes, bootstraps and the like since the client was made."""

@@ -24,6 +24,7 @@ __all__ = [
     "ShareGroupDescription",
     "ShareGroupOffset",
     "ShareMemberDescription",
+    "StartOffsetChange",
     "StreamsGroupDescription",
     "StreamsMemberDescription",
     "StreamsSubtopology",
@@ -271,3 +272,10 @@ class OffsetChange(NamedTuple):
     before: OffsetAndMetadata | None
     """None where the group had none."""
     after: OffsetAndMetadata
+
+
+class StartOffsetChange(NamedTuple):
+    """What a reset does to a share group's start offset in a partition: None where it had not begun."""
+
+    before: int | None
+    after: int

@@ -10,6 +10,7 @@ import typer
 
 from ..admin import AclBinding, AclBindingFilter, AclOperation, AclPatternType, AclPermissionType, AclResourceType
 from ..errors import ConfigError
+from .asking import confirm
 from .registering import add
 from .session import Session
 
@@ -130,12 +131,12 @@ async def remove_rules(
     if wanted == AclBindingFilter():
         raise ConfigError("say which rules: that would be all of them")
     async with session.admin() as admin:
-        if not yes:
-            found = await admin.describe_acls(wanted)
+        found = await admin.describe_acls(wanted)
+        if found and not yes:
             names = "\n".join(f"  {' '.join(_row(rule).values())}" for rule in found)
-            typer.confirm(f"{names}\nRemove {len(found)} rules?", abort=True, err=True)
-        gone = await admin.delete_acls([wanted])
-    _print(session, gone[wanted], "there are no such rules")
+            confirm(f"{names}\nRemove {len(found)} rules?")
+        gone = (await admin.delete_acls([wanted]))[wanted] if found else []
+    _print(session, gone, "there are no such rules")
 
 
 def _row(rule: AclBinding) -> dict[str, str]:

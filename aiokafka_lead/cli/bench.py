@@ -35,7 +35,10 @@ async def bench(
     partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="Of the topic that is made.")] = 3,
     compression: Annotated[str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")] = "none",
 ) -> None:
-    """Write records to a topic of its own, read them, and delete it: rates, and the latency of single records."""
+    """Measure how fast records are written and read.
+
+    Makes a topic of its own and deletes it. Shows rates, and the latency of single records.
+    """
     topic = f"aiokafka-lead-bench-{uuid4().hex[:8]}"
     async with session.admin() as admin:
         await admin.create_topics([NewTopic(topic, partitions)])

@@ -35,6 +35,8 @@ def register(app: typer.Typer) -> None:
 def _resource(kind: str, name: str) -> ConfigResource:
     if kind not in _TYPES:
         raise ConfigError(f"TYPE is one of {', '.join(_TYPES)}, not {kind!r}")
+    if kind.startswith("broker") and name and not name.isdecimal():
+        raise ConfigError(f"NAME of a {kind} is the broker's id, not {name!r}")
     return ConfigResource(_TYPES[kind], name)
 
 
@@ -67,9 +69,7 @@ async def change(
     name: Name,
     changes: Annotated[
         list[str],
-        typer.Argument(
-            metavar="CHANGE...", help="NAME=VALUE sets, NAME- unsets, NAME+=VALUE and NAME-=VALUE edit lists."
-        ),
+        typer.Argument(metavar="CHANGE", help="NAME=VALUE sets, NAME- unsets, NAME+=VALUE and NAME-=VALUE edit lists."),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check that it could be changed.")] = False,
 ) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
+from stat import S_ISREG
 from typing import Annotated, Any, Protocol
 
 import typer
@@ -17,6 +19,7 @@ from .arrow_files import ArrowFile
 from .places import beginnings, endings
 from .record_text import DECODERS, Decoder, as_json, template
 from .registering import add
+from .schemas import BY_SCHEMA, AsJson, registry_of
 from .session import Session
 
 __all__ = ["register"]
@@ -45,13 +48,14 @@ def register(app: typer.Typer) -> None:
 
 async def consume(
     session: Session,
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics to read.")],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC", help="The topics to read.")],
     offset: Annotated[
         str | None,
         typer.Option(
             "--offset",
             "-o",
-            help="Where to begin: beginning, end (default), an offset, -N (the last N), @2h (ago), @2026-11-23T10:00.",
+            help="Where to begin: beginning (default with --until), end (default without), an offset, -N (the last N), "
+            "@2h (ago), @2026-11-23T10:00.",
         ),
     ] = None,
     until: Annotated[
@@ -67,8 +71,10 @@ async def consume(
     form: Annotated[
         str, typer.Option("--format", "-f", help="A template: %t %p %o %k %v %h %T %D, \\n, \\t.")
     ] = _AS_TEXT,
-    key_as: Annotated[str, typer.Option("--key-as", help="text, json, hex or base64.")] = "text",
-    value_as: Annotated[str, typer.Option("--value-as", help="text, json, hex or base64.")] = "text",
+    key_as: Annotated[str, typer.Option("--key-as", help="text, json, hex, base64 or schema.")] = "text",
+    value_as: Annotated[
+        str, typer.Option("--value-as", help="text, json, hex, base64, or schema: JSON, by the registry.")
+    ] = "text",
     key_match: Annotated[str | None, typer.Option("--key", help="Only keys in which this expression occurs.")] = None,
     value_match: Annotated[str | None, typer.Option("--value", help="Only values in which it occurs.")] = None,
     header_match: Annotated[
@@ -87,25 +93,33 @@ async def consume(
     wanted = _filter(key_match, value_match, header_match or ())
     sink = _sink(session, form, _decoder("--key-as", key_as), _decoder("--value-as", value_as), output)
     isolation = {"isolation_level": "read_committed"} if committed else {}
+    by_schema = (key_as == BY_SCHEMA, value_as == BY_SCHEMA)
+    read_by = AsJson(registry_of(session.options), keys=by_schema[0], values=by_schema[1]) if any(by_schema) else None
     try:
         if group is not None:
             names = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
             async with session.consumer(*topics, **names, **isolation) as consumer:
-                await _read_as_member(consumer, sink, wanted, count)
+                await _read_as_member(consumer, sink, wanted, read_by, count)
         else:
-            await _read(session, topics, partition, offset or "end", until, isolation, sink, wanted, count)
+            to_file = output is not None or S_ISREG(os.fstat(1).st_mode)
+            place = offset or ("end" if until is None else "beginning")
+            await _read(session, topics, partition, place, until, isolation, sink, wanted, read_by, count, to_file)
     finally:
         sink.close()
 
 
 async def _read_as_member(
-    consumer: Consumer[Any, Any], sink: Sink, wanted: Callable[[Record], bool], count: int | None
+    consumer: Consumer[Any, Any],
+    sink: Sink,
+    wanted: Callable[[Record], bool],
+    read_by: AsJson | None,
+    count: int | None,
 ) -> None:
     left = count
     while left is None or left > 0:
         found = await consumer.getmany(timeout_ms=1000, max_records=left)
         for records in found.values():
-            for record in filter(wanted, records):
+            for record in filter(wanted, records if read_by is None else await read_by.records(records)):
                 sink.write(record)
                 if left is not None:
                     left -= 1
@@ -123,7 +137,9 @@ async def _read(
     isolation: Mapping[str, Any],
     sink: Sink,
     wanted: Callable[[Record], bool],
+    read_by: AsJson | None,
     count: int | None,
+    writes_to_file: bool,
 ) -> None:
     async with session.admin() as admin:
         described = await admin.describe_topics(topics)
@@ -133,27 +149,30 @@ async def _read(
             for each in topic.partitions
             if numbers is None or each.partition in numbers
         ]
-        if not partitions:
-            raise ConfigError(f"--partition: none of {numbers} is a partition of {', '.join(topics)}")
+        there = {where.partition for where in partitions}
+        missing = [number for number in numbers or () if number not in there]
+        if missing:
+            raise ConfigError(f"--partition: {', '.join(topics)} has no partition {missing[0]}")
         first = await beginnings(admin, partitions, offset)
         last = await endings(admin, partitions, until)
     open_ones = {where for where in partitions if last is None or first[where] < last[where]}
     total = None if last is None else sum(last[where] - first[where] for where in open_ones)
     if not open_ones:
         return
+    if offset == "end" and last is None:
+        session.out.hint("waiting for new records (Ctrl-C ends; -o beginning reads those that are there)")
     async with session.consumer(**isolation) as consumer:
         consumer.assign(open_ones)
         for where in open_ones:
             consumer.seek(where, first[where])
-        with session.out.progress(wanted=total is not None and not sys.stdout.isatty()) as progress:
+        with session.out.progress(wanted=total is not None and writes_to_file) as progress:
             task = None if progress is None else progress.add_task(", ".join(topics), total=total)
             left = count
             while open_ones and (left is None or left > 0):
                 found = await consumer.getmany(timeout_ms=500)
                 for where, records in found.items():
-                    for record in records:
-                        if last is not None and record.offset >= last[where]:
-                            break
+                    before_end = [each for each in records if last is None or each.offset < last[where]]
+                    for record in before_end if read_by is None else await read_by.records(before_end):
                         if left != 0 and wanted(record):
                             sink.write(record)
                             left = None if left is None else left - 1
@@ -169,8 +188,10 @@ async def _read(
 
 
 def _decoder(option: str, name: str) -> Decoder:
+    if name == BY_SCHEMA:
+        return DECODERS["json"]
     if name not in DECODERS:
-        raise ConfigError(f"{option} takes {', '.join(DECODERS)}, not {name!r}")
+        raise ConfigError(f"{option} takes {', '.join(DECODERS)} or {BY_SCHEMA}, not {name!r}")
     return DECODERS[name]
 
 

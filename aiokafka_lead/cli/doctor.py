@@ -15,7 +15,7 @@ from ..errors import KafkaError, UnsupportedVersionError
 from .failures import Failed
 from .findings import Finding, Findings
 from .logins import login_failure
-from .probes import connect_ms, resolve
+from .probes import connect_ms, resolve, why
 from .registering import add
 from .session import Session
 from .times import duration
@@ -26,7 +26,7 @@ _SKEW_MS = 1_000
 _SLOW_MS = 250.0
 _ROUND_TRIPS = 3
 _NAMED_AT_MOST = 5
-_MARKS = {"ok": "[green]ok[/]     ", "warning": "[yellow]warning[/]", "error": "[bold red]error[/]  "}
+_MARKS = {"ok": "[green]ok[/]", "warning": "[yellow]warning[/]", "error": "[bold red]error[/]"}
 
 
 def register(app: typer.Typer) -> None:
@@ -38,9 +38,10 @@ async def doctor(
     session: Session,
     watch: Annotated[str, typer.Option("--watch", help="For how long to look for moves of leaders.")] = "3s",
 ) -> None:
-    """Look at names, addresses, TLS, SASL, versions, clocks, replicas and round trips; say what is wrong, and its cure.
+    """Say what is wrong with the cluster or the way to it, and its cure.
 
-    Ends with 1 where something is wrong.
+    Looks at names, addresses, TLS, SASL, versions, clocks, replicas and round trips. Ends with 1 where something is
+    wrong.
     """
     seconds = duration(watch).total_seconds()
     config = session.config()
@@ -59,11 +60,9 @@ async def doctor(
 
 
 def _print(session: Session, finding: Finding) -> None:
-    from rich.markup import escape
-
-    session.out.console.print(f"{_MARKS[finding.level]} {escape(finding.what)}")
+    session.out.marked(_MARKS[finding.level], finding.what)
     if finding.cure:
-        session.out.console.print(f"        -> {escape(finding.cure)}")
+        session.out.marked("     ->", finding.cure)
 
 
 async def _bootstrap(session: Session, config: ClientConfig, findings: Findings) -> str | None:
@@ -103,9 +102,8 @@ async def _reachable(where: str, host: str, port: int, called: str, findings: Fi
     try:
         elapsed = await connect_ms(host, port)
     except OSError as error:
-        reason = "no answer" if isinstance(error, TimeoutError) else str(error)
         findings.error(
-            f"{called} {where} ({', '.join(addresses)}): it cannot be connected to: {reason}",
+            f"{called} {where} ({', '.join(addresses)}): it cannot be connected to: {why(error)}",
             "start the broker if it is down; else check the port, and what filters between here and there",
         )
         return False

@@ -72,7 +72,7 @@ def exit_code(error: BaseException) -> ExitCode:
 
 def sentence(error: BaseException) -> str:
     """What to print of an error: what it is, what it says, and its notes."""
-    text = str(error)
+    text = str(error) or type(error).__name__
     if isinstance(error, KafkaError) and not isinstance(error, (ConfigError, ConfigTypeError)):
         text = f"{type(error).__name__}: {text}"
     return "\n".join([text, *getattr(error, "__notes__", ())])

@@ -1,4 +1,4 @@
-"""``aiokafka-lead groups``: list, describe, lag, reset, delete."""
+"""``aiokafka-lead groups``: list, describe, lag, reset, forget, delete."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ import anyio
 import typer
 from rich.console import RenderableType
 
-from ..admin import GroupType, OffsetSpec, ResetTo, ToOffset, ToShifted
+from ..admin import AdminClient, GroupType, OffsetSpec, ResetTo, ToOffset, ToShifted
 from ..errors import ConfigError
-from .lags import PartitionLag, lag_of_groups, sharing_groups
+from ..types import OffsetAndMetadata, TopicPartition
+from .asking import confirm
+from .lags import PartitionLag, lag_of_groups
 from .output import table
 from .registering import add
 from .session import Session
-from .times import duration, moment_ms
+from .times import moment_ms, pause
 
 __all__ = ["register"]
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
-Groups = Annotated[list[str], typer.Argument(metavar="GROUP...", help="Ids of groups.")]
+Groups = Annotated[list[str], typer.Argument(metavar="GROUP", help="Ids of groups.")]
 _LAG_COLUMNS = ["group", "topic", "partition", "committed", "end", "lag", "member"]
+_WATCHED_COLUMNS = ["group", "topic", "partition", "committed", "end", "lag", "per_second", "member"]
+_HEAD_LINES = 2
+"""Of a display: its title, and the names of the columns."""
 
 
 def register(app: typer.Typer) -> None:
@@ -31,6 +36,7 @@ def register(app: typer.Typer) -> None:
     add(groups, "describe", describe_groups)
     add(groups, "lag", lag)
     add(groups, "reset", reset)
+    add(groups, "forget", forget)
     add(groups, "delete", delete_groups)
     app.add_typer(groups, name="groups")
 
@@ -83,17 +89,17 @@ async def describe_groups(session: Session, groups: Groups) -> None:
 async def lag(
     session: Session,
     groups: Annotated[
-        list[str] | None, typer.Argument(metavar="[GROUP]...", help="Ids of groups; all unless some are named.")
+        list[str] | None, typer.Argument(metavar="GROUP", help="Ids of groups; all unless some are named.")
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it anew until Ctrl-C, with rates.")] = False,
     interval: Annotated[str, typer.Option("--interval", help="Between two looks, with --watch.")] = "2s",
-    count: Annotated[int | None, typer.Option("--count", help="End after so many looks, with --watch.")] = None,
+    count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many looks, with --watch.")] = None,
 ) -> None:
     """How far groups are behind, partition by partition."""
-    pause_s = duration(interval).total_seconds()
+    pause_s = pause(interval)
     async with session.admin() as admin:
         if not watch:
-            found = await lag_of_groups(admin, groups or await sharing_groups(admin))
+            found = await lag_of_groups(admin, groups)
             session.out.rows(list(map(_row, found)), _LAG_COLUMNS, "no group has an offset or a partition")
             return
         before: dict[tuple[str, Any], int] = {}
@@ -101,13 +107,13 @@ async def lag(
         looks = 0
         with session.out.live("") as live:
             while True:
-                found = await lag_of_groups(admin, groups or await sharing_groups(admin))
+                found = await lag_of_groups(admin, groups)
                 now = anyio.current_time()
                 rows = _with_rates(found, before, now - before_at)
                 if session.out.as_json:
                     session.out.json_line(rows)
                 else:
-                    live.update(_watched(rows), refresh=True)
+                    live.update(_watched(rows, session.out.console.height), refresh=True)
                 before = {(each.group, each.where): each.committed for each in found if each.committed is not None}
                 before_at = now
                 looks += 1
@@ -140,9 +146,16 @@ def _with_rates(
     return rows
 
 
-def _watched(rows: Sequence[dict[str, Any]]) -> RenderableType:
+def _watched(rows: Sequence[dict[str, Any]], height: int) -> RenderableType:
+    """As much as fits: where that is not all, the partitions with the most lag."""
     total = sum(row["lag"] or 0 for row in rows)
-    return table(rows, [*_LAG_COLUMNS, "per_second"], title=f"lag of all: {total:,} records (Ctrl-C ends)")
+    title = f"lag of all: {total:,} records (Ctrl-C ends)"
+    fits = max(1, height - _HEAD_LINES)
+    if len(rows) > fits:
+        title += f"; the {fits} partitions of {len(rows)} with the most"
+        behind = sorted(range(len(rows)), key=lambda at: -(rows[at]["lag"] or 0))[:fits]
+        rows = [rows[at] for at in sorted(behind)]
+    return table(rows, _WATCHED_COLUMNS, title=title, in_lines=True)
 
 
 async def reset(
@@ -165,25 +178,63 @@ async def reset(
     """Let a group without members begin elsewhere. Shows what would change, and asks before it changes anything."""
     target = _target(to)
     async with session.admin() as admin:
-        changes = await admin.reset_consumer_group_offsets(group, target, topics=topic, dry_run=True)
+        shares = await _is_share_group(admin, group)
+        planned: dict[TopicPartition, tuple[int | None, int]] = {}
+        offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        if shares:
+            starts = await admin.reset_share_group_offsets(group, target, topics=topic, dry_run=True)
+            planned = {where: (change.before, change.after) for where, change in starts.items()}
+        else:
+            for where, each in (
+                await admin.reset_consumer_group_offsets(group, target, topics=topic, dry_run=True)
+            ).items():
+                planned[where] = None if each.before is None else each.before.offset, each.after.offset
+                offsets[where] = each.after
         rows = [
-            {
-                "topic": where.topic,
-                "partition": where.partition,
-                "before": None if change.before is None else change.before.offset,
-                "after": change.after.offset,
-            }
-            for where, change in sorted(changes.items())
+            {"topic": where.topic, "partition": where.partition, "before": before, "after": after}
+            for where, (before, after) in sorted(planned.items())
         ]
         if dry_run or not rows:
             session.out.rows(rows, ["topic", "partition", "before", "after"], f"{group} has no offsets")
             return
         if not yes:
             session.out.notes.print(table(rows, ["topic", "partition", "before", "after"]))
-            await anyio.to_thread.run_sync(lambda: typer.confirm(f"Reset {group}?", abort=True, err=True))
+            confirm(f"Reset {group}?")
         # What was shown is what is done, though the topic's end may have moved on.
-        await admin.alter_consumer_group_offsets(group, {where: each.after for where, each in changes.items()})
+        if shares:
+            await admin.alter_share_group_offsets(group, {where: after for where, (_, after) in planned.items()})
+        else:
+            await admin.alter_consumer_group_offsets(group, offsets)
     session.out.rows(rows, ["topic", "partition", "before", "after"], "")
+
+
+async def _is_share_group(admin: AdminClient, group_id: str) -> bool:
+    listed = [group async for group in admin.list_groups()]
+    return any(group.group_id == group_id and group.type is GroupType.SHARE for group in listed)
+
+
+async def forget(
+    session: Session,
+    group: Group,
+    topic: Annotated[list[str], typer.Option("--topic", "-t", help="A topic; may be repeated.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Forget what a group has committed of topics.
+
+    Of a share group: what was delivered and acknowledged.
+    """
+    if not yes:
+        confirm(f"Forget the offsets of {group} in {', '.join(topic)}?")
+    async with session.admin() as admin:
+        if await _is_share_group(admin, group):
+            await admin.delete_share_group_offsets(group, topic)
+        else:
+            known = await admin.list_consumer_group_offsets(group)
+            mine = [where for where in known if where.topic in topic]
+            if not mine:
+                raise ConfigError(f"{group} has no offset in {', '.join(topic)}")
+            await admin.delete_consumer_group_offsets(group, mine)
+    session.out.done(f"{group}: forgotten: {', '.join(topic)}", group=group, forgotten=list(topic))
 
 
 def _target(text: str) -> ResetTo:
@@ -205,7 +256,7 @@ async def delete_groups(
 ) -> None:
     """Delete groups without members, with their offsets."""
     if not yes:
-        typer.confirm(f"Delete {', '.join(groups)} with their offsets?", abort=True, err=True)
+        confirm(f"Delete {', '.join(groups)} with their offsets?")
     async with session.admin() as admin:
         await admin.delete_consumer_groups(groups)
     session.out.done(f"deleted: {', '.join(groups)}", deleted=list(groups))

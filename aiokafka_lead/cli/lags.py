@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import anyio
 
-from ..admin import AdminClient, GroupType, OffsetSpec, outcomes_of
+from ..admin import AdminClient, GroupListing, GroupType, OffsetSpec, outcomes_of
 from ..errors import GroupIdNotFoundError, KafkaError
 from ..types import OffsetAndTimestamp, TopicPartition
 
-__all__ = ["PartitionLag", "lag_of_groups", "sharing_groups"]
+__all__ = ["PartitionLag", "lag_of_groups"]
 
 _AT_ONCE = 32
 """Groups that are asked about at the same time."""
@@ -24,57 +24,107 @@ class PartitionLag:
     group: str
     where: TopicPartition
     committed: int | None
+    """The committed offset; of a share group, where its records begin."""
     end: int | None
     member: str | None
-    """The client that has the partition."""
+    """The client that has the partition; of a share group, the clients."""
+    counted: int | None = None
+    """What the brokers count: in a share group records behind the first that is left may be done with."""
 
     @property
     def lag(self) -> int | None:
         """Records that are left; None where either end is not known."""
+        if self.counted is not None:
+            return self.counted
         return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
 
 
-async def sharing_groups(admin: AdminClient) -> list[str]:
-    """Every group of consumers that commits offsets."""
-    listed = [group async for group in admin.list_groups()]
-    return sorted(
-        group.group_id
-        for group in listed
-        if group.type in (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.UNKNOWN)
-        and group.protocol_type in ("", "consumer")
-    )
+class _Places:
+    """What is known of groups before the ends of partitions are."""
+
+    def __init__(self) -> None:
+        self.committed: dict[str, dict[TopicPartition, int | None]] = {}
+        self.holders: dict[str, dict[TopicPartition, str]] = {}
+        self.counted: dict[tuple[str, TopicPartition], int | None] = {}
 
 
-async def lag_of_groups(admin: AdminClient, groups: Iterable[str]) -> list[PartitionLag]:
-    """Every partition in which a group has an offset or a member, by group; raises for a group that is not there."""
-    names = list(groups)
-    committed: dict[str, dict[TopicPartition, int | None]] = {}
-    room = anyio.Semaphore(_AT_ONCE)
+async def lag_of_groups(admin: AdminClient, groups: Iterable[str] | None = None) -> list[PartitionLag]:
+    """Every partition in which a group has an offset or a member, by group; raises for a group that is not there.
 
+    Without names: every group of consumers that commits offsets, and every share group.
+    """
+    listed = {group.group_id: group async for group in admin.list_groups()}
+    names = sorted(name for name, group in listed.items() if _has_lag(group)) if groups is None else list(groups)
+    shares = [name for name in names if name in listed and listed[name].type is GroupType.SHARE]
+    places = _Places()
+    await _look_at_consumers(admin, [name for name in names if name not in shares], places)
+    await _look_at_shares(admin, shares, places)
+    ends = await _ends(admin, {where for offsets in places.committed.values() for where in offsets})
+    return [
+        PartitionLag(
+            name,
+            where,
+            offset,
+            _offset(ends.get(where)),
+            places.holders.get(name, {}).get(where),
+            places.counted.get((name, where)),
+        )
+        for name in names
+        for where, offset in sorted(places.committed[name].items())
+    ]
+
+
+def _has_lag(group: GroupListing) -> bool:
+    if group.type in (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.UNKNOWN):
+        return group.protocol_type in ("", "consumer")
+    return group.type is GroupType.SHARE
+
+
+async def _look_at_consumers(admin: AdminClient, names: Sequence[str], places: _Places) -> None:
     async def ask(group: str) -> None:
-        async with room:
-            offsets = await admin.list_consumer_group_offsets(group)
-        committed[group] = {where: None if each is None else each.offset for where, each in offsets.items()}
+        offsets = await admin.list_consumer_group_offsets(group)
+        places.committed[group] = {where: None if each is None else each.offset for where, each in offsets.items()}
 
-    described = await outcomes_of(admin.describe_consumer_groups(names))
-    async with anyio.create_task_group() as asking:
-        for name in names:
-            asking.start_soon(ask, name)
-    holders: dict[str, dict[TopicPartition, str]] = {}
+    described = await outcomes_of(admin.describe_consumer_groups(names)) if names else {}
+    await _each(ask, names)
     for name, found in described.items():
-        if isinstance(found, GroupIdNotFoundError) and committed[name]:
+        if isinstance(found, GroupIdNotFoundError) and places.committed[name]:
             continue  # an older broker may not describe what has offsets alone
         if isinstance(found, KafkaError):
             raise found
-        holders[name] = {where: member.client_id for member in found.members for where in member.assignment}
-        for where in holders[name]:
-            committed[name].setdefault(where, None)
-    ends = await _ends(admin, {where for offsets in committed.values() for where in offsets})
-    return [
-        PartitionLag(name, where, offset, _offset(ends.get(where)), holders.get(name, {}).get(where))
-        for name in names
-        for where, offset in sorted(committed[name].items())
-    ]
+        places.holders[name] = {where: member.client_id for member in found.members for where in member.assignment}
+        for where in places.holders[name]:
+            places.committed[name].setdefault(where, None)
+
+
+async def _look_at_shares(admin: AdminClient, names: Sequence[str], places: _Places) -> None:
+    async def ask(group: str) -> None:
+        offsets = await admin.list_share_group_offsets(group)
+        places.committed[group] = {where: each and each.start_offset for where, each in offsets.items()}
+        places.counted.update({(group, where): each and each.lag for where, each in offsets.items()})
+
+    described = await admin.describe_share_groups(names) if names else {}
+    await _each(ask, names)
+    for name, found in described.items():
+        sharing: dict[TopicPartition, list[str]] = {}
+        for member in found.members:
+            for where in member.assignment:
+                sharing.setdefault(where, []).append(member.client_id)
+        places.holders[name] = {where: ", ".join(sorted(clients)) for where, clients in sharing.items()}
+        for where in sharing:
+            places.committed[name].setdefault(where, None)
+
+
+async def _each(ask: Callable[[str], Awaitable[None]], names: Iterable[str]) -> None:
+    room = anyio.Semaphore(_AT_ONCE)
+
+    async def in_turn(name: str) -> None:
+        async with room:
+            await ask(name)
+
+    async with anyio.create_task_group() as asking:
+        for name in names:
+            asking.start_soon(in_turn, name)
 
 
 async def _ends(

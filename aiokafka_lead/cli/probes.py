@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import time
 
 import anyio
 
-__all__ = ["connect_ms", "resolve", "speaks_tls"]
+__all__ = ["connect_ms", "resolve", "speaks_tls", "why"]
 
 _PATIENCE_S = 5.0
 
@@ -28,6 +29,18 @@ async def connect_ms(host: str, port: int) -> float:
     elapsed = (time.perf_counter() - began) * 1000
     await stream.aclose()
     return elapsed
+
+
+def why(error: OSError) -> str:
+    """Why a connection was not made, in words: each reason once, where a name has several addresses."""
+    if isinstance(error, TimeoutError):
+        return "no answer"
+    cause = error.__cause__ or error
+    causes = cause.exceptions if isinstance(cause, BaseExceptionGroup) else (cause,)
+    reasons = [
+        os.strerror(each.errno).lower() if isinstance(each, OSError) and each.errno else str(each) for each in causes
+    ]
+    return ", ".join(dict.fromkeys(reasons))
 
 
 async def speaks_tls(host: str, port: int) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 from .._options.checks import Secret
 from ..config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from ..errors import ConfigError
+from .schemas import RegistrySettings
 
 __all__ = ["ENVIRONMENT_PREFIX", "options_of", "profile_path"]
 
@@ -24,7 +25,7 @@ ENVIRONMENT_PREFIX = "AIOKAFKA_LEAD_"
 _SERVERS = "bootstrap_servers"
 _FIELDS = {
     field.name: field
-    for kind in (ProducerConfig, ConsumerConfig, AdminConfig, ClientConfig)
+    for kind in (ProducerConfig, ConsumerConfig, AdminConfig, ClientConfig, RegistrySettings)
     for field in dataclasses.fields(kind)
 }
 _PROMPTED = "sasl_plain_password"
@@ -88,6 +89,8 @@ def _profile(name: str | None, path: Path) -> dict[str, Any]:
         profiles = tomllib.loads(path.read_text()).get("profiles", {})
     except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
+    if not isinstance(profiles, dict):
+        raise ConfigError(f"{path}: 'profiles' must be a table of profiles")
     found = profiles.get(name or "default")
     if found is None:
         if name is None:

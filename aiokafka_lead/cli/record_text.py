@@ -25,7 +25,7 @@ def _text(content: bytes) -> str:
 def _json(content: bytes) -> Any:
     try:
         return json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter for what is too deep
         return _text(content)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from typing import Annotated, Any
@@ -81,16 +82,19 @@ def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -
                 ask=_ask if common["ask_password"] else None,
             )
             _run(function, Session(options, out), given)
+            sys.stdout.flush()
         except KeyboardInterrupt:
             raise typer.Exit(ExitCode.INTERRUPTED) from None
-        except BrokenPipeError:
-            # The program that read the results has enough of them; nothing more can be written, at exit neither.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            raise typer.Exit(ExitCode.DONE) from None
         except Exception as error:
+            cause = _single(error)
+            if isinstance(cause, BrokenPipeError):
+                # The program that read the results has enough of them; nothing more can be written, at exit neither.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+                raise typer.Exit(ExitCode.DONE) from None
             if os.environ.get(f"{ENVIRONMENT_PREFIX}TRACEBACK"):
                 raise
-            cause = _single(error)
+            if isinstance(cause, typer.Abort):
+                cause = Failed("not confirmed: nothing was changed")
             if str(cause) or not isinstance(cause, Failed):
                 out.error(sentence(cause))
             raise typer.Exit(exit_code(cause)) from None

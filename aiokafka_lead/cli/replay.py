@@ -40,10 +40,11 @@ async def replay(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
 ) -> None:
-    """Write dead letters to their origin again, without the headers of their death.
+    """Write dead letters to their origin again.
 
-    A letter that died several times goes to where it died last. Each is acknowledged before the next run begins to
-    count on it: run it again only from where it ended, since letters stay where they are.
+    They go there without the headers of their death. A letter that died several times goes to where it died last. Each
+    is acknowledged before the next run begins to count on it: run it again only from where it ended, since letters stay
+    where they are.
     """
     counts: dict[str, int] = {}
     skipped = 0

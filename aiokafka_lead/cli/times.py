@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from ..errors import ConfigError
 
-__all__ = ["duration", "moment_ms", "shown_time"]
+__all__ = ["duration", "moment_ms", "pause", "shown_time"]
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
@@ -23,6 +23,14 @@ def duration(text: str) -> timedelta:
         return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text)))
     except OverflowError:
         raise ConfigError(f"{text!r} is too long") from None
+
+
+def pause(interval: str) -> float:
+    """The seconds between two looks of a live display."""
+    seconds = duration(interval).total_seconds()
+    if not seconds:
+        raise ConfigError(f"--interval must be longer than {interval}")
+    return seconds
 
 
 def moment_ms(text: str) -> int:

@@ -11,11 +11,11 @@ from rich.console import RenderableType
 
 from ..admin import AdminClient, ClusterDescription, OffsetSpec, TopicDescription, outcomes_of
 from ..types import OffsetAndTimestamp, TopicPartition
-from .lags import lag_of_groups, sharing_groups
+from .lags import lag_of_groups
 from .output import table
 from .registering import add
 from .session import Session
-from .times import duration
+from .times import pause
 
 __all__ = ["register"]
 
@@ -42,10 +42,10 @@ class Look:
 async def top(
     session: Session,
     interval: Annotated[str, typer.Option("--interval", help="Between two looks.")] = "2s",
-    count: Annotated[int | None, typer.Option("--count", help="End after so many looks.")] = None,
+    count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many looks.")] = None,
 ) -> None:
     """Brokers, rates, lag and moves of leaders, until Ctrl-C."""
-    pause_s = duration(interval).total_seconds()
+    pause_s = pause(interval)
     moves = 0
     looks = 0
     before: Look | None = None
@@ -78,8 +78,7 @@ async def _look(admin: AdminClient) -> Look:
     if led:
         ends = await outcomes_of(admin.list_offsets(dict.fromkeys(led, int(OffsetSpec.LATEST)), timeout_ms=5000))
         look.ends = {where: end.offset for where, end in ends.items() if isinstance(end, OffsetAndTimestamp)}
-    groups = await sharing_groups(admin)
-    for each in await lag_of_groups(admin, groups):
+    for each in await lag_of_groups(admin):
         look.lags[each.group] = look.lags.get(each.group, 0) + (each.lag or 0)
     return look
 
@@ -133,9 +132,13 @@ def _rows(before: Look | None, now: Look, moves: int) -> dict[str, Any]:
 
 def _screen(session: Session, shown: dict[str, Any]) -> RenderableType:
     brokers = ["broker", "address", "rack", "controller", "leads", "replicas", "out_of_sync"]
+    topics = ["topic", "partitions", "end_offsets", "per_second"]
     return session.out.together(
         f"leader moves seen: {shown['leader_moves']} (Ctrl-C ends)",
-        table(shown["brokers"], brokers, title="brokers"),
-        table(shown["topics"][:_SHOWN], ["topic", "partitions", "end_offsets", "per_second"], title="topics"),
-        table(shown["groups"][:_SHOWN], ["group", "lag", "lag_per_second"], title="groups"),
+        "",
+        table(shown["brokers"], brokers, title="brokers", in_lines=True),
+        "",
+        table(shown["topics"][:_SHOWN], topics, title="topics", in_lines=True),
+        "",
+        table(shown["groups"][:_SHOWN], ["group", "lag", "lag_per_second"], title="groups", in_lines=True),
     )

@@ -9,12 +9,13 @@ import typer
 from ..admin import NewTopic, OffsetSpec
 from ..errors import ConfigError
 from ..types import TopicPartition
+from .asking import confirm
 from .registering import add
 from .session import Session
 
 __all__ = ["register"]
 
-Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of topics.")]
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.")]
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
 
 
@@ -121,7 +122,7 @@ async def delete_topics(
 ) -> None:
     """Delete topics, with all their records."""
     if not yes:
-        typer.confirm(f"Delete {', '.join(names)} with all records?", abort=True, err=True)
+        confirm(f"Delete {', '.join(names)} with all records?")
     async with session.admin() as admin:
         await admin.delete_topics(names)
     session.out.done(f"deleted: {', '.join(names)}", deleted=list(names))

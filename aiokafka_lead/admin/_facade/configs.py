@@ -19,7 +19,11 @@ class ConfigCalls(AdminArea):
         names: Iterable[str] | None = None,
         timeout_ms: float | None = None,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """The configurations of topics, brokers and others, by resource and name; all unless some are named."""
+        """The configurations of topics, brokers and others, by resource and name; all unless some are named.
+
+        A broker that is down is waited for, for ``timeout_ms`` (``default_api_timeout_ms``) at most; where there is
+        none of this id, that fails with `BrokerIdNotRegisteredError` soon.
+        """
         wanted = _checks.RESOURCES("resources", resources)
         named = _checks.NAMES("names", names)
         return await _configs.describe(self._calls, wanted, named, self._calls.deadline(timeout_ms))
@@ -31,7 +35,10 @@ class ConfigCalls(AdminArea):
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> None:
-        """Change single configurations, or only check that they could be; all others stay (KIP-339)."""
+        """Change single configurations, or only check that they could be; all others stay (KIP-339).
+
+        Brokers that are down or unknown are as in `describe_configs`.
+        """
         wanted = _checks.CHANGES("changes", changes)
         _checks.boolean("validate_only", validate_only)
         await _configs.alter(self._calls, wanted, validate_only, self._calls.deadline(timeout_ms))

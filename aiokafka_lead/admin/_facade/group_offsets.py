@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from ...types import OffsetAndMetadata, TopicPartition
 from .. import _group_checks as _checks
 from .. import _group_offsets, _share_groups
-from ..group_types import OffsetChange, ResetTo, ShareGroupOffset
+from ..group_types import OffsetChange, ResetTo, ShareGroupOffset, StartOffsetChange
 from .base import AdminArea
 
 
@@ -110,6 +110,31 @@ class GroupOffsetCalls(AdminArea):
         _checks.GROUP_ID("group_id", group_id)
         wanted = _checks.START_OFFSETS("offsets", offsets)
         await _share_groups.alter(self._calls, group_id, wanted, self._calls.deadline(timeout_ms))
+
+    async def reset_share_group_offsets(
+        self,
+        group_id: str,
+        to: ResetTo,
+        *,
+        topics: Iterable[str] | None = None,
+        partitions: Iterable[TopicPartition] | None = None,
+        dry_run: bool = False,
+        timeout_ms: float | None = None,
+    ) -> dict[TopicPartition, StartOffsetChange]:
+        """Let a share group without members begin elsewhere; the result is each start offset before and after.
+
+        What has been delivered or acknowledged behind the new start counts no more. ``to``, ``topics``, ``partitions``
+        and ``dry_run`` are those of `reset_consumer_group_offsets`; without topics and partitions it is every partition
+        that a member of the group was ever assigned. Raises `NonEmptyGroupError`. Java: ``kafka-share-groups
+        --reset-offsets``.
+        """
+        _checks.GROUP_ID("group_id", group_id)
+        target = _checks.reset_to("to", to)
+        named = _checks.TOPICS("topics", topics)
+        single = _checks.PARTITIONS("partitions", partitions)
+        _checks.boolean("dry_run", dry_run)
+        deadline = self._calls.deadline(timeout_ms)
+        return await _share_groups.reset(self._calls, group_id, target, named, single, dry_run, deadline)
 
     async def delete_share_group_offsets(
         self, group_id: str, topics: Iterable[str], *, timeout_ms: float | None = None

@@ -66,9 +66,10 @@ class TopicCalls(AdminArea):
     ) -> AsyncIterator[TopicDescription]:
         """The same page by page, with eligible leader replicas (KIP-966, Kafka 3.7).
 
-        An asynchronous iterator of descriptions in the order of the names; a topic that is on several pages comes as
-        often, each time with the partitions of that page. ``timeout_ms`` bounds all pages together. Raises
-        `UnsupportedVersionError` where the cluster is older.
+        An asynchronous iterator of descriptions in the order of the names, but for topics of which the broker has not
+        heard at first; a topic that is on several pages comes as often, each time with the partitions of that page.
+        Where a topic cannot be described, its error is raised after all others have come. ``timeout_ms`` bounds all
+        pages together. Raises `UnsupportedVersionError` where the cluster is older.
         """
         names = _checks.TOPICS("topics", topics)
         _checks.PAGE_SIZE("page_size", page_size)

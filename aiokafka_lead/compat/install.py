@@ -1,9 +1,11 @@
-"""`install`: ``import aiokafka`` gives this package."""
+"""`install`: ``import aiokafka`` gives what this package has."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
 __all__ = ["install", "uninstall"]
@@ -48,28 +50,61 @@ _ROOMS = (
 """Every module that has aiokafka's name for it."""
 
 
+_HOMES = {"aiokafka": _HERE, **{f"aiokafka.{room}": f"{_HERE}.{room}" for room in _ROOMS}}
+_PACKAGES = {name.rpartition(".")[0] for name in _HOMES}
+
+
 def install() -> None:
     """Have ``import aiokafka`` and its modules give this package, in this process, from now on; may be called again.
 
     Call it before anything imports aiokafka: raises RuntimeError if aiokafka itself is imported already, since what
     was taken from it would stay what it is.
     """
-    loaded = sys.modules.get("aiokafka")
-    if loaded is not None and loaded.__name__ != _HERE:
+    if sys.modules.get("aiokafka") is not _FINDER.made.get("aiokafka"):
         raise RuntimeError(
             "aiokafka is imported already: call aiokafka_lead.compat.install() before anything does that"
         )
-    for name, module in _modules().items():
-        sys.modules[name] = module
+    if _FINDER not in sys.meta_path:
+        # Before what would find aiokafka itself, and after what watches imports, as tracers do.
+        files = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0
+        sys.meta_path.insert(files, _FINDER)
 
 
 def uninstall() -> None:
     """Take back `install`: what is imported from then on is aiokafka itself, where that is installed."""
-    for name, module in _modules().items():
+    if _FINDER in sys.meta_path:
+        sys.meta_path.remove(_FINDER)
+    for name, module in _FINDER.made.items():
         if sys.modules.get(name) is module:
             del sys.modules[name]
+    _FINDER.made.clear()
 
 
-def _modules() -> dict[str, ModuleType]:
-    rooms = {f"aiokafka.{room}": import_module(f"{_HERE}.{room}") for room in _ROOMS}
-    return {"aiokafka": sys.modules[_HERE], **rooms}
+class _Finder:
+    """Makes modules with aiokafka's names, each when it is first imported: hooks that wait for the name see it.
+
+    What it would inherit of `importlib.abc` takes longer to import than this.
+    """
+
+    def __init__(self) -> None:
+        self.made: dict[str, ModuleType] = {}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in _HOMES:
+            return None
+        return ModuleSpec(fullname, self, is_package=fullname in _PACKAGES)  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """An ordinary one."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Fill it with what this package's module of that name has."""
+        home = import_module(_HOMES[module.__name__])
+        module.__dict__.update({name: value for name, value in vars(home).items() if name not in _ITS_OWN})
+        self.made[module.__name__] = module
+
+
+_ITS_OWN = {"__builtins__", "__cached__", "__loader__", "__name__", "__package__", "__path__", "__spec__"}
+_FINDER = _Finder()

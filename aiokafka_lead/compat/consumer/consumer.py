@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 import time
-import traceback
-import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
 
+from ..._records import ConsumerRecord as NativeRecord
 from ...consumer import Consumer
-from ...errors import ClientClosedError, RequestTimedOutError
+from ...errors import ClientClosedError
 from ...types import TopicPartition
+from .._life import Life
 from .._options import consumer_options
 from ..abc import ConsumerRebalanceListener
 from ..client import AIOKafkaClient, client_of
@@ -23,23 +21,24 @@ from ..errors import (
     ConsumerStoppedError,
     IllegalOperation,
     IllegalStateError,
-    KafkaTimeoutError,
-    UnknownTopicOrPartitionError,
 )
-from ..structs import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
-from ..util import commit_structure_validate, create_task, deprecated, get_running_loop
+from ..structs import ConsumerRecord, OffsetAndMetadata
+from ..util import commit_structure_validate, create_task, deprecated
 from ..version import __version__
 from .group_coordinator import Consumed, GroupCoordinator
+from .in_hand import NothingInHand
 from .listener import ListenerCalls
-from .reading import NothingInHand, converter
+from .offset_calls import OffsetCalls, checked_partitions
+from .read_record import Converter
 from .subscription_state import SubscriptionState
 
 __all__ = ["AIOKafkaConsumer"]
 
-T = TypeVar("T")
+LOOK_EVERY_S = 0.005
+"""Records at hand are handed out for this long before it is looked at what is due, such as a commit."""
 
 
-class AIOKafkaConsumer:
+class AIOKafkaConsumer(Life, OffsetCalls):
     """A native `Consumer` with aiokafka's options, defaults and calls. Belongs to one asyncio event loop.
 
     As there, what was handed out counts as done: automatic commits cover it at once, and a rebalance does not wait for
@@ -48,9 +47,7 @@ class AIOKafkaConsumer:
 
     _client: AIOKafkaClient
     """Its connections; tracers ask it for ``_bootstrap_servers`` and ``_client_id``."""
-    _closed: bool | None = None
-    """Whether it was stopped."""
-    _source_traceback: Any = None
+    _kind = "consumer"
 
     def __init__(
         self,
@@ -96,16 +93,14 @@ class AIOKafkaConsumer:
     ) -> None:
         """Check the options; connects to nothing. Raises ValueError or TypeError."""
         options = consumer_options(locals())
-        self._loop = deprecated(loop, api_version)
-        if self._loop.get_debug():
-            self._source_traceback = traceback.extract_stack(sys._getframe(1))
+        self._belongs_to(deprecated(loop, api_version))
         self._group_id = group_id
         """Tracers, FastStream and kstreams ask."""
         self._enable_auto_commit = enable_auto_commit
         """ddtrace and kstreams ask."""
         self._isolation_level = isolation_level
         self._request_timeout_ms = request_timeout_ms
-        self._convert = converter(key_deserializer, value_deserializer)
+        self._convert = Converter(key_deserializer, value_deserializer)
         self._native: Consumer[Any, Any] = Consumer(bootstrap_servers=bootstrap_servers, **options)
         engine = self._native._engine
         account = engine.reader.replace_listener(None)
@@ -119,18 +114,14 @@ class AIOKafkaConsumer:
         self._telling: asyncio.Task[None] | None = None
         """A listener learns of partitions that were there before it."""
         self._turn = asyncio.Lock()
-        """Held by the task that reads."""
+        """Held by the task that waits for records."""
+        self._in_order = engine.reader.records()
+        """Every record, for all that read one by one."""
+        self._looked_at = 0.0
+        """When it was last looked at what is due, such as a commit."""
         self._closed = False
         if topics:
             self._native.subscribe(_checked_topics(topics))
-
-    def __del__(self, _warnings: Any = warnings) -> None:
-        if self._closed is False:
-            _warnings.warn(f"Unclosed AIOKafkaConsumer {self!r}", ResourceWarning, source=self)
-            context = {"consumer": self, "message": "Unclosed AIOKafkaConsumer"}
-            if self._source_traceback is not None:
-                context["source_traceback"] = self._source_traceback
-            self._loop.call_exception_handler(context)
 
     # --- its life -----------------------------------------------------------------------------------------------------
 
@@ -140,7 +131,7 @@ class AIOKafkaConsumer:
         Raises `KafkaConnectionError`, and `UnknownTopicOrPartitionError` for a topic that does not exist after
         ``request_timeout_ms``.
         """
-        assert self._loop is get_running_loop(), "Please create objects with the same loop as running with"
+        self._check_loop()
         assert not self._native._engine.started, "Did you call `start` twice?"
         await self._native.start()
         for topic in self._native._engine.subscription.topics:
@@ -153,15 +144,6 @@ class AIOKafkaConsumer:
             return
         self._closed = True
         await self._native.stop()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     # --- what to read -------------------------------------------------------------------------------------------------
 
@@ -216,11 +198,11 @@ class AIOKafkaConsumer:
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out no records of these partitions until `resume`."""
-        self._native.pause(*_checked_partitions(partitions))
+        self._native.pause(*checked_partitions(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Take back `pause`."""
-        self._native.resume(*_checked_partitions(partitions))
+        self._native.resume(*checked_partitions(partitions))
 
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
@@ -232,16 +214,34 @@ class AIOKafkaConsumer:
         """The next record, of these partitions if some are given; raises `ConsumerStoppedError`."""
         if self._closed:
             raise ConsumerStoppedError
+        self._look()
+        in_order = self._in_order
+        if partitions or not in_order.at_hand():
+            native = await self._wait_for_one(partitions)
+        else:
+            native = await in_order
         try:
-            async with self._turn:
-                native = await self._native.getone(*partitions)
-        except ClientClosedError:
-            raise ConsumerStoppedError from None
-        try:
-            return self._convert(native)
+            record: ConsumerRecord[Any, Any] = self._convert.one(native)
+            return record
         except BaseException:
             self._native.seek(TopicPartition(native.topic, native.partition), native.offset)
             raise
+
+    def _look(self) -> None:
+        """Records at hand are handed out without a look at what is due, or wrong: now and then there is one."""
+        now = time.monotonic()
+        if now > self._looked_at + LOOK_EVERY_S:
+            self._looked_at = now
+            self._native._engine.reader.begin()
+
+    async def _wait_for_one(self, partitions: tuple[TopicPartition, ...]) -> NativeRecord[Any, Any]:
+        try:
+            async with self._turn:
+                if partitions:
+                    return await self._native.getone(*partitions)
+                return await anext(self._in_order)
+        except (ClientClosedError, StopAsyncIteration):
+            raise ConsumerStoppedError from None
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
@@ -269,7 +269,7 @@ class AIOKafkaConsumer:
             self._turn.release()
         convert = self._convert
         try:
-            return {tp: [convert(record) for record in records] for tp, records in native.items()}
+            return {tp: convert.many(records) for tp, records in native.items()}
         except BaseException:
             for tp, records in native.items():
                 self._native.seek(tp, records[0].offset)
@@ -288,120 +288,19 @@ class AIOKafkaConsumer:
 
     async def _records(self) -> AsyncIterator[ConsumerRecord[Any, Any]]:
         """What ``async for`` gives, without a call of `getone` for each record."""
-        convert = self._convert
-        async with self._turn:
-            async for native in self._native:
-                try:
-                    record = convert(native)
-                except BaseException:
-                    self._native.seek(TopicPartition(native.topic, native.partition), native.offset)
-                    raise
-                yield record
-
-    # --- positions ----------------------------------------------------------------------------------------------------
-
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on from this offset; raises ValueError or `IllegalStateError`."""
-        if type(offset) is not int or offset < 0:
-            raise ValueError("Offset must be a positive integer")
-        self._native.seek(partition, offset)
-
-    async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
-        """Go on from the first offset of these partitions, or of all; whether it is known already."""
-        return await self._seek(self._native.seek_to_beginning, partitions)
-
-    async def seek_to_end(self, *partitions: TopicPartition) -> bool:
-        """Go on from the end of these partitions, or of all; whether it is known already."""
-        return await self._seek(self._native.seek_to_end, partitions)
-
-    async def _seek(self, seek: Callable[..., Awaitable[None]], partitions: tuple[TopicPartition, ...]) -> bool:
-        try:
-            await seek(*self._assigned(partitions))
-        except RequestTimedOutError:
-            return False
-        return True
-
-    async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
-        """Go on from what the group has committed of these partitions, or of all; returns that."""
-        offsets = {tp: await self.committed(tp) for tp in self._assigned(partitions)}
-        for tp, offset in offsets.items():
-            if offset is not None and offset > 0:
-                self._native.seek(tp, offset)
-        return offsets
-
-    def _assigned(self, partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
-        _checked_partitions(partitions)
-        assigned = self._native.assignment()
-        if not partitions:
-            assert assigned, "No partitions are currently assigned"
-            return tuple(assigned)
-        others = set(partitions) - assigned
-        if others:
-            raise IllegalStateError(f"Partitions {others} are not assigned")
-        return partitions
-
-    async def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record; waits while that is being found out."""
-        while True:
-            if partition not in self._native.assignment():
-                raise IllegalStateError(f"Partition {partition} is not assigned")
+        in_order, convert = self._in_order, self._convert
+        while not self._closed:
+            self._look()
             try:
-                return await self._native.position(partition)
-            except RequestTimedOutError:
-                continue
-
-    def highwater(self, partition: TopicPartition) -> int | None:
-        """The end of what every replica has, as of the last fetch; None before the first."""
-        assert partition in self._native.assignment(), "Partition is not assigned"
-        return self._native.highwater(partition)
-
-    def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """The end of what no open transaction holds back; -1 unless "read_committed" is set."""
-        assert partition in self._native.assignment(), "Partition is not assigned"
-        offset = self._native.last_stable_offset(partition)
-        return offset if self._isolation_level == "read_committed" or offset is None else -1
-
-    def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
-        """When the partition was last fetched, in milliseconds since 1970; None before the first fetch."""
-        assert partition in self._native.assignment(), "Partition is not assigned"
-        return None if self._native.highwater(partition) is None else int(time.time() * 1000)
-
-    # --- what the cluster has -----------------------------------------------------------------------------------------
-
-    async def topics(self) -> set[str]:
-        """The cluster's topics."""
-        return set(await self._native.topics())
-
-    def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """The topic's partitions, None where this consumer has no metadata of it."""
-        return self._client.cluster.partitions_for_topic(topic)
-
-    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each partition."""
-        return await self._known(self._native.beginning_offsets(partitions))
-
-    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset behind the last record of each partition."""
-        return await self._known(self._native.end_offsets(partitions))
-
-    async def offsets_for_times(
-        self, timestamps: dict[TopicPartition, int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """For each partition its first record at or after the time, or None."""
-        for tp, at in timestamps.items():
-            if at < 0:
-                raise ValueError(f"The target time for partition {tp} is {at}. The target time cannot be negative.")
-        found = await self._known(self._native.offsets_for_times({tp: int(at) for tp, at in timestamps.items()}))
-        return {
-            tp: None if one is None else OffsetAndTimestamp(one.offset, one.timestamp_ms) for tp, one in found.items()
-        }
-
-    async def _known(self, offsets: Awaitable[T]) -> T:
-        """Offsets of partitions, which time out where there is no such partition."""
-        try:
-            return await offsets
-        except UnknownTopicOrPartitionError as error:
-            raise KafkaTimeoutError(str(error)) from error
+                native = await in_order if in_order.at_hand() else await self._wait_for_one(())
+            except ConsumerStoppedError:
+                break
+            try:
+                record = convert.one(native)
+            except BaseException:
+                self._native.seek(TopicPartition(native.topic, native.partition), native.offset)
+                raise
+            yield record
 
     # --- committed offsets --------------------------------------------------------------------------------------------
 
@@ -437,6 +336,14 @@ class AIOKafkaConsumer:
         found = await self._native.committed(partition)
         return None if found is None else found.offset
 
+    async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
+        """Go on from what the group has committed of these partitions, or of all; returns that."""
+        offsets = {tp: await self.committed(tp) for tp in self._assigned(partitions)}
+        for tp, offset in offsets.items():
+            if offset is not None and offset > 0:
+                self._native.seek(tp, offset)
+        return offsets
+
 
 _GETONE, _ANEXT = AIOKafkaConsumer.getone, AIOKafkaConsumer.__anext__
 """Those that ``async for`` need not call; a subclass's, or a tracer's, it calls."""
@@ -446,12 +353,6 @@ def _checked_topics(topics: Any) -> set[str]:
     if not isinstance(topics, (tuple, set, list)):
         raise TypeError("Topics should be list of strings")
     return set(topics)
-
-
-def _checked_partitions(partitions: tuple[Any, ...]) -> tuple[TopicPartition, ...]:
-    if not all(isinstance(p, TopicPartition) for p in partitions):
-        raise TypeError("partitions must be TopicPartition namedtuples")
-    return partitions
 
 
 def _beginning(pattern: Any) -> re.Pattern[str]:

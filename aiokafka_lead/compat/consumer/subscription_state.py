@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from ..._io.deadline import Deadline
 from ...consumer import Consumer
-from ...errors import RequestTimedOutError
 from ...types import TopicPartition
 
 __all__ = ["SubscriptionState"]
+
+_LOOK_EVERY_MS = 60_000
+"""An assignment is waited for as long as it takes, and each wait has a bound."""
 
 
 class SubscriptionState:
@@ -29,10 +32,7 @@ class SubscriptionState:
     async def wait_for_assignment(self) -> None:
         """Wait until the group has assigned partitions, be it none; at once without a group."""
         while self.awaits_assignment:
-            try:
-                await self._native.wait_ready()
-            except RequestTimedOutError:
-                continue
+            await self._native._engine.readiness.wait(Deadline(_LOOK_EVERY_MS), positions=False)
 
     def assigned_partitions(self) -> set[TopicPartition]:
         """The partitions that are the consumer's now."""

@@ -1,19 +1,23 @@
-"""What `send` and `send_batch` give: like futures of aiokafka, over native deliveries."""
+"""What `send` and `send_batch` give: like futures of aiokafka, over native deliveries.
+
+Hot: this module is compiled through ``futures.pxd`` where a compiler is, and runs as it is elsewhere.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextvars import Context
 from functools import partial
 from typing import Any
 
 from ..._core.producer.delivery import Delivery, DeliveryBatch
+from ..._cpython import awaiting
 from ...errors import KafkaError
 from ...types import TopicPartition
 from ..structs import RecordMetadata
 
-__all__ = ["RecordFuture", "batch_result"]
+__all__ = ["RecordFuture", "batch_result", "new_record_future"]
 
 Callback = Callable[[Any], object]
 
@@ -43,10 +47,9 @@ class RecordFuture:
         return asyncio.Future
 
     def __await__(self) -> Generator[Any, Any, RecordMetadata | None]:
-        delivery = self._delivery
-        if not delivery.done() and not self._cancelled:
+        if not self.done():
             try:
-                yield from delivery.__await__()
+                yield from self._delivery.__await__()
             except KafkaError:
                 pass  # raised as it is when the result is asked for
         return self.result()
@@ -73,13 +76,15 @@ class RecordFuture:
     def result(self) -> RecordMetadata | None:
         """What awaiting gives; raises `asyncio.InvalidStateError` before this is done."""
         delivery = self._delivery
-        if self._cancelled or not delivery.done():
+        outcome = delivery._locate()
+        if self._cancelled or not outcome.done:
             self._check()
-        topic, partition, offset, timestamp_ms = delivery.result()
+        native = delivery._result(outcome)
         if self._noack:
             return None
-        where = _new(TopicPartition, (topic, partition))  # which takes a third of a call of the class
-        kind = 1 if delivery.place[0].log_append_time_ms >= 0 else 0
+        topic, partition, offset, timestamp_ms = native
+        where = _where(topic, partition)
+        kind = 1 if outcome.log_append_time_ms >= 0 else 0
         metadata: RecordMetadata = _new(RecordMetadata, (topic, partition, where, offset, timestamp_ms, kind, None))
         return metadata
 
@@ -122,13 +127,50 @@ def _call(fn: Callback, future: RecordFuture, _: Delivery) -> None:
     fn(future)
 
 
-async def batch_result(batch: DeliveryBatch, noack: bool) -> RecordMetadata | None:
-    """Where the first record of a batch is, when all are acknowledged; raises what the first that failed has."""
-    outcomes = await batch
+def _is_done(one: Any) -> bool:
+    future: RecordFuture = one
+    return future._cancelled or future._delivery._outcome.done
+
+
+def _take(one: Any) -> RecordMetadata | None:
+    return one.result()  # type: ignore[no-any-return]
+
+
+awaiting.shorten_await(RecordFuture, _is_done, _take)
+
+
+def new_record_future(delivery: Delivery, noack: bool) -> RecordFuture:
+    """A `RecordFuture`, made faster than by a call of the class."""
+    future = RecordFuture.__new__(RecordFuture)
+    future._delivery = delivery
+    future._noack = noack
+    future._cancelled = False
+    future._callbacks = None
+    return future
+
+
+_last = TopicPartition("", -1)
+"""That of the latest result: most records share theirs with the one before."""
+
+
+def _where(topic: str, partition: int) -> TopicPartition:
+    global _last
+    where = _last
+    if where[0] is not topic or where[1] != partition:
+        where = _last = _new(TopicPartition, (topic, partition))  # which takes a third of a call of the class
+    return where
+
+
+async def batch_result(parts: Sequence[DeliveryBatch], noack: bool) -> RecordMetadata | None:
+    """Where the first record of a batch is, when all are acknowledged; raises what the first that failed has.
+
+    ``parts`` are its records in order. None with ``acks=0``, and of a batch without records.
+    """
+    outcomes = [outcome for part in parts for outcome in await part]
     for outcome in outcomes:
         if isinstance(outcome, KafkaError):
             raise outcome
-    if noack:
+    if noack or not outcomes:
         return None
     first: Any = outcomes[0]
     where = TopicPartition(first.topic, first.partition)

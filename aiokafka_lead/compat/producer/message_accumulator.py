@@ -11,6 +11,8 @@ from ...types import Header
 
 __all__ = ["BatchBuilder", "BatchRecordMetadata"]
 
+_new: Any = tuple.__new__
+
 
 class BatchRecordMetadata(NamedTuple):
     """What a batch says of a record that it has taken."""
@@ -63,7 +65,8 @@ class BatchBuilder:
         self.values.append(value_bytes)
         self.headers.append(headers or ())
         self.timestamps_ms.append(time_ms)
-        return BatchRecordMetadata(index, self._measure.size_bytes - before, time_ms)
+        metadata: BatchRecordMetadata = _new(BatchRecordMetadata, (index, self._measure.size_bytes - before, time_ms))
+        return metadata
 
     def close(self) -> None:
         """Take no more records."""

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-import traceback
-import warnings
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from ..._core.producer.delivery import DeliveryBatch
 from ...errors import (
     ClientClosedError,
     IllegalStateError,
+    KafkaError,
     ProducerFencedError,
     TransactionAbortedError,
 )
 from ...producer import Producer
 from ...types import Header, TopicPartition
+from .._life import Life
 from .._options import is_default_partitioner, producer_options
 from ..client import AIOKafkaClient, client_of
 from ..errors import IllegalOperation
 from ..partitioner import DefaultPartitioner
 from ..structs import RecordMetadata
-from ..util import commit_structure_validate, deprecated, get_running_loop, native_offsets
-from .futures import RecordFuture, batch_result
+from ..util import commit_structure_validate, deprecated, native_offsets
+from .futures import RecordFuture, batch_result, new_record_future
 from .message_accumulator import BatchBuilder
 
 __all__ = ["AIOKafkaProducer", "TransactionContext"]
@@ -34,14 +34,12 @@ _missing: Any = object()
 _DEFAULT_PARTITIONER = DefaultPartitioner()
 
 
-class AIOKafkaProducer:
+class AIOKafkaProducer(Life):
     """A native `Producer` with aiokafka's options, defaults and calls. Belongs to one asyncio event loop."""
 
     client: AIOKafkaClient
     """Its connections; tracers ask it for ``_bootstrap_servers`` and ``_client_id``."""
-    _closed: bool | None = None
-    """Whether it was stopped; FastStream asks."""
-    _source_traceback: Any = None
+    _kind = "producer"
 
     def __init__(
         self,
@@ -76,9 +74,7 @@ class AIOKafkaProducer:
     ) -> None:
         """Check the options; connects to nothing. Raises ValueError or TypeError."""
         given = dict(locals())
-        self._loop = deprecated(loop, api_version)
-        if self._loop.get_debug():
-            self._source_traceback = traceback.extract_stack(sys._getframe(1))
+        self._belongs_to(deprecated(loop, api_version))
         given["acks"] = 1 if acks is _missing else acks
         options = producer_options(given, acks is not _missing)
         self._key_serializer = key_serializer
@@ -88,27 +84,21 @@ class AIOKafkaProducer:
         """kstreams calls it."""
         self._request_timeout_ms = request_timeout_ms
         self._max_batch_size = max_batch_size
-        self._acks = options["acks"]
+        self._noack = options["acks"] == 0
         self._plain = key_serializer is None and value_serializer is None
         self._native = Producer(bootstrap_servers, **options)
+        self._append = self._native._append
+        """Takes what can be taken at once, without a coroutine."""
         self.client = client_of(self._native._client, bootstrap_servers)
         self._metadata = self.client.cluster
         """What it knows of topics; kstreams asks."""
         self._closed = False
 
-    def __del__(self, _warnings: Any = warnings) -> None:
-        if self._closed is False:
-            _warnings.warn(f"Unclosed AIOKafkaProducer {self!r}", ResourceWarning, source=self)
-            context = {"producer": self, "message": "Unclosed AIOKafkaProducer"}
-            if self._source_traceback is not None:
-                context["source_traceback"] = self._source_traceback
-            self._loop.call_exception_handler(context)
-
     # --- its life -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Connect to the cluster; raises `KafkaConnectionError`."""
-        assert self._loop is get_running_loop(), "Please create objects with the same loop as running with"
+        self._check_loop()
         await self._native.start()
 
     async def stop(self) -> None:
@@ -121,15 +111,6 @@ class AIOKafkaProducer:
     async def flush(self) -> None:
         """Wait until everything that was sent is acknowledged or failed."""
         await self._native.flush()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     # --- records ------------------------------------------------------------------------------------------------------
 
@@ -156,10 +137,12 @@ class AIOKafkaProducer:
         if partition is not None:
             await self._check_partition(topic, partition)
         try:
-            delivery = await self._native.send(topic, value, key, partition, timestamp_ms, headers)
+            delivery = self._append(topic, value, key, partition, timestamp_ms, headers)
+            if delivery is None:
+                delivery = await self._native.send(topic, value, key, partition, timestamp_ms, headers)
         except IllegalStateError as error:
             raise self._outside(error) from None
-        return RecordFuture(delivery, self._acks == 0)
+        return new_record_future(delivery, self._noack)
 
     async def send_and_wait(
         self,
@@ -191,16 +174,36 @@ class AIOKafkaProducer:
         else:
             await self._check_partition(topic, partition)
         batch.close()
-        sent = self._native.send_many(
-            topic, batch.values, batch.keys, partition, list(batch.headers), batch.timestamps_ms
-        )
-        try:
-            deliveries = await sent
-        except IllegalStateError as error:
-            raise self._outside(error) from None
-        future = asyncio.ensure_future(batch_result(deliveries, self._acks == 0))
+        parts = [self._append_batch(batch, topic, partition)]
+        at = len(parts[0])
+        if at < batch.record_count():
+            try:
+                parts.append(
+                    await self._native.send_many(
+                        topic,
+                        batch.values[at:],
+                        batch.keys[at:],
+                        partition,
+                        batch.headers[at:],
+                        batch.timestamps_ms[at:],
+                    )
+                )
+            except IllegalStateError as error:
+                raise self._outside(error) from None
+        future = asyncio.ensure_future(batch_result(parts, self._noack))
         future.add_done_callback(_seen)
         return future
+
+    def _append_batch(self, batch: BatchBuilder, topic: str, partition: int) -> DeliveryBatch:
+        """As many of the batch's first records as can be taken at once, which are most likely all."""
+        taken = DeliveryBatch()
+        try:
+            self._native._intake.append_together(
+                topic, batch.values, batch.keys, partition, batch.timestamps_ms, batch.headers, taken
+            )
+        except KafkaError:
+            pass  # of the next record, which is given to `send_many`: that says so
+        return taken
 
     def _serialize(self, key: Any, value: Any) -> tuple[Any, Any]:
         key_bytes = key if self._key_serializer is None else self._key_serializer(key)

@@ -1,0 +1,60 @@
+"""How the life of a producer and of a consumer goes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import traceback
+import warnings
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+from .util import get_running_loop
+
+__all__ = ["Life"]
+
+
+class Life:
+    """``async with``, and what is said of one that nobody has stopped. Belongs to one asyncio event loop."""
+
+    _kind: ClassVar[str]
+    """What the event loop's exception handler knows it as."""
+    _closed: bool | None = None
+    """Whether it was stopped, None before its options were checked; FastStream asks."""
+    _source_traceback: Any = None
+    _loop: asyncio.AbstractEventLoop
+
+    def _belongs_to(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Call it from ``__init__``."""
+        self._loop = loop
+        if loop.get_debug():
+            self._source_traceback = traceback.extract_stack(sys._getframe(2))
+
+    def _check_loop(self) -> None:
+        assert self._loop is get_running_loop(), "Please create objects with the same loop as running with"
+
+    def __del__(self, _warnings: Any = warnings) -> None:
+        if self._closed is False:
+            name = f"Unclosed AIOKafka{self._kind.capitalize()}"
+            _warnings.warn(f"{name} {self!r}", ResourceWarning, source=self)
+            context = {self._kind: self, "message": name}
+            if self._source_traceback is not None:
+                context["source_traceback"] = self._source_traceback
+            self._loop.call_exception_handler(context)
+
+    async def start(self) -> None:
+        """Connect."""
+        raise NotImplementedError
+
+    async def stop(self) -> None:
+        """Close every connection."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()

@@ -1,0 +1,136 @@
+"""The part of `AIOKafkaConsumer` that is about offsets, and about what the cluster has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from ...consumer import Consumer
+from ...errors import RequestTimedOutError
+from ...types import TopicPartition
+from ..client import AIOKafkaClient
+from ..errors import IllegalStateError, KafkaTimeoutError, UnknownTopicOrPartitionError
+from ..structs import OffsetAndTimestamp
+from .subscription_state import SubscriptionState
+
+__all__ = ["OffsetCalls", "checked_partitions"]
+
+T = TypeVar("T")
+
+
+class OffsetCalls:
+    """Positions, and the offsets that a partition's log has."""
+
+    _native: Consumer[Any, Any]
+    _client: AIOKafkaClient
+    _subscription: SubscriptionState
+    _isolation_level: str
+
+    # --- positions ----------------------------------------------------------------------------------------------------
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on from this offset; raises ValueError or `IllegalStateError`."""
+        if type(offset) is not int or offset < 0:
+            raise ValueError("Offset must be a positive integer")
+        self._native.seek(partition, offset)
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
+        """Go on from the first offset of these partitions, or of all; whether it is known already."""
+        return await self._seek(self._native.seek_to_beginning, partitions)
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> bool:
+        """Go on from the end of these partitions, or of all; whether it is known already."""
+        return await self._seek(self._native.seek_to_end, partitions)
+
+    async def _seek(self, seek: Callable[..., Awaitable[None]], partitions: tuple[TopicPartition, ...]) -> bool:
+        try:
+            await seek(*self._assigned(partitions))
+        except RequestTimedOutError:
+            return False
+        return True
+
+    def _assigned(self, partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
+        checked_partitions(partitions)
+        assigned = self._native.assignment()
+        if not partitions:
+            assert assigned, "No partitions are currently assigned"
+            return tuple(assigned)
+        others = set(partitions) - assigned
+        if others:
+            raise IllegalStateError(f"Partitions {others} are not assigned")
+        return partitions
+
+    async def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record; waits while that is being found out."""
+        while True:
+            if partition not in self._native.assignment():
+                raise IllegalStateError(f"Partition {partition} is not assigned")
+            try:
+                return await self._native.position(partition)
+            except RequestTimedOutError:
+                continue
+            except IllegalStateError:  # the group took it meanwhile, and may give it back
+                if not self._native._engine.subscription.by_topics:
+                    raise
+                await self._subscription.wait_for_assignment()
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """The end of what every replica has, as of the last fetch; None before the first."""
+        assert partition in self._native.assignment(), "Partition is not assigned"
+        return self._native.highwater(partition)
+
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """The end of what no open transaction holds back; -1 unless "read_committed" is set."""
+        assert partition in self._native.assignment(), "Partition is not assigned"
+        offset = self._native.last_stable_offset(partition)
+        return offset if self._isolation_level == "read_committed" or offset is None else -1
+
+    def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
+        """When the partition was last fetched, in milliseconds since 1970; None before the first fetch."""
+        assert partition in self._native.assignment(), "Partition is not assigned"
+        return None if self._native.highwater(partition) is None else int(time.time() * 1000)
+
+    # --- what the cluster has -----------------------------------------------------------------------------------------
+
+    async def topics(self) -> set[str]:
+        """The cluster's topics."""
+        return set(await self._native.topics())
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """The topic's partitions, None where this consumer has no metadata of it."""
+        return self._client.cluster.partitions_for_topic(topic)
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset of each partition."""
+        return await self._known(self._native.beginning_offsets(partitions))
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset behind the last record of each partition."""
+        return await self._known(self._native.end_offsets(partitions))
+
+    async def offsets_for_times(
+        self, timestamps: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """For each partition its first record at or after the time, or None."""
+        for tp, at in timestamps.items():
+            if at < 0:
+                raise ValueError(f"The target time for partition {tp} is {at}. The target time cannot be negative.")
+        found = await self._known(self._native.offsets_for_times({tp: int(at) for tp, at in timestamps.items()}))
+        return {
+            tp: None if one is None else OffsetAndTimestamp(one.offset, one.timestamp_ms) for tp, one in found.items()
+        }
+
+    async def _known(self, offsets: Awaitable[T]) -> T:
+        """Offsets of partitions, which time out where there is no such partition."""
+        try:
+            return await offsets
+        except UnknownTopicOrPartitionError as error:
+            raise KafkaTimeoutError(str(error)) from error
+
+
+def checked_partitions(partitions: tuple[Any, ...]) -> tuple[TopicPartition, ...]:
+    """These; raises TypeError if something else is among them."""
+    if not all(isinstance(p, TopicPartition) for p in partitions):
+        raise TypeError("partitions must be TopicPartition namedtuples")
+    return partitions

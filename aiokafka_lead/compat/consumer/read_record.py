@@ -1,0 +1,169 @@
+"""aiokafka's record over a native one.
+
+Hot: this module is compiled through ``read_record.pxd`` where a compiler is, and runs as it is elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+from ..._cpython import collector
+from ..structs import ConsumerRecord
+
+__all__ = ["Converter"]
+
+Deserializer = Callable[[bytes | None], Any]
+
+_dataclass: Any = ConsumerRecord
+_NAMES = tuple(field.name for field in fields(ConsumerRecord))
+_OWN = frozenset(("_attributes", "_key", "_native", "_value"))
+
+
+class ReadRecord:
+    """`ConsumerRecord` to all who ask, made in a fraction of the dataclass's time.
+
+    Its attributes are the native record's, until the application sets one or asks for its ``__dict__``: from then on
+    they are what is there.
+    """
+
+    __slots__ = ("_attributes", "_key", "_native", "_value")
+
+    __dataclass_fields__ = ConsumerRecord.__dataclass_fields__
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        """``isinstance(record, ConsumerRecord)`` holds, and ``dataclasses.replace`` makes one."""
+        return ConsumerRecord
+
+    @property
+    def topic(self) -> Any:
+        """Its topic."""
+        return self._native.topic if self._attributes is None else self._attributes["topic"]
+
+    @property
+    def partition(self) -> Any:
+        """Its partition."""
+        return self._native.partition if self._attributes is None else self._attributes["partition"]
+
+    @property
+    def offset(self) -> Any:
+        """Its offset."""
+        return self._native.offset if self._attributes is None else self._attributes["offset"]
+
+    @property
+    def timestamp(self) -> Any:
+        """Milliseconds since 1970."""
+        return self._native.timestamp_ms if self._attributes is None else self._attributes["timestamp"]
+
+    @property
+    def timestamp_type(self) -> Any:
+        """0 where the producer, 1 where the broker set the time."""
+        return self._native.timestamp_type if self._attributes is None else self._attributes["timestamp_type"]
+
+    @property
+    def key(self) -> Any:
+        """What the deserializer made of the key."""
+        return self._key if self._attributes is None else self._attributes["key"]
+
+    @property
+    def value(self) -> Any:
+        """What the deserializer made of the value."""
+        return self._value if self._attributes is None else self._attributes["value"]
+
+    @property
+    def checksum(self) -> Any:
+        """None: records have none since message format 2."""
+        return None if self._attributes is None else self._attributes["checksum"]
+
+    @property
+    def serialized_key_size(self) -> Any:
+        """Bytes, -1 without a key."""
+        return _size(self._native.key) if self._attributes is None else self._attributes["serialized_key_size"]
+
+    @property
+    def serialized_value_size(self) -> Any:
+        """Bytes, -1 without a value."""
+        return _size(self._native.value) if self._attributes is None else self._attributes["serialized_value_size"]
+
+    @property
+    def headers(self) -> Any:
+        """Pairs of a name and bytes."""
+        return self._native.headers if self._attributes is None else self._attributes["headers"]
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        """All attributes, to be read and changed."""
+        return _attributes(self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OWN:  # which a compiled object sets without this
+            object.__setattr__(self, name, value)
+        else:
+            _attributes(self)[name] = value
+
+    def __getattr__(self, name: str) -> Any:
+        """What the application has set beside a record's own."""
+        if name not in _OWN and self._attributes is not None and name in self._attributes:
+            return self._attributes[name]
+        raise AttributeError(f"'ConsumerRecord' object has no attribute {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return _dataclass.__eq__(self, other)  # type: ignore[no-any-return]
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return _dataclass.__repr__(self)  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> tuple[type[ConsumerRecord[Any, Any]], tuple[Any, ...]]:
+        return ConsumerRecord, tuple([getattr(self, name) for name in _NAMES])
+
+
+def _attributes(record: ReadRecord) -> dict[str, Any]:
+    if record._attributes is None:
+        record._attributes = {name: getattr(record, name) for name in _NAMES}
+    attributes: dict[str, Any] = record._attributes
+    return attributes
+
+
+def _size(content: Any) -> int:
+    return -1 if content is None else len(content)
+
+
+def _read(native: Any, key: Any, value: Any) -> ReadRecord:
+    record = ReadRecord.__new__(ReadRecord)
+    record._native = native
+    record._key = key
+    record._value = value
+    record._attributes = None
+    return record
+
+
+class Converter:
+    """Makes aiokafka's records of native ones, with what the deserializers make of key and value, None included."""
+
+    __slots__ = ("_key_deserializer", "_plain", "_value_deserializer")
+
+    def __init__(self, key_deserializer: Deserializer | None, value_deserializer: Deserializer | None) -> None:
+        self._key_deserializer = key_deserializer
+        self._value_deserializer = value_deserializer
+        self._plain = key_deserializer is None and value_deserializer is None
+
+    def one(self, native: Any) -> Any:
+        """A record; raises what a deserializer raises."""
+        key, value = native.key, native.value
+        if self._plain:
+            record = _read(native, key, value)
+            collector.untrack(record)
+            return record
+        if self._key_deserializer is not None:
+            key = self._key_deserializer(key)
+        if self._value_deserializer is not None:
+            value = self._value_deserializer(value)
+        return _read(native, key, value)
+
+    def many(self, natives: list[Any]) -> list[Any]:
+        """The same of each."""
+        return [self.one(native) for native in natives]

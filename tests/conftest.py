@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from . import kerberos
 from .oidc import certified_provider
+from .ports import PortPool
 
 # "default" draws the same examples each time, so that a run says something about the code and not about luck;
 # HYPOTHESIS_PROFILE=deep looks further with new random examples. No deadline: the machine may be busy.
@@ -26,6 +28,24 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     """The event loop that a test marked ``anyio`` runs on: each one in turn."""
     backend: str = request.param
     return backend
+
+
+@pytest.fixture
+def handler_of_python() -> Iterator[None]:
+    """Ctrl-C is as Python has it, here and in processes of the test.
+
+    Another library's handler may stay in this process, and a shell has its background jobs ignore Ctrl-C.
+    """
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
+@pytest.fixture
+def ports() -> Iterator[PortPool]:
+    """Ports that nobody listens on, but a broker or a server that the test starts there."""
+    with PortPool() as pool:
+        yield pool
 
 
 _NO_KERBEROS = "no Kerberos here"

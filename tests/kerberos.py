@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from .kafka.harness.ports import PortPool
 from .kafka.harness.processes import Processes, freeze, wait_until
+from .ports import PortPool
 
 REALM: Final = "TEST.LOCAL"
 CLIENT: Final = f"alice@{REALM}"
 _PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local")
 _PLACES = "/usr/sbin:/usr/lib/mit/sbin:/usr/local/sbin:/opt/homebrew/opt/krb5/sbin"
-_TIMEOUT_S = 30
+_TIMEOUT_S = 90
 
 
 def missing() -> str | None:

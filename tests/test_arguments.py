@@ -37,7 +37,7 @@ pytestmark = pytest.mark.anyio
 TP = TopicPartition("events", 0)
 TOPIC_CONFIG = ConfigResource(ConfigResourceType.TOPIC, "events")
 
-TIMEOUTS = ["5", timedelta(seconds=1), -1, -0.5, True, float("nan"), float("inf"), [1], b"1"]
+TIMEOUTS = ["5", timedelta(seconds=1), -1, -0.5, True, float("nan"), float("inf"), 10**400, [1], b"1"]
 REQUIRED_TIMEOUTS = [None, *TIMEOUTS]
 NO_TOPICS: list[Any] = [None, 5, b"events", "", "a b", "\ud800", "t" * 250, ".."]
 NO_LISTS: list[Any] = [5, "ab", b"ab", {"a": 1}, 1.5, True]
@@ -53,6 +53,18 @@ NO_PARTITIONS: list[Any] = [
     (b"events", 0),
     ("\ud800", 0),
     ("events", 0, 0),
+]
+NO_METRICS: list[Any] = [None, 5, b"size", "", "a b", "1st", "\ud800", "n" * 239, "producer.size", "client.size"]
+NO_ATTRIBUTES: list[Any] = [
+    5,
+    "a",
+    [("a", "b")],
+    {1: "a"},
+    {"": "a"},
+    {"a": None},
+    {"a": 1.5},
+    {"a": True},
+    {"a": 2**63},
 ]
 NO_INTEGERS: list[Any] = ["1", 1.5, True, b"1", [1]]
 NO_FLAGS: list[Any] = [None, 0, 1, "no", "False"]
@@ -86,6 +98,18 @@ def new_topics(**fields: list[Any]) -> list[list[NewTopic]]:
     return [[NewTopic(**{"name": "new", name: value})] for name, values in fields.items() for value in values]
 
 
+async def a_later_value() -> float:
+    return 1.0
+
+
+METRICS: list[Case] = [
+    ("register_metric_for_subscription", {"measure": int}, "name", NO_METRICS),
+    ("register_metric_for_subscription", {"name": "size"}, "measure", [None, 5, "x", a_later_value]),
+    ("register_metric_for_subscription", {"name": "size", "measure": int}, "attributes", NO_ATTRIBUTES),
+    ("register_metric_for_subscription", {"name": "size", "measure": int}, "is_sum", NO_FLAGS),
+    ("unregister_metric_from_subscription", {}, "name", NO_METRICS),
+    ("unregister_metric_from_subscription", {"name": "size"}, "attributes", NO_ATTRIBUTES),
+]
 PRODUCER: list[Case] = [
     ("send", {}, "topic", NO_TOPICS),
     ("send", {"topic": "events"}, "value", ["text", 5, {}, [b"a"]]),
@@ -105,6 +129,8 @@ PRODUCER: list[Case] = [
     ("send_many", {"topic": "events", "values": [b"a"]}, "headers", [5, "a", {"h": b"1"}, [("h", "1")], [[("h", 1)]]]),
     ("send_many", {"topic": "events", "values": [b"a"]}, "timestamps_ms", [5, "1", {1: 1}, [1, 2]]),
     ("flush", {}, "timeout_ms", TIMEOUTS),
+    ("client_instance_id", {}, "timeout_ms", TIMEOUTS),
+    *METRICS,
     ("stop", {}, "timeout_ms", TIMEOUTS),
     ("partitions_for", {}, "topic", NO_TOPICS),
 ]
@@ -118,6 +144,8 @@ PRODUCER += [
 CONSUMER: list[Case] = [
     ("start", {}, "wait", [None, 1, "yes"]),
     ("wait_ready", {}, "timeout_ms", TIMEOUTS),
+    ("client_instance_id", {}, "timeout_ms", TIMEOUTS),
+    *METRICS,
     ("stop", {}, "timeout_ms", TIMEOUTS),
     ("subscribe", {}, "topics", [None, *NO_LISTS, *each(NO_TOPICS)]),
     ("subscribe", {}, "pattern", [5, b"a.*", re.compile(b"a"), "(", "\ud800"]),
@@ -160,6 +188,7 @@ NO_PLANS: list[Any] = [("3",), (0,), (3, 5), (3, "12"), (3, [1, 2]), (3, [["1"]]
 
 ADMIN: list[Case] = [
     ("stop", {}, "timeout_ms", TIMEOUTS),
+    *METRICS,
     ("create_topics", {}, "topics", [None, NewTopic("a"), "ab", {"a": 1}, 5, ["a"], [{"name": "a"}], [None]]),
     ("create_topics", {}, "topics", [[NewTopic("new"), NewTopic("new", 2)]]),
     ("create_topics", {}, "topics", new_topics(name=NO_TOPICS, num_partitions=[None, "3", 1.5, True, -2, 2**31])),
@@ -492,7 +521,7 @@ TRANSACTIONS |= {"transaction", "transaction_health"}
 @pytest.mark.parametrize(
     ("client", "cases", "without_wrong_ones"),
     [
-        (Producer, PRODUCER, {"start", "metrics"} | TRANSACTIONS),
+        (Producer, PRODUCER, {"start", "metrics", "health"} | TRANSACTIONS),
         (
             Consumer,
             CONSUMER,

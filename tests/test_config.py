@@ -43,7 +43,9 @@ def test_bootstrap_servers(given: Any, servers: tuple[tuple[str, int], ...]) -> 
     assert ClientConfig.from_options(given, {}).bootstrap_servers == servers
 
 
-@pytest.mark.parametrize("given", ["", ",", "a:b", "a:0", "a:65536", "a:1:2", "::1", "SSL://a:1", [], "a b:1"])
+@pytest.mark.parametrize(
+    "given", ["", ",", "a:b", "a:0", "a:65536", "a:1:2", "::1", "SSL://a:1", [], "a b:1", "a:\u0663"]
+)
 def test_bootstrap_servers_that_name_no_server(given: Any) -> None:
     with pytest.raises(ConfigError, match=r"^bootstrap_servers "):
         ClientConfig.from_options(given, {})
@@ -63,6 +65,7 @@ def test_bootstrap_servers_of_another_type(given: Any) -> None:
         ({"acks": True}, ValueError, "acks"),
         ({"linger_ms": "5"}, TypeError, "linger_ms"),
         ({"linger_ms": -1}, ValueError, "linger_ms"),
+        ({"linger_ms": 10**400}, ValueError, "linger_ms"),
         ({"request_timeout_ms": float("inf")}, ValueError, "request_timeout_ms"),
         ({"request_timeout_ms": float("nan")}, ValueError, "request_timeout_ms"),
         ({"batch_size": 1.5}, TypeError, "batch_size"),
@@ -169,6 +172,8 @@ def test_assignors_as_other_clients_take_them(given: Any) -> None:
         {"partition_assignment_strategy": ["range", "range"]},
         {"partition_assignment_strategy": [OwnAssignor("range"), "range"]},
         {"partition_assignment_strategy": [OwnAssignor("")]},
+        {"partition_assignment_strategy": "range", "group_protocol": "consumer"},
+        {"group_remote_assignor": "range"},
         {"isolation_level": "serializable"},
     ],
 )
@@ -191,7 +196,7 @@ IDS = ["client_id", "group_id", "group_instance_id", "group_remote_assignor", "c
 @pytest.mark.parametrize("name", IDS)
 def test_ids_fit_the_protocols_strings(name: str) -> None:
     """Their length is an int16, in UTF-8."""
-    options = {"group_id": "g", name: "\u00fc" * 16383}
+    options = {"group_id": "g", "group_protocol": "consumer", name: "\u00fc" * 16383}
     assert getattr(ConsumerConfig.from_options("a", options), name) == "\u00fc" * 16383
     with pytest.raises(ConfigError, match=rf"^{name} must be at most 32767 bytes in UTF-8, not 32768"):
         ConsumerConfig.from_options("a", {**options, name: "\u00fc" * 16384})

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import aiokafka_lead
+from benchmarks import pictures
 from tools import docs_pages
 
 ROOT = Path(__file__).parents[1]
@@ -146,3 +147,23 @@ def test_a_file_that_is_gone_is_noticed() -> None:
 def test_the_version_stands_in_two_places() -> None:
     (version,) = re.findall(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert aiokafka_lead.__version__ == version
+
+
+def test_the_messages_are_those_of_the_sources() -> None:
+    """What the page on troubleshooting quotes is said somewhere, in these words."""
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    quoted = re.findall(r"^\| `([^`]+)`", page, re.MULTILINE)
+    said = [
+        node.value
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    assert len(quoted) > 20
+    assert [text for text in quoted if not any(text in one for one in said)] == []
+
+
+def test_the_pictures_are_those_of_the_results() -> None:
+    """``python -m benchmarks pictures`` has been run since a result or the table of costs changed."""
+    stored = {name: (pictures.RESULTS / name).read_text() for name in pictures.pictures()}
+    assert stored == pictures.pictures()

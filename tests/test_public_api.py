@@ -16,6 +16,7 @@ import aiokafka_lead
 import aiokafka_lead.errors
 from aiokafka_lead import (
     AdminClient,
+    Client,
     Consumer,
     ConsumerHealth,
     ConsumerLag,
@@ -27,6 +28,8 @@ from aiokafka_lead import (
     ProducerOptions,
     RunOptions,
     SerializationContext,
+    ShareConsumer,
+    ShareRecord,
     TopicPartition,
 )
 
@@ -82,6 +85,19 @@ class OrderWriter:
         return b""
 
 
+def typed_children(client: Client) -> None:
+    """Never called: what a shared client makes has the same types."""
+    assert_type(client.producer(linger_ms=0), Producer[bytes, bytes])
+    assert_type(client.producer(value_serializer=order_bytes), Producer[bytes, Order])
+    assert_type(client.producer(key_serializer=str.encode, value_serializer=order_bytes_later), Producer[str, Order])
+    assert_type(client.consumer("t"), Consumer[bytes | None, bytes | None])
+    assert_type(client.consumer("t", value_deserializer=order_of), Consumer[bytes | None, Order])
+    assert_type(client.consumer("t", value_deserializer=order_later), Consumer[bytes | None, Order])
+    assert_type(client.consumer(key_deserializer=key_of, value_deserializer=order_of_both), Consumer[str, Order])
+    assert_type(client.consumer(key_deserializer=key_of, group_id="g"), Consumer[str, bytes | None])
+    assert_type(client.admin(), AdminClient)
+
+
 def typed_producers() -> None:
     """Never called: serializers set K and V, and without one they are bytes."""
     assert_type(Producer("h"), Producer[bytes, bytes])
@@ -118,6 +134,13 @@ async def typed_consumers() -> None:
     async for batch in consumer.batches():
         for each in batch:
             assert_type(each, ConsumerRecord[bytes | None, Order])
+
+
+async def typed_share_consumers() -> None:
+    """Never called: deserializers set K and V."""
+    jobs = ShareConsumer("t", bootstrap_servers="h", group_id="g", value_deserializer=order_of)
+    async for record in jobs:
+        assert_type(record, ShareRecord[bytes | None, Order])
 
 
 def typed_options() -> tuple[RunOptions, ConsumerOptions]:
@@ -168,7 +191,7 @@ def named(function: Any) -> Iterator[str]:
         yield from re.findall(r"\w+", str(annotation))
 
 
-@pytest.mark.parametrize("client", [Producer, Consumer, AdminClient])
+@pytest.mark.parametrize("client", [Producer, Consumer, ShareConsumer, AdminClient])
 def test_types_of_public_methods_are_public(client: type[Any]) -> None:
     public = {getattr(aiokafka_lead, name) for name in aiokafka_lead.__all__ if name != "DEAD_LETTER_HEADERS"}
     for name in PUBLIC_MODULES:

@@ -1,4 +1,4 @@
-"""Every sample of README.md and the documentation runs, on one embedded cluster in place of ``localhost:9092``.
+"""Every sample of README.md and the documentation runs, on an embedded cluster a page for ``localhost:9092``.
 
 Samples of a page share their names, one after the other, so that a later one need not import again. A sample's tests
 are called as well, with a cluster. After ``<!-- shown only: REASON -->`` a sample is only compiled.
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import aiokafka_lead.compat
-from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
+from aiokafka_lead.testing import ClusterThread, EmbeddedCluster, EmbeddedSchemaRegistry
 
 ROOT = Path(__file__).parents[1]
 OTHERS = {"security.md"}
@@ -38,10 +38,11 @@ class Sample(NamedTuple):
     shown_only: bool
 
 
-def samples(page: Path, servers: str) -> Iterator[Sample]:
+def samples(page: Path, servers: str, registry: str) -> Iterator[Sample]:
     text = page.read_text()
     for found in SAMPLE.finditer(text):
         source = "\n" * text.count("\n", 0, found.start(2)) + found[2].replace("localhost:9092", servers)
+        source = source.replace("http://localhost:8081", registry)
         code = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         yield Sample(code, found[1] is not None)
 
@@ -60,7 +61,7 @@ async def run(sample: Sample, names: dict[str, Any]) -> None:
                 await names[name](own)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cluster() -> Iterator[ClusterThread]:
     with ClusterThread(EmbeddedCluster(3)) as running:
         yield running
@@ -78,11 +79,13 @@ def aiokafka_kept_apart() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_samples_run(page: Path, cluster: ClusterThread, capsys: pytest.CaptureFixture[str]) -> None:
+def test_samples_run(
+    page: Path, cluster: ClusterThread, schema_registry: EmbeddedSchemaRegistry, capsys: pytest.CaptureFixture[str]
+) -> None:
     names: dict[str, Any] = {"__name__": page.stem}
 
     async def all_of_them() -> None:
-        for sample in samples(page, cluster.bootstrap_servers):
+        for sample in samples(page, cluster.bootstrap_servers, schema_registry.url):
             if not sample.shown_only:
                 async with asyncio.timeout(SECONDS):
                     await run(sample, names)
@@ -91,6 +94,6 @@ def test_samples_run(page: Path, cluster: ClusterThread, capsys: pytest.CaptureF
 
 
 def test_what_is_shown_only_is_little() -> None:
-    every = [sample for page in PAGES for sample in samples(page, "localhost:9092")]
+    every = [sample for page in PAGES for sample in samples(page, "localhost:9092", "http://localhost:8081")]
     assert len(every) > 20
     assert sum(sample.shown_only for sample in every) < len(every) / 5

@@ -120,7 +120,7 @@ async def test_a_login_that_is_refused(mechanism: str, caplog: pytest.LogCapture
     async with EmbeddedCluster(
         brokers=1, sasl_users={"alice": "another"}, oauth_validator=lambda token, extensions: None
     ) as cluster:
-        with anyio.fail_after(10), pytest.raises(SaslAuthenticationFailedError) as caught:
+        with anyio.fail_after(20), pytest.raises(SaslAuthenticationFailedError) as caught:
             async with Producer(cluster.bootstrap_servers, **options):
                 pass
         assert SECRET not in everything(caught.value)

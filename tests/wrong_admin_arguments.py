@@ -42,6 +42,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "expire_delegation_token": {"hmac": b"h"},
     "renew_delegation_token": {"hmac": b"h"},
     "reset_consumer_group_offsets": {"group_id": "g", "to": 0},
+    "reset_share_group_offsets": {"group_id": "g", "to": 0},
     "remove_members_from_consumer_group": {"group_id": "g"},
 }
 for _kind in ("consumer", "streams"):
@@ -70,6 +71,11 @@ CASES: list[Case] = [
     ("reset_consumer_group_offsets", {"group_id": "g", "to": 0}, "topics", NO_TOPICS),
     ("reset_consumer_group_offsets", {"group_id": "g", "to": 0}, "partitions", NO_PARTITIONS),
     ("reset_consumer_group_offsets", {"group_id": "g", "to": 0}, "dry_run", NO_FLAGS),
+    ("reset_share_group_offsets", {"to": 0}, "group_id", NO_NAMES),
+    ("reset_share_group_offsets", {"group_id": "g"}, "to", [None, "2h", 1.5, True, -7]),
+    ("reset_share_group_offsets", {"group_id": "g", "to": 0}, "topics", NO_TOPICS),
+    ("reset_share_group_offsets", {"group_id": "g", "to": 0}, "partitions", NO_PARTITIONS),
+    ("reset_share_group_offsets", {"group_id": "g", "to": 0}, "dry_run", NO_FLAGS),
     ("list_share_group_offsets", {}, "group_id", NO_NAMES),
     ("list_share_group_offsets", {"group_id": "g"}, "partitions", NO_PARTITIONS),
     ("alter_share_group_offsets", {"offsets": {TP: 1}}, "group_id", NO_NAMES),
@@ -80,7 +86,7 @@ CASES: list[Case] = [
     ("create_acls", {}, "bindings", [None, *NO_LISTS, [5], [None]]),
     ("delete_acls", {}, "filters", [None, *NO_LISTS, [5], [None]]),
     ("describe_client_quotas", {}, "quota_filter", [None, 5, "user", {}]),
-    ("alter_client_quotas", {}, "quotas", [None, 5, "ab", [1]]),
+    ("alter_client_quotas", {}, "quotas", [None, 5, "ab", [1], {(("user", "a"),): {"producer_byte_rate": 10**400}}]),
     ("alter_client_quotas", {"quotas": {}}, "validate_only", NO_FLAGS),
     ("describe_user_scram_credentials", {}, "users", [*NO_LISTS, [5], [""]]),
     ("alter_user_scram_credentials", {}, "alterations", [None, *NO_LISTS, [5], [None]]),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
+import anyio
 import pytest
 
 from aiokafka_lead.admin import (
@@ -18,8 +20,11 @@ from aiokafka_lead.admin import (
     OffsetSpec,
     outcomes_of,
 )
+from aiokafka_lead.admin._calls import BRIEF_TRIES
 from aiokafka_lead.errors import (
+    BrokerIdNotRegisteredError,
     ClientClosedError,
+    ClusterAuthorizationFailedError,
     ConfigError,
     InvalidPartitionsError,
     KafkaConnectionError,
@@ -94,7 +99,7 @@ async def test_unknown_topics_are_not_created_and_fail_soon() -> None:
             await admin.delete_topics(["nowhere"])
         with pytest.raises(UnknownTopicOrPartitionError, match="nowhere-0"):
             await admin.list_offsets({TopicPartition("nowhere", 0): OffsetSpec.LATEST})
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 9  # each such call has ten seconds
         assert cluster.topic_names() == []
 
 
@@ -134,9 +139,20 @@ async def test_describe_topic_partitions_by_pages() -> None:
         ]
         flat = [(name, partition) for name, partitions in pages for partition in partitions]
         assert flat == [("a", partition) for partition in range(5)] + [("b", 0), ("b", 1)]
-        with pytest.raises(UnknownTopicOrPartitionError):
-            async for _ in admin.describe_topic_partitions(["nowhere"]):
-                pass
+        found: list[str] = []
+
+        async def describe(*topics: str) -> None:
+            async for topic in admin.describe_topic_partitions(topics):
+                found.append(topic.name)
+
+        with pytest.raises(UnknownTopicOrPartitionError, match="aa") as caught:
+            await describe("b", "aa", "a")
+        assert found == ["a", "b"]
+        assert caught.value.outcomes is not None
+        assert caught.value.outcomes["b"] is None
+        cluster.faults.add("DescribeTopicPartitions", topic="a", error_code=UnknownTopicOrPartitionError, count=2)
+        await describe("a", "b")
+        assert found == ["a", "b", "b", "a"]
 
 
 async def test_brokers_before_topic_ids_delete_by_name() -> None:
@@ -245,6 +261,51 @@ async def test_configurations() -> None:
             await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, "nowhere")])
 
 
+OLD_AND_NEW: list[dict[Any, int]] = [{}, {"DescribeCluster": 1}, {"DescribeCluster": -1}]
+
+
+@pytest.mark.parametrize("max_versions", OLD_AND_NEW)
+@pytest.mark.parametrize("kind", [ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER])
+async def test_the_configurations_of_a_broker_that_does_not_exist(
+    kind: ConfigResourceType, max_versions: dict[Any, int]
+) -> None:
+    """It is named long before the call's time is over, which here is more than the test's."""
+    unknown = ConfigResource(kind, "99")
+    async with EmbeddedCluster(2, max_versions=max_versions) as cluster, make_admin(cluster) as admin:
+        with anyio.fail_after(120), pytest.raises(BrokerIdNotRegisteredError, match=r"no broker 99.* 1, 2"):
+            await admin.describe_configs([unknown], timeout_ms=10_000_000)
+        change = ConfigChange("log.cleaner.threads", "2")
+        with anyio.fail_after(120), pytest.raises(BrokerIdNotRegisteredError, match="no broker 99"):
+            await admin.incremental_alter_configs({unknown: [change]}, timeout_ms=10_000_000)
+
+
+async def test_a_user_that_may_not_describe_the_cluster_hears_of_a_broker_that_does_not_exist() -> None:
+    async with EmbeddedCluster(2) as cluster, make_admin(cluster) as admin:
+        cluster.faults.add("DescribeCluster", error_code=ClusterAuthorizationFailedError)
+        with pytest.raises(BrokerIdNotRegisteredError):
+            await admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, "99")])
+
+
+@pytest.mark.parametrize("max_versions", OLD_AND_NEW)
+async def test_the_configurations_of_a_broker_that_restarts(max_versions: dict[Any, int]) -> None:
+    """It is down for longer than one that does not exist is asked for, and is waited for."""
+    own = ConfigResource(ConfigResourceType.BROKER, "2")
+    async with EmbeddedCluster(2, max_versions=max_versions) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("t", assignments=[[2]])
+        await cluster.stop_broker(2)
+        assert list(await admin.list_topics()) == ["t"]
+        cluster.requests.clear()
+
+        async def restart() -> None:
+            """Once the admin client has looked for the broker more often than for one that does not exist."""
+            await cluster.requests.wait_for("Metadata", count=2 * BRIEF_TRIES, timeout_s=120)
+            await cluster.start_broker(2)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(restart)
+            assert own in await admin.describe_configs([own], timeout_ms=300_000)
+
+
 async def test_the_cluster() -> None:
     async with EmbeddedCluster(3, racks=["x", "y", None]) as cluster, make_admin(cluster) as admin:
         described = await admin.describe_cluster()
@@ -289,7 +350,7 @@ async def test_a_call_that_gets_no_answer_ends_in_time() -> None:
         began = time.monotonic()
         with pytest.raises(RequestTimedOutError, match="within 400 ms"):
             await admin.create_topics([NewTopic("t")], timeout_ms=400)
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 9  # such a call has ten seconds
 
 
 async def test_rule_31_the_admin_client_bootstraps_anew() -> None:
@@ -326,10 +387,10 @@ async def test_a_broker_that_is_gone_keeps_nobody_from_the_configurations_of_oth
         await cluster.create_topic("t")
         change = [ConfigChange("retention.ms", "1000")]
         with pytest.raises(KafkaError) as caught:
-            await admin.incremental_alter_configs({gone: change, topic: change}, timeout_ms=500)
+            await admin.incremental_alter_configs({gone: change, topic: change}, timeout_ms=1500)
         assert caught.value.outcomes is not None
         assert caught.value.outcomes[topic] is None
-        found = await outcomes_of(admin.describe_configs([gone, topic], names=["retention.ms"], timeout_ms=500))
+        found = await outcomes_of(admin.describe_configs([gone, topic], names=["retention.ms"], timeout_ms=1500))
         assert isinstance(found[gone], KafkaError)
         described = found[topic]
         assert not isinstance(described, KafkaError)

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lead import Consumer, OffsetAndMetadata, TopicPartition
+from aiokafka_lead import Consumer, OffsetAndMetadata, ShareConsumer, TopicPartition
 from aiokafka_lead.admin import (
     AdminClient,
+    ConfigChange,
+    ConfigResource,
+    ConfigResourceType,
     ConsumerGroupDescription,
     GroupState,
     GroupType,
@@ -23,6 +26,7 @@ from aiokafka_lead.errors import (
     ConfigTypeError,
     GroupIdNotFoundError,
     GroupSubscribedToTopicError,
+    InvalidConfigError,
     KafkaError,
     NonEmptyGroupError,
     NotCoordinatorError,
@@ -112,7 +116,7 @@ async def test_what_was_settled_before_the_time_ran_out_is_not_lost() -> None:
             await admin.alter_consumer_group_offsets(name, {T0: 0})
         cluster.faults.add("OffsetCommit", topic="t", partition=1, error_code=NotCoordinatorError)
         with pytest.raises(RequestTimedOutError) as caught:
-            await admin.alter_consumer_group_offsets("a", {T0: 3, T1: 4}, timeout_ms=500)
+            await admin.alter_consumer_group_offsets("a", {T0: 3, T1: 4}, timeout_ms=1500)
         outcomes = caught.value.outcomes
         assert outcomes is not None
         assert outcomes[T0] is None
@@ -173,6 +177,11 @@ async def test_offsets_are_altered_listed_and_deleted() -> None:
         assert (await admin.list_consumer_group_offsets("g"))[T0] == OffsetAndMetadata(5)
         with pytest.raises(GroupIdNotFoundError):
             await admin.delete_consumer_group_offsets("nobody", [T0])
+        await admin.alter_streams_group_offsets("g", {T0: 6, T1: 7})
+        await admin.delete_streams_group_offsets("g", [T0])
+        assert await admin.list_streams_group_offsets("g") == {T1: OffsetAndMetadata(7)}
+        await admin.delete_streams_groups(["g"])
+        assert await admin.list_streams_group_offsets("g") == {}
 
 
 async def test_offsets_of_brokers_without_batches() -> None:
@@ -229,7 +238,7 @@ async def test_reset_of_what_is_named() -> None:
         assert await admin.reset_consumer_group_offsets("nobody", OffsetSpec.EARLIEST) == {}
         with pytest.raises(UnknownTopicOrPartitionError):
             await admin.reset_consumer_group_offsets("fresh", OffsetSpec.EARLIEST, topics=["nowhere"])
-        with pytest.raises(KafkaError, match="no committed offset"):
+        with pytest.raises(KafkaError, match="no offset yet"):
             await admin.reset_consumer_group_offsets("other", ToShifted(1), partitions=[T0])
 
 
@@ -266,3 +275,59 @@ async def test_wrong_arguments_are_refused_before_anything_is_sent() -> None:
         with pytest.raises(ConfigTypeError, match=r"^states\[0\]"):
             admin.list_groups(states=["Empty"])  # type: ignore[list-item]
         assert len(cluster.requests.select("FindCoordinator")) == sent
+
+
+async def test_share_groups_and_their_offsets() -> None:
+    async with EmbeddedCluster(3) as cluster, make_admin(cluster) as admin:
+        cluster.create_topic("t", partitions=2)
+        for where in (T0, T1):
+            await write(cluster, where, range(1000, 1003))
+        with pytest.raises(GroupIdNotFoundError):
+            await admin.describe_share_groups(["g"])
+        assert await admin.list_share_group_offsets("g") == {}
+        with pytest.raises(GroupIdNotFoundError):
+            await admin.delete_share_group_offsets("g", ["t"])
+        own = ConfigResource(ConfigResourceType.GROUP, "g")
+        await admin.incremental_alter_configs({own: [ConfigChange("share.auto.offset.reset", "earliest")]})
+        assert (await admin.describe_configs([own]))[own]["share.auto.offset.reset"].value == "earliest"
+        with pytest.raises(InvalidConfigError):
+            await admin.incremental_alter_configs({own: [ConfigChange("share.isolation.level", "snapshot")]})
+        servers = cluster.bootstrap_servers
+        async with ShareConsumer("t", bootstrap_servers=servers, group_id="g", client_id="app") as jobs:
+            record = await anext(aiter(jobs))
+            await jobs.acknowledge(record)
+            group = (await admin.describe_share_groups(["g"]))["g"]
+            (one,) = group.members
+            assert (group.state, group.assignor, one.client_id) == (GroupState.STABLE, "simple", "app")
+            assert set(one.assignment) == {T0, T1}
+            assert await listed(admin, types=[GroupType.SHARE]) == {"g": (GroupType.SHARE, GroupState.STABLE)}
+            offsets = await admin.list_share_group_offsets("g", [record.topic_partition])
+            assert [each and each.lag for each in offsets.values()] == [cluster.end_offset("t", record.partition) - 1]
+            for call in (
+                admin.reset_share_group_offsets("g", OffsetSpec.EARLIEST),
+                admin.alter_share_group_offsets("g", {T0: 0}),
+                admin.delete_share_group_offsets("g", ["t"]),
+                admin.delete_share_groups(["g"]),
+            ):
+                with pytest.raises(NonEmptyGroupError):
+                    await call
+        ends = {where: cluster.end_offset("t", where.partition) for where in (T0, T1)}
+        planned = await admin.reset_share_group_offsets("g", OffsetSpec.LATEST, dry_run=True)
+        assert {where: change.after for where, change in planned.items()} == ends
+        assert await admin.reset_share_group_offsets("g", ToOffset(1), partitions=[T0]) == {
+            T0: planned[T0]._replace(after=1)
+        }
+        found = (await admin.list_share_group_offsets("g", [T0]))[T0]
+        assert found is not None
+        assert (found.start_offset, found.lag) == (1, ends[T0] - 1)
+        with pytest.raises(KafkaError, match="no offset yet"):
+            await admin.reset_share_group_offsets("fresh", ToShifted(1), partitions=[T0])
+        with pytest.raises(UnknownTopicOrPartitionError):
+            await admin.alter_share_group_offsets("g", {TopicPartition("t", 9): 0})
+        with pytest.raises(UnknownTopicOrPartitionError):
+            await admin.delete_share_group_offsets("g", ["nowhere"])
+        await admin.delete_share_group_offsets("g", ["t"])
+        assert await admin.list_share_group_offsets("g") == {}
+        await admin.delete_share_groups(["g"])
+        with pytest.raises(GroupIdNotFoundError):
+            await admin.describe_share_groups(["g"])

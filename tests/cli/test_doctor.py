@@ -128,7 +128,7 @@ def test_nobody_listens_and_nobody_is_called_so(doctor: Doctor) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         found = doctor.error(f"127.0.0.1:{closed.getsockname()[1]}")
-    assert "cannot be connected to" in found["what"]
+    assert found["what"].endswith("cannot be connected to: connection refused")
     assert "DNS" in doctor.error("nowhere.invalid:9092")["cure"]
 
 
@@ -143,5 +143,7 @@ def test_configs(cli: CommandLine, cluster: ClusterThread) -> None:
     assert "retention.ms" not in cli.fine("configs", "show", "topic", "configured").out
     assert "retention.ms" in cli.fine("configs", "show", "topic", "configured", "--all").out
     assert cli("configs", "show", "planet", "earth").code == 2
+    nowhere = cli("configs", "show", "broker", "99")
+    assert (nowhere.code, "no broker 99: the cluster has 1, 2, 3" in nowhere.err) == (1, True)
     assert cli("configs", "set", "topic", "configured", "retention.ms").code == 2
     assert cli("configs", "set", "topic", "configured", "retention.ms=soon").code == 1

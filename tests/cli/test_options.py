@@ -63,6 +63,7 @@ def test_what_the_command_line_does_not_take(tmp_path: Path, settings: tuple[str
         ('[profiles.x]\nservers = "a"', 0o600, "servers is not an option"),
         ('[profiles.x]\nsasl_plain_password = "s"', 0o644, "chmod 600"),
         ("[profiles]\nx = 1", 0o600, "must be a table"),
+        ("profiles = 1", 0o600, "'profiles' must be a table"),
     ],
 )
 def test_profiles_that_cannot_be_used(tmp_path: Path, text: str, mode: int, expected: str) -> None:

@@ -28,6 +28,7 @@ def test_lines_become_records_and_records_lines(cli: CommandLine, cluster: Clust
     ]
     assert cli.fine("consume", "lines", *ALL).lines == ["1", "2", "3"]
     assert cli.fine("consume", "lines", "-o", "-1", "--until", "end").lines == ["3"]
+    assert cli.fine("consume", "lines", "--until", "end").lines == ["1", "2", "3"]
     assert cli.fine("consume", "lines", "-o", "1", "-n", "1").lines == ["2"]
     assert cli.fine("consume", "lines", "-o", "@1h", "--until", "2").lines == ["1", "2"]
     assert cli.fine("consume", "lines", "-o", "beginning", "--until", "@1h").lines == []
@@ -48,12 +49,22 @@ def test_json_in_and_out(cli: CommandLine, cluster: ClusterThread) -> None:
         (None, "/w==", None, [["x", None]]),
         (None, None, "text", []),
     ]
+    again = "\n".join(map(json.dumps, found))
+    cli.fine("produce", "json", "--input-json", stdin=again)
+    assert cluster.end_offset("json", 0) == 6
     assert (found[0]["topic"], found[0]["partition"], found[0]["offset"], found[0]["timestamp_ms"]) == (
         "json",
         0,
         0,
         1000,
     )
+
+
+def test_values_that_are_no_json_are_shown_as_text(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("no-json", 1)
+    cli.fine("produce", "no-json", stdin="[" * 100_000 + "\n{\n[1]\n")
+    found = [json.loads(line) for line in cli.fine("consume", "no-json", *ALL, "--json", "--value-as", "json").lines]
+    assert [each["value"] for each in found] == ["[" * 100_000, "{", [1]]
 
 
 def test_filters(cli: CommandLine, cluster: ClusterThread) -> None:
@@ -111,7 +122,18 @@ def test_wrong_usage(cli: CommandLine, cluster: ClusterThread, arguments: tuple[
     assert (ran.code, text in ran.err) == (2, True), ran.err
 
 
-@pytest.mark.parametrize(("stdin", "text"), [("no json", "line 1 is not JSON"), ("[1]", "line 1 is no JSON object")])
+@pytest.mark.parametrize(
+    ("stdin", "text"),
+    [
+        ("no json", "line 1 is not JSON"),
+        ("[1]", "line 1 is no JSON object"),
+        ("[" * 100_000, "line 1 is not JSON"),
+        ('{"valeu": "x"}', "line 1: 'valeu' is none of key, value"),
+        ('{"headers": 5}', "line 1: headers are"),
+        ('{"headers": [["x"]]}', "line 1: headers are"),
+        ('{"headers": ["ab"]}', "line 1: headers are"),
+    ],
+)
 def test_wrong_input(cli: CommandLine, cluster: ClusterThread, stdin: str, text: str) -> None:
     ran = cli("produce", "wrong-input", "--input-json", stdin=stdin)
     assert (ran.code, text in ran.err) == (1, True), ran.err

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import anyio
 import pytest
 
-from aiokafka_lead import Consumer
+from aiokafka_lead import Consumer, Producer, ShareConsumer
 from aiokafka_lead.testing import ClusterThread
 
 from .conftest import CommandLine
@@ -27,7 +28,9 @@ def test_topics(cli: CommandLine, cluster: ClusterThread) -> None:
     assert [(row["partition"], row["start"], row["end"]) for row in described] == [(0, 0, 0), (1, 0, 0), (2, 0, 2)]
     ran = cli("topics", "create", "made")
     assert (ran.code, "TopicAlreadyExistsError" in ran.err) == (1, True)
-    assert cli("topics", "delete", "made", stdin="n\n").code == 1
+    for answer in ("n\n", ""):
+        ran = cli("topics", "delete", "made", stdin=answer)
+        assert (ran.code, "not confirmed: nothing was changed" in ran.err) == (1, True)
     assert "made" in cluster.topic_names()
     cli.fine("topics", "delete", "made", "-y")
     assert "made" not in cluster.topic_names()
@@ -73,3 +76,61 @@ async def test_a_living_group_is_described_watched_and_not_reset(cli: CommandLin
             lambda: cli("groups", "reset", "living", "--to", "end", "-t", "live", "-y")
         )
         assert (ran.code, "has members" in ran.err) == (1, True)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_share_groups(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("jobs", 1)
+    servers = cluster.bootstrap_servers
+
+    async def fine(*arguments: str) -> Any:
+        return await anyio.to_thread.run_sync(lambda: cli.fine(*arguments, "--json").json)
+
+    async def fails(*arguments: str, why: str) -> None:
+        ran = await anyio.to_thread.run_sync(lambda: cli(*arguments))
+        assert (ran.code, why in ran.err) == (1, True), ran.err
+
+    await fine("configs", "set", "group", "workers", "share.auto.offset.reset=earliest")
+    shown = await fine("configs", "show", "group", "workers")
+    assert {row["name"]: row["value"] for row in shown}["share.auto.offset.reset"] == "earliest"
+    await fails("configs", "set", "group", "workers", "share.isolation.level=serializable", why="InvalidConfigError")
+    async with Producer(servers) as producer:
+        for number in range(4):
+            await producer.send_and_wait("jobs", b"%d" % number)
+    async with ShareConsumer("jobs", bootstrap_servers=servers, group_id="workers", client_id="app") as jobs:
+        got = 0
+        async for record in jobs:
+            jobs.acknowledge(record)
+            got += 1
+            if got == 3:
+                break
+        await jobs.commit()
+        described = await fine("groups", "describe", "workers")
+        assert [(row["state"], row["client"], row["has"]) for row in described] == [("Stable", "app", ["jobs-0"])]
+        (row,) = await fine("groups", "lag", "workers")
+        assert (row["end"], row["lag"], row["member"]) == (4, 1, "app")
+        reset = ("groups", "reset", "workers", "-t", "jobs", "-y")
+        await fails(*reset, "--to", "beginning", why="NonEmptyGroupError")
+        await fails("groups", "forget", "workers", "-t", "jobs", "-y", why="NonEmptyGroupError")
+        await fails("groups", "delete", "workers", "-y", why="NonEmptyGroupError")
+    assert ("workers", "share") in {(each["group"], each["type"]) for each in await fine("groups", "list")}
+    (planned,) = await fine(*reset, "--to", "2", "--dry-run")
+    assert planned["after"] == 2
+    await fine(*reset, "--to", "2")
+    (row,) = [each for each in await fine("groups", "lag") if each["group"] == "workers"]
+    assert (row["committed"], row["lag"]) == (2, 2)
+    await fine("groups", "forget", "workers", "-t", "jobs", "-y")
+    assert await fine("groups", "lag", "workers") == []
+    await fails("groups", "forget", "workers", "-t", "jobs", "-y", why="UnknownTopicOrPartitionError")
+    await fine("groups", "delete", "workers", "-y")
+    await fails("groups", "describe", "workers", why="GroupIdNotFoundError")
+
+
+def test_a_group_forgets_a_topic(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("past", 1)
+    cli.fine("produce", "past", stdin="1\n")
+    cli.fine("consume", "past", "-g", "old", "-n", "1")
+    cli.fine("groups", "forget", "old", "-t", "past", "-y")
+    ran = cli("groups", "forget", "old", "-t", "past", "-y")
+    assert (ran.code, "no offset in past" in ran.err) == (2, True)

@@ -27,6 +27,33 @@ def test_top(cli: CommandLine, cluster: ClusterThread) -> None:
     assert "busy" in text
 
 
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [(("--count", "0"), "--count"), (("--count", "-1"), "--count"), (("--interval", "0s"), "--interval")],
+)
+@pytest.mark.parametrize("command", [("top",), ("groups", "lag", "--watch")])
+def test_live_displays_that_would_never_end_or_pause(
+    cli: CommandLine, command: tuple[str, ...], arguments: tuple[str, ...], text: str
+) -> None:
+    ran = cli(*command, *arguments, "--json")
+    assert (ran.code, text in ran.err) == (2, True), ran.err
+
+
+def test_live_displays_have_a_line_for_each_row_and_no_more_rows_than_fit(
+    cli: CommandLine, cluster: ClusterThread
+) -> None:
+    name = "a-topic-with-a-rather-long-name-for-a-narrow-terminal"
+    cluster.create_topic(name, 20)
+    cli.fine("produce", name, "--partition", "7", stdin="1\n2\n3\n")
+    cli.fine("consume", name, "-g", "a-group-with-a-long-name-of-its-own", "-n", "1")
+    cli.environment |= {"COLUMNS": "80", "LINES": "12"}
+    watched = cli.fine("groups", "lag", "a-group-with-a-long-name-of-its-own", "--watch", "--count", "1").lines
+    for lines in (watched, cli.fine("top", "--count", "1").lines):
+        assert max(map(len, lines)) <= 80
+        assert any("…" in line for line in lines)
+    assert len([line for line in watched if line.startswith("a-group")]) <= 10
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_dead_letters_go_back_to_their_origin(cli: CommandLine, cluster: ClusterThread) -> None:

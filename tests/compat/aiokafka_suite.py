@@ -1,11 +1,12 @@
 """aiokafka's own tests of its producer, consumer and admin client, against `aiokafka_lead.compat`:
 
-    python -m tests.compat.aiokafka_suite CHECKOUT [--bootstrap HOST:PORT] [--client compat|aiokafka] [-- OPTIONS]
+    python -m tests.compat.aiokafka_suite CHECKOUT [--kafka BROKERS] [--client compat|aiokafka] [-- OPTIONS]
 
-CHECKOUT is a clone of aiokafka's repository; nothing is fetched. Without ``--bootstrap`` the tests have an embedded
-cluster. ``--client aiokafka`` runs the same tests on the aiokafka that is installed, for comparison. Those that look
-into aiokafka, or put something in its place, are left out: they say nothing of another implementation (``--list`` names
-them with what they touch).
+CHECKOUT is a clone of aiokafka's repository; nothing is fetched. The tests have an embedded cluster, with ``--kafka``
+so many brokers of a real Apache Kafka, where those of TLS, SASL and access control lists run as well. ``--client
+aiokafka`` runs the same tests on the aiokafka that is installed, for comparison. Those that look into aiokafka, or put
+something in its place, are left out: they say nothing of another implementation (``--list`` names them with what they
+touch).
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import argparse
 import ast
 import asyncio
 import gc
+import importlib
 import sys
 import types
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from .aiokafka_brokers import Brokers, embedded, kafka
 
 FILES = (
     "test_admin",
@@ -33,6 +36,8 @@ FILES = (
     "test_transactional_consumer",
     "test_transactional_producer",
 )
+SECURITY_FILES = ("test_sasl",)
+"""For brokers with users and access control lists."""
 
 DOCUMENTED = {
     "_client", "_closed", "_coordinator", "_get_cluster_metadata", "_group_id", "_loop", "_subscription",
@@ -46,8 +51,15 @@ PUBLIC_ROOMS = {
     "aiokafka.structs", "aiokafka.util",
 }  # fmt: skip
 
-NEEDS = {"ssl_folder", "kafka_ssl_port", "acl_manager", "kerberos_utils", "create_ssl_context", "kafka_config"}
+KERBEROS = {"kerberos_utils"}
 """What the tests' own containers have, and no broker here."""
+TLS = {"kafka_ssl_port", "create_ssl_context"}
+"""What a real Kafka has, and the embedded cluster has not as these tests use it."""
+
+
+def files(*, security: bool) -> tuple[str, ...]:
+    """The test files for such brokers."""
+    return FILES + SECURITY_FILES if security else FILES
 
 
 def internal_names(module: ast.Module) -> set[str]:
@@ -62,8 +74,8 @@ def internal_names(module: ast.Module) -> set[str]:
     return found
 
 
-def touched(test: ast.AST, internal: set[str]) -> set[str]:
-    """What a test uses that no other implementation has."""
+def touched(test: ast.AST, internal: set[str], needs: set[str]) -> set[str]:
+    """What a test uses that no other implementation has, or that these brokers have not."""
     found: set[str] = set()
     for node in ast.walk(test):
         if isinstance(node, ast.Attribute):
@@ -71,27 +83,28 @@ def touched(test: ast.AST, internal: set[str]) -> set[str]:
             own = isinstance(node.value, ast.Name) and node.value.id == "self"
             if (
                 name.startswith("_") and not name.startswith("__") and not own and name not in DOCUMENTED
-            ) or name in NEEDS:
+            ) or name in needs:
                 found.add(name)
         elif isinstance(node, ast.Name) and node.id in internal:
             found.add(node.id)
     return found
 
 
-def inside_tests(folder: Path) -> dict[str, set[str]]:
-    """The tests that look into aiokafka, by "file::test", with what they touch."""
+def left_out(folder: Path, *, security: bool) -> dict[str, set[str]]:
+    """The tests that look into aiokafka or that the brokers cannot serve, by "file::test", with what they touch."""
+    needs = KERBEROS if security else KERBEROS | TLS
     found = {}
-    for name in FILES:
+    for name in files(security=security):
         module = ast.parse((folder / f"{name}.py").read_text())
         internal = internal_names(module)
         helpers = {
-            node.name: touched(node, internal)
+            node.name: touched(node, internal, needs)
             for node in ast.walk(module)
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not node.name.startswith("test_")
         }
         for node in ast.walk(module):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_"):
-                uses = touched(node, internal)
+                uses = touched(node, internal, needs)
                 for call in ast.walk(node):
                     if isinstance(call, ast.Attribute):
                         uses |= helpers.get(call.attr, set())
@@ -112,15 +125,15 @@ class _Internal(types.ModuleType):
 class Suite:
     """The pytest plugin: what the tests' own conftest would give them."""
 
-    def __init__(self, bootstrap: str, inside: dict[str, set[str]]) -> None:
-        self._host, _, self._port = bootstrap.rpartition(":")
-        self._inside = inside
+    def __init__(self, brokers: Brokers, out: dict[str, set[str]]) -> None:
+        self._brokers = brokers
+        self._out = out
         self.results: dict[str, str] = {}
         self.why: dict[str, str] = {}
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leave out the tests that look inside."""
-        out = [item for item in items if f"{Path(item.path).stem}::{item.name.partition('[')[0]}" in self._inside]
+        """Leave out the tests that look inside, or need other brokers."""
+        out = [item for item in items if f"{Path(item.path).stem}::{item.name.partition('[')[0]}" in self._out]
         config.hook.pytest_deselected(items=out)
         items[:] = [item for item in items if item not in out]
 
@@ -136,9 +149,11 @@ class Suite:
         asyncio.set_event_loop(None)
 
     @pytest.fixture
-    def ssl_folder(self) -> None:
+    def ssl_folder(self) -> Path:
         """The certificates of the tests' own containers."""
-        pytest.skip("needs certificates")
+        if self._brokers.ssl_folder is None:
+            pytest.skip("needs certificates")
+        return self._brokers.ssl_folder
 
     @pytest.fixture(scope="class")
     def setup_test_class_serverless(self, request: pytest.FixtureRequest, loop: asyncio.AbstractEventLoop) -> None:
@@ -151,10 +166,7 @@ class Suite:
         """For tests with one."""
         tests: Any = request.cls
         tests.loop = loop
-        tests.kafka_host, tests.kafka_port = self._host, int(self._port)
-        tests.hosts = [f"{self._host}:{self._port}"]
-        tests.kafka_version = "4.0.0"
-        tests.kerberos_utils = tests.acl_manager = tests.kafka_config = None
+        self._brokers.give(tests)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep what became of each test."""
@@ -168,38 +180,34 @@ def main() -> int:
     """Run the tests; the number of those that failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.compat.aiokafka_suite", description=__doc__)
     parser.add_argument("checkout", type=Path)
-    parser.add_argument("--bootstrap")
+    parser.add_argument("--kafka", type=int, metavar="BROKERS", help="so many brokers of a real Apache Kafka")
     parser.add_argument("--client", choices=["compat", "aiokafka"], default="compat")
     parser.add_argument("--list", action="store_true", help="name the tests that are left out, and why")
-    parser.add_argument("rest", nargs="*", help="options of pytest, behind --")
-    given = parser.parse_args()
+    own, rest = sys.argv[1:], []
+    if "--" in own:
+        rest = own[own.index("--") + 1 :]
+        own = own[: own.index("--")]
+    given = parser.parse_args(own)
     folder = given.checkout.resolve() / "tests"
-    inside = inside_tests(folder)
+    security = given.kafka is not None
+    out = left_out(folder, security=security)
     if given.list:
-        for name, uses in sorted(inside.items()):
+        for name, uses in sorted(out.items()):
             print(name, "touches", ", ".join(sorted(uses)))
         return 0
-    with ExitStack() as stack:
-        bootstrap = given.bootstrap
-        if bootstrap is None:
-            from aiokafka_lead.testing import ClusterThread, EmbeddedCluster, GroupOptions
-
-            cluster = EmbeddedCluster(brokers=1, num_partitions=2, groups=GroupOptions(min_session_timeout_ms=6000))
-            bootstrap = stack.enter_context(ClusterThread(cluster)).bootstrap_servers.partition(",")[0]
+    with kafka(given.kafka) if security else embedded() as brokers:
         _have_client(given.client, given.checkout.resolve())
-        suite = Suite(bootstrap, inside)
-        files = [str(folder / f"{name}.py") for name in FILES]
+        suite = Suite(brokers, out)
+        paths = [str(folder / f"{name}.py") for name in files(security=security)]
         options = ["--noconftest", "-p", "no:cacheprovider", "-p", "no:asyncio", "-o", "addopts=", "-W", "default"]
         options += ["--rootdir", str(folder.parent), "-o", "filterwarnings=", "--timeout", "150", "-q"]
-        pytest.main([*options, *given.rest, *files], plugins=[suite])
+        pytest.main([*options, *rest, *paths], plugins=[suite])
     failed = [name for name, outcome in suite.results.items() if outcome == "failed"]
     outcomes = list(suite.results.values())
     for name in failed:
         print(f"failed: {name}: {suite.why.get(name, '')}")
     passed, skipped = outcomes.count("passed"), outcomes.count("skipped")
-    print(
-        f"{given.client}: {passed} passed, {len(failed)} failed, {skipped} skipped; {len(inside)} look inside: left out"
-    )
+    print(f"{given.client}: {passed} passed, {len(failed)} failed, {skipped} skipped, {len(out)} left out")
     return len(failed)
 
 
@@ -222,7 +230,7 @@ def _have_client(client: str, checkout: Path) -> None:
                                "consumer.group_coordinator": ("CoordinatorGroupRebalance", "NoGroupCoordinator"),
                                "util": ("NO_EXTENSIONS",)}.items():  # fmt: skip
             for name in names:
-                module: Any = sys.modules[f"aiokafka.{package}"]
+                module: Any = importlib.import_module(f"aiokafka.{package}")
                 if not hasattr(module, name):
                     setattr(module, name, type(name, (), {}))
     sys.path.insert(0, str(checkout))

@@ -18,6 +18,8 @@ from aiokafka_lead.compat.errors import (
 from aiokafka_lead.compat.structs import OffsetAndMetadata, RecordMetadata
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..patience import again_if_late
+
 pytestmark = pytest.mark.anyio
 
 FIRST, SECOND = TopicPartition("events", 0), TopicPartition("events", 1)
@@ -102,6 +104,24 @@ async def test_batches_are_sent_whole(cluster: EmbeddedCluster) -> None:
         assert found is not None
         assert (found.offset, found.topic_partition) == (0, SECOND)
     assert cluster.end_offset("events", 1) == taken
+
+
+async def test_the_records_of_a_batch_go_in_one_request(cluster: EmbeddedCluster) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        await producer.send_and_wait("events", b"first", partition=1)
+        before = cluster.requests.count("Produce")
+        batch = producer.create_batch()
+        for value in (b"1", b"2", b"3"):
+            batch.append(key=None, value=value, timestamp=None, headers=[("kind", b"number")])
+        await (await producer.send_batch(batch, "events", partition=1))
+        assert cluster.requests.count("Produce") == before + 1
+    assert [record.value for record in cluster.records("events", 1)] == [b"first", b"1", b"2", b"3"]
+
+
+async def test_a_batch_without_records_is_done_and_sends_nothing(cluster: EmbeddedCluster) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        assert await (await producer.send_batch(producer.create_batch(), "events", partition=0)) is None
+    assert cluster.end_offset("events", 0) == 0
 
 
 async def test_start_waits_for_the_first_assignment(cluster: EmbeddedCluster) -> None:
@@ -243,6 +263,63 @@ async def test_tasks_that_read_take_turns_and_end_with_the_consumer(cluster: Emb
         await consumer.getmany()
 
 
+async def test_a_loop_leaves_the_records_to_other_calls(cluster: EmbeddedCluster) -> None:
+    await filled(cluster, 8)
+    async with AIOKafkaConsumer(
+        "events", bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest"
+    ) as consumer:
+        found = []
+        async with asyncio.timeout(30):
+            async for record in consumer:
+                found.append(record.offset)
+                if record.offset == 0:
+                    found.append((await consumer.getone()).offset)
+                    (records,) = (await consumer.getmany(timeout_ms=5000, max_records=2)).values()
+                    found += [record.offset for record in records]
+                    consumer.seek(FIRST, 6)
+                    found.append((await asyncio.create_task(consumer.getone())).offset)
+                if record.offset == 7:
+                    break
+        assert found == [0, 1, 2, 3, 6, 7]
+
+
+@pytest.mark.parametrize("loop", [True, False])
+@again_if_late(1_000, 8_000)
+async def test_slow_handlers_of_single_records_make_progress(
+    interval_ms: int, cluster: EmbeddedCluster, loop: bool
+) -> None:
+    """They keep the membership, and automatic commits follow them."""
+    count = 31 + interval_ms // 120 + 4
+    await filled(cluster, count)
+    given = []
+
+    class Listener(ConsumerRebalanceListener):
+        async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+            pass
+
+        async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+            given.append(assigned)
+
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        group_id="g",
+        auto_offset_reset="earliest",
+        max_poll_interval_ms=interval_ms,
+        session_timeout_ms=2 * interval_ms,
+        heartbeat_interval_ms=500,
+        auto_commit_interval_ms=200,
+    )
+    consumer.subscribe(["events"], listener=Listener())
+    async with consumer:
+        records = aiter(consumer)
+        for number in range(count):
+            await (anext(records) if loop else consumer.getone())
+            if number > 30:  # after quick ones, so that many are handed out at once
+                await asyncio.sleep(0.12)  # the handler's work
+        assert (await consumer.committed(FIRST) or 0) > 31
+    assert given == [{FIRST, SECOND}]
+
+
 async def test_a_record_that_cannot_be_deserialized_comes_again(cluster: EmbeddedCluster) -> None:
     await filled(cluster, 3)
     refused = b"1"
@@ -307,3 +384,38 @@ async def test_transactions(cluster: EmbeddedCluster) -> None:
     async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
         with pytest.raises(IllegalOperation):
             await producer.begin_transaction()
+
+
+async def test_a_position_is_that_of_the_group_again_after_a_rebalance(cluster: EmbeddedCluster) -> None:
+    """What was read and not committed comes again, and a call that began before the rebalance waits for its end."""
+    cluster.create_topic("other", partitions=1)
+    options: dict[str, Any] = {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "group_id": "g",
+        "auto_offset_reset": "earliest",
+    }
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        await producer.send_and_wait("events", b"v", partition=0)
+    async with AIOKafkaConsumer("events", enable_auto_commit=False, **options) as consumer:
+        await consumer.getone()
+        assert await consumer.position(FIRST) == 1
+        held = cluster.faults.add("OffsetFetch", hold=True)
+        consumer.subscribe(["events", "other"])
+        await consumer._subscription.wait_for_assignment()
+        asked = asyncio.create_task(consumer.position(FIRST))
+        await asyncio.sleep(0)
+        assert not asked.done()
+        consumer.subscribe(["events"])
+        held.remove()
+        held.release()
+        assert await asked == 0
+        held = cluster.faults.add("OffsetFetch", hold=True)
+        consumer.subscribe(["events", "other"])
+        await consumer._subscription.wait_for_assignment()
+        asked = asyncio.create_task(consumer.position(FIRST))
+        await asyncio.sleep(0)
+        consumer.unsubscribe()
+        held.remove()
+        held.release()
+        with pytest.raises(IllegalStateError):
+            await asked

@@ -23,12 +23,57 @@ aiokafka_lead.compat.install()
 import aiokafka, aiokafka.errors, aiokafka.admin.client
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-assert aiokafka is aiokafka_lead.compat
-assert AIOKafkaProducer is aiokafka.producer.producer.AIOKafkaProducer
-assert all(module.__name__.startswith("aiokafka_lead.") for name, module in sys.modules.items()
-           if name.partition(".")[0] == "aiokafka")
+assert AIOKafkaProducer is aiokafka.producer.producer.AIOKafkaProducer is aiokafka_lead.compat.AIOKafkaProducer
+assert aiokafka.__version__ == aiokafka_lead.compat.__version__
+assert aiokafka.errors.__name__ == "aiokafka.errors" and not hasattr(aiokafka.errors, "__path__")
+try:
+    import aiokafka.no_such_module
+except ModuleNotFoundError:
+    pass
+else:
+    raise AssertionError
 aiokafka_lead.compat.uninstall()
-assert "aiokafka" not in sys.modules and "aiokafka.errors" not in sys.modules
+assert not any(name.partition(".")[0] == "aiokafka" for name in sys.modules)
+"""
+
+HOOKED = """
+import sys
+import aiokafka_lead.compat
+
+class Watcher:  # as tracers do it: the loader is wrapped, and the hook gets the module by its name
+    seen = []
+
+    def find_spec(self, fullname, path, target=None):
+        for finder in sys.meta_path:
+            if finder is not self and (spec := finder.find_spec(fullname, path, target)) is not None:
+                self.loader, spec.loader = spec.loader, self
+                return spec
+
+    def create_module(self, spec):
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module):
+        self.loader.exec_module(module)
+        self.seen.append((module.__name__, hasattr(module, "AIOKafkaProducer")))
+
+def watch():
+    sys.meta_path.insert(0, Watcher())
+
+for order in (watch, aiokafka_lead.compat.install), (aiokafka_lead.compat.install, watch):
+    for step in order:
+        step()
+    import aiokafka
+    assert Watcher.seen.pop() == ("aiokafka", True)
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Watcher)]
+    aiokafka_lead.compat.uninstall()
+"""
+
+LAZY = """
+import sys
+import aiokafka_lead.compat
+aiokafka_lead.compat.install()
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+assert "aiokafka_lead.admin" not in sys.modules
 """
 
 TOO_LATE = """
@@ -45,6 +90,16 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
 
 def test_programs_import_it() -> None:
     found = run(PROGRAM)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_a_program_without_an_admin_client_imports_none() -> None:
+    found = run(LAZY)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_hooks_that_wait_for_aiokafka_see_it() -> None:
+    found = run(HOOKED)
     assert (found.returncode, found.stderr) == (0, "")
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiokafka.structs import ConsumerRecord as Theirs
 
 from aiokafka_lead import ConsumerRecord as Native
 from aiokafka_lead import TimestampType
-from aiokafka_lead.compat.consumer.reading import converter
+from aiokafka_lead.compat.consumer.read_record import Converter
 from aiokafka_lead.compat.structs import ConsumerRecord
 
 NATIVE = Native("t", 1, 2, 3, TimestampType.CREATE_TIME, b"key", None, (("h", b"v"),), 7)
@@ -33,7 +33,7 @@ EXPECTED: dict[str, Any] = {
 
 @pytest.fixture
 def record() -> ConsumerRecord[Any, Any]:
-    return converter(None, None)(NATIVE)
+    return cast("ConsumerRecord[Any, Any]", Converter(None, None).one(NATIVE))
 
 
 def test_it_has_what_aiokafkas_has(record: ConsumerRecord[Any, Any]) -> None:
@@ -63,6 +63,18 @@ def test_it_can_be_changed_copied_and_pickled(record: ConsumerRecord[Any, Any]) 
     assert record.serialized_value_size == -1
 
 
+def test_it_takes_other_attributes(record: ConsumerRecord[Any, Any]) -> None:
+    """FastStream gives a record its consumer."""
+    with pytest.raises(AttributeError, match="'ConsumerRecord' object has no attribute 'consumer'"):
+        _ = record.consumer  # type: ignore[attr-defined]
+    record.consumer = "c"  # type: ignore[attr-defined]
+    assert record.consumer == "c"  # type: ignore[attr-defined]
+    assert vars(record) == {**EXPECTED, "consumer": "c"}
+    assert record == ConsumerRecord(**EXPECTED)
+    vars(record)["offset"] = 9
+    assert record.offset == 9
+
+
 def test_deserializers_get_what_is_not_there_too() -> None:
-    record = converter(len, lambda value: value)(NATIVE)  # type: ignore[arg-type]
+    record = Converter(len, lambda value: value).one(NATIVE)  # type: ignore[arg-type]
     assert record == ConsumerRecord(**{**EXPECTED, "key": 3})

@@ -9,7 +9,7 @@ from typing import Any
 import anyio.lowlevel
 import pytest
 
-from aiokafka_lead import TopicPartition
+from aiokafka_lead import Client, TopicPartition
 from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.errors import UnknownTopicOrPartitionError
 from aiokafka_lead.testing import EmbeddedCluster
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 E9 = TopicPartition("events", 9)
 NOWHERE = TopicPartition("nowhere", 0)
-SOON_S = 10
+SOON_S = 20
 """Much less than ``default_api_timeout_ms``."""
 
 
@@ -114,6 +114,33 @@ async def test_reading_says_in_the_log_what_is_not_there(
         assert consumer.health().absent == (name,)
         assert consumer.health().healthy
         tasks.cancel_scope.cancel()
+
+
+async def test_a_topic_that_another_client_has_looked_for_in_vain(cluster: EmbeddedCluster) -> None:
+    """Metadata that clients share knows already that it is not there: nothing is news."""
+    async with (
+        Client(cluster.bootstrap_servers, allow_auto_create_topics=False) as client,
+        client.consumer("events", "nowhere") as other,
+        client.consumer("events") as consumer,
+    ):
+        with anyio.fail_after(SOON_S):
+            while not other.health().absent:  # noqa: ASYNC110 (nobody tells)
+                await anyio.sleep(0.01)
+            consumer.subscribe(["nowhere"])
+            while consumer.health().absent != ("nowhere",):  # noqa: ASYNC110 (nobody tells)
+                await anyio.sleep(0.01)
+
+
+async def test_a_warning_of_many_partitions_names_some(
+    consumer: Consumer[Any, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    absent = [TopicPartition("events", number) for number in range(10, 100)]
+    consumer.assign([E0, *absent])
+    async with consumer:
+        names = ", ".join(map(str, absent[:5]))
+        expected = f"cannot read {names}, 85 more: the cluster does not have it; it is looked for again and again"
+        assert expected in await warning(caplog)
+        assert len(consumer.health().absent) == len(absent)
 
 
 async def test_a_partition_that_is_made_later_is_read(cluster: EmbeddedCluster, consumer: Consumer[Any, Any]) -> None:

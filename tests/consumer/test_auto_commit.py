@@ -96,7 +96,7 @@ async def test_now_and_then_while_it_reads_and_while_it_waits(cluster: EmbeddedC
                 pass
 
         tasks.start_soon(read)
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             while await stored(cluster) != 10:
                 await cluster.wait_for_requests("OffsetCommit")
         commits = len(cluster.requests.select("OffsetCommit"))
@@ -113,7 +113,7 @@ async def test_partitions_that_are_given_up_are_committed(cluster: EmbeddedClust
         await consumer.getmany(timeout_ms=5000, max_records=1)
         consumer.assign([E1])
         await cluster.wait_for_requests("OffsetCommit")
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             while await stored(cluster) != 4:
                 pass
 

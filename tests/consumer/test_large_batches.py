@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
 import pytest
 
+from aiokafka_lead._io.consumer.loading import Loading
+from aiokafka_lead._records import StoredRecord, build_batch, read_batches
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import consumer_of, fill
@@ -37,6 +40,53 @@ async def batches(consumer: Any) -> list[bytes]:
 async def later(value: bytes) -> bytes:
     await anyio.lowlevel.checkpoint()
     return value
+
+
+async def test_the_event_loop_goes_on_meanwhile() -> None:
+    [view] = read_batches(build_batch([StoredRecord(1, None, bytes(100_000_000))], compression="gzip"))
+    turns = 0
+    async with anyio.create_task_group() as group:
+        group.start_soon(Loading().load, view)
+        while not view.is_loaded:
+            turns += 1
+            await anyio.sleep(0.001)
+    assert turns > 10
+
+
+class Slow:
+    """A batch whose decompression takes until it is let go."""
+
+    def __init__(self) -> None:
+        self.is_loaded = False
+        self.begun = threading.Event()
+        self.goes_on = threading.Event()
+
+    def load(self) -> None:
+        self.begun.set()
+        self.goes_on.wait(60)
+        self.is_loaded = True
+
+
+async def test_a_batch_is_left_to_nobody_else_before_its_thread_is_done_with_it() -> None:
+    view: Any = Slow()
+    loading = Loading()
+    loaded: list[bool] = []
+
+    async def give_up() -> None:
+        try:
+            await loading.load(view)
+        finally:
+            loaded.append(view.is_loaded)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(give_up)
+        assert await anyio.to_thread.run_sync(view.begun.wait, 60)
+        group.cancel_scope.cancel()
+        with anyio.CancelScope(shield=True):
+            for _ in range(10):
+                await anyio.lowlevel.checkpoint()
+            view.goes_on.set()
+    assert loaded == [True]
 
 
 @pytest.mark.parametrize("deserializer", [None, later], ids=["bytes", "awaited"])

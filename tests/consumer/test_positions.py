@@ -21,6 +21,7 @@ from aiokafka_lead.errors import (
 )
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..patience import again_if_late
 from .support import E0, E1, E2, consumer_of, fill, numbers, take, values
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +58,7 @@ async def test_a_seek_does_not_wait_for_a_long_poll(cluster: EmbeddedCluster) ->
         consumer.assign([E0])
         await take(consumer, 5)
         await cluster.wait_for_requests("Fetch", count=2)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             consumer.seek(E0, 1)
             assert numbers(await take(consumer, 2)) == [1, 2]
         assert consumer.metrics().fetches_beside_session >= 1
@@ -203,8 +204,9 @@ async def test_offsets_are_asked_for_again_after_a_leader_has_moved(cluster: Emb
         assert await consumer.end_offsets([E0, E1, E2]) == {E0: 4, E1: 0, E2: 0}
 
 
-async def test_offsets_of_what_does_not_exist(cluster: EmbeddedCluster) -> None:
-    options: dict[str, Any] = {"default_api_timeout_ms": 300, "allow_auto_create_topics": False}
+@again_if_late(300, 4000)
+async def test_offsets_of_what_does_not_exist(timeout_ms: int, cluster: EmbeddedCluster) -> None:
+    options: dict[str, Any] = {"default_api_timeout_ms": timeout_ms, "allow_auto_create_topics": False}
     async with consumer_of(cluster, **options) as consumer:
         with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):
             await consumer.end_offsets([TopicPartition("nowhere", 0)])

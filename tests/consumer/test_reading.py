@@ -223,7 +223,7 @@ async def test_one_task_reads_at_a_time(cluster: EmbeddedCluster) -> None:
         scopes = [anyio.CancelScope(), anyio.CancelScope()]
         for scope in scopes:
             tasks.start_soon(read, scope)
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             await refused.wait()
         for scope in scopes:
             scope.cancel()
@@ -248,7 +248,7 @@ async def test_a_background_failure_reaches_the_reader(cluster: EmbeddedCluster)
         tasks.start_soon(read)
         await cluster.wait_for_requests("Fetch")
         consumer._client.spawn(fail, name="some task")
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             await done.wait()
         with pytest.raises(KafkaError, match="some task"):
             await consumer.getone()

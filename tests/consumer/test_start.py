@@ -27,8 +27,8 @@ from .support import E0, E1, E2, consumer_of, fill, numbers, take, values
 pytestmark = pytest.mark.anyio
 
 LATEST: dict[str, Any] = {"auto_offset_reset": "latest"}
-IMPATIENT: dict[str, Any] = {"request_timeout_ms": 400, "fetch_max_wait_ms": 100}
-AT_ONCE_S = 5
+IMPATIENT: dict[str, Any] = {"request_timeout_ms": 1000, "fetch_max_wait_ms": 100}
+AT_ONCE_S = 20
 """Much less than ``request_timeout_ms``."""
 
 

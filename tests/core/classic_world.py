@@ -21,12 +21,12 @@ T = [TopicPartition("t", index) for index in range(4)]
 COOPERATIVE, EAGER = "cooperative-sticky", "range"
 
 
-def snapshot(**counts: int) -> ClusterSnapshot:
+def snapshot(generation: int = 1, **counts: int) -> ClusterSnapshot:
     topics = {
         name: TopicMetadata(name, partitions=tuple(PartitionMetadata(name, i, 1, 0) for i in range(count)))
         for name, count in counts.items()
     }
-    return ClusterSnapshot(1, topics=topics)
+    return ClusterSnapshot(generation, topics=topics)
 
 
 class World:

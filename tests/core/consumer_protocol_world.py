@@ -92,3 +92,8 @@ class Group:
         self.member.done(step, self.now)
         self.answer(self.beat(), epoch)
         assert self.member.stable
+
+
+def epoch_of(group: Group) -> int | None:
+    identity = group.member.identity
+    return None if identity is None else identity.generation_or_epoch

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TypeVar
 from uuid import UUID
 
 from aiokafka_lead._core.consumer.deserializers import Deserializers
 from aiokafka_lead._core.consumer.fetch_answer import AnswerOptions, AnswerReader, FetchOutcome
 from aiokafka_lead._core.consumer.fetch_plan import FetchLimits, FetchPlanner, PlannedFetch
-from aiokafka_lead._core.consumer.fetched import DEFAULT_JOINED_RECORDS, FetchedData
+from aiokafka_lead._core.consumer.fetched import DEFAULT_JOINED_RECORDS, FetchedData, NotLoaded
 from aiokafka_lead._core.consumer.metrics import ConsumerCounters
 from aiokafka_lead._core.consumer.partition_state import PartitionState
+from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._core.consumer.positions import Positions
 from aiokafka_lead._core.consumer.prefetch import Prefetch
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST, ResetPolicy
@@ -19,7 +22,7 @@ from aiokafka_lead._core.leadership.patience import RetryPolicy
 from aiokafka_lead._core.metadata.moved import Moved
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
 from aiokafka_lead._options.logs import client_log
-from aiokafka_lead._records import DEFAULT_MAX_DECOMPRESSED_BYTES, StoredRecord, build_batch
+from aiokafka_lead._records import DEFAULT_MAX_DECOMPRESSED_BYTES, ControlType, StoredRecord, build_batch, control_batch
 from aiokafka_lead._wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -29,7 +32,10 @@ from aiokafka_lead._wire.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from aiokafka_lead.errors import KafkaError
 from aiokafka_lead.types import TopicPartition
+
+T = TypeVar("T")
 
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
@@ -218,3 +224,36 @@ class World:
                 break
             offsets += [record.offset for record in chunk.take(None if limit is None else limit - len(offsets))]
         return offsets
+
+
+def marker(kind: ControlType, producer: int, offset: int) -> bytes:
+    return control_batch(
+        kind, base_offset=offset, timestamp_ms=1000, producer_id=producer, producer_epoch=0, leader_epoch=3
+    )
+
+
+def loaded(call: Callable[[], T]) -> T:
+    """What the call returns once the large batches that it meets are decompressed."""
+    while True:
+        try:
+            return call()
+        except NotLoaded as large:
+            with suppress(KafkaError):  # which comes again
+                large.view.load()
+
+
+def chunks(world: World) -> list[list[int]]:
+    """The offsets of all that is read, as it is decoded together."""
+    found = []
+    while (chunk := loaded(world.prefetch.chunk)) is not None:
+        found.append([record.offset for record in chunk.take(None)])
+    return found
+
+
+def columns(world: World) -> list[list[int]]:
+    """The offsets of all batches."""
+    found = []
+    while (taken := loaded(world.prefetch.batch)) is not None:
+        assert world.state().position == Position(taken.next_offset, taken.leader_epoch or -1)
+        found.append(taken.offsets)
+    return found

@@ -9,7 +9,10 @@ from aiokafka_lead._core.metadata.metrics import HintOutcome, MetadataCounters, 
 from aiokafka_lead._core.producer.counters import ProducerCounters
 from aiokafka_lead._core.producer.metrics import ProducerMetrics
 
-MEASURED = {"answers", "answered_at", "fetch_latency_s", "unexpected_partitions", "moves"}
+MEASURED = {
+    *("answers", "answered_at", "fetch_latency_s", "unexpected_partitions", "moves", "acked_at", "on_settled", "sends"),
+    *("settled_topics", "topic_bytes", "fetch_latencies", "commits", "rebalances", "nodes", "queued", "throttles"),
+}
 """What others are computed from, or tests alone look at."""
 
 

@@ -96,6 +96,26 @@ def test_a_seek_goes_out_beside_the_long_poll_and_voids_its_answer() -> None:
     assert world.read() == [50]
 
 
+def test_what_the_session_asks_for_already_does_not_go_out_beside_it_when_records_are_read() -> None:
+    world = World(T0)
+    world.fetch(data(0, batch(0)))
+    main = world.plan_one()
+    assert main.asked[T0].fetch_offset == 1
+    world.now += 0.2
+    assert world.read() == [0]
+    assert world.plan() == []
+    world.answer(main, response(data(0, batch(1))))
+    assert world.read() == [1]
+
+
+def test_what_is_to_be_asked_for_anew_is() -> None:
+    world = World(T0)
+    world.plan_one()
+    world.now += 0.2
+    world.planner.ask_anew()
+    assert world.plan_one().asked[T0].fetch_offset == 0
+
+
 def test_a_paused_or_failed_partition_is_not_fetched() -> None:
     world = World(T0, T1, T2)
     world.prefetch.pause(world.state(T0))

@@ -27,7 +27,8 @@ def test_the_partitions_that_differ() -> None:
 
 def test_nothing_differs() -> None:
     moved = Moved(BEFORE, BEFORE)
-    assert (list(moved.of("t")), list(moved.partitions or ()), moved.brokers) == ([], [], False)
+    assert (list(moved.of("t")), list(moved.led("t")), list(moved.partitions or ())) == ([], [], [])
+    assert (moved.brokers, moved.topics) == (frozenset(), False)
     assert numbers(snapshot([(1, 3), (1, 3), (2, 3)])) == []
     assert numbers(BEFORE, "other") == []
 
@@ -57,6 +58,44 @@ def test_a_hint_tells_which_partition_it_moved() -> None:
 def test_brokers_that_came_went_or_are_elsewhere() -> None:
     same = ClusterSnapshot(2, brokers=dict(BEFORE.brokers), topics=BEFORE.topics)
     assert not Moved(BEFORE, same).brokers
-    assert Moved(BEFORE, snapshot(brokers=(1, 2))).brokers
+    assert Moved(BEFORE, snapshot(brokers=(1, 2))).brokers == {3}
+    assert Moved(BEFORE, snapshot(brokers=(1, 2, 3, 4))).brokers == {4}
     elsewhere = {**BEFORE.brokers, 2: BEFORE.brokers[2]._replace(port=9999)}
-    assert Moved(BEFORE, ClusterSnapshot(2, brokers=elsewhere)).brokers
+    assert Moved(BEFORE, ClusterSnapshot(2, brokers=elsewhere)).brokers == {2}
+
+
+def changed(**fields: object) -> ClusterSnapshot:
+    """The topic with these fields."""
+    topic = BEFORE.topics["t"]._replace(**fields)  # type: ignore[arg-type]
+    return ClusterSnapshot(2, brokers=BEFORE.brokers, topics={"t": topic})
+
+
+def test_a_replica_that_is_lost_is_no_other_leader() -> None:
+    first, *others = BEFORE.topics["t"].partitions
+    moved = Moved(BEFORE, changed(partitions=(first._replace(isr=(1,), offline_replicas=(2,)), *others)))
+    assert sorted(moved.of("t")) == [0]
+    assert sorted(moved.led("t")) == []
+    assert not moved.topics
+    for other in (first._replace(leader_id=9), first._replace(leader_epoch=9)):
+        assert sorted(Moved(BEFORE, changed(partitions=(other, *others))).led("t")) == [0]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        ClusterSnapshot(2, brokers=BEFORE.brokers),
+        ClusterSnapshot(2, brokers=BEFORE.brokers, topics={**BEFORE.topics, "other": BEFORE.topics["t"]}),
+        changed(topic_id=UUID(int=8)),
+        changed(error_code=3),
+        changed(partitions=BEFORE.topics["t"].partitions[:2]),
+    ],
+)
+def test_topics_that_came_went_or_are_others(after: ClusterSnapshot) -> None:
+    assert Moved(BEFORE, after).topics
+    assert Moved(after, BEFORE).topics
+
+
+def test_leaders_that_moved_leave_the_topics_as_they_are() -> None:
+    assert not Moved(BEFORE, snapshot([(1, 3), (1, 4), (3, 4)])).topics
+    hinted = BEFORE.with_moved({("t", 2): BEFORE.topics["t"].partitions[2]._replace(leader_id=3)}, BEFORE.brokers)
+    assert not Moved(BEFORE, hinted, {("t", 2)}).topics

@@ -140,6 +140,38 @@ def test_only_moved_partitions_are_touched() -> None:
     assert len(positions.touched) == 3
 
 
+def test_a_broker_that_is_lost_concerns_what_is_fetched_there_and_what_is_fetched_nowhere() -> None:
+    positions = Positions()
+    positions.assign([T0, T1, T2])
+    for tp, home in ((T0, 2), (T1, 3)):
+        positions.require(tp).home = home
+    positions.touched.clear()
+    positions.touch_moved(Moved(snapshot(), snapshot(brokers=(1, 2))))
+    assert [state.tp for state in positions.touched] == [T1, T2]
+
+
+def test_a_replica_that_is_lost_concerns_those_who_may_read_from_it() -> None:
+    positions = Positions()
+    positions.assign([T0, T1, T2])
+    before = snapshot()
+    partitions = tuple(one._replace(offline_replicas=(3,), isr=(1, 2)) for one in before.topics["t"].partitions)
+    topic = before.topics["t"]._replace(partitions=partitions)
+    lost = ClusterSnapshot(2, brokers=before.brokers, topics={"t": topic})
+    positions.require(T1).preferred_replica = 3
+    positions.touched.clear()
+    positions.touch_moved(Moved(before, lost))
+    assert [state.tp for state in positions.touched] == [T1]
+
+
+def test_more_partitions_moved_than_are_assigned() -> None:
+    positions = Positions()
+    positions.assign([T0, T1, T2])
+    positions.touched.clear()
+    moved = {("t", 1), *(("other", number) for number in range(9))}
+    positions.touch_moved(Moved(snapshot(), snapshot(), moved))
+    assert [state.tp for state in positions.touched] == [T1]
+
+
 def test_a_rewind_fetches_again_from_the_position() -> None:
     positions = Positions()
     positions.assign([T0])

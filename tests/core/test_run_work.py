@@ -208,6 +208,112 @@ def test_a_closed_partition_keeps_what_is_not_done() -> None:
     assert [position for _, position in world.work.done()] == [Position(3, 0)]
 
 
+def test_a_partition_that_is_wound_up_hands_out_what_comes_before_records_that_were_begun() -> None:
+    """Offsets 1 to 7: "b" is at 5 when "a" is still at 1, so that 2 and 4 are gaps; 6 and 7 were not reached."""
+    world = World("key")
+    world.add(T0, [b"a", b"a", b"b", b"a", b"b", b"a", b"c"])
+    one, two, three, _ = world.slots
+    for slot in (one, two):
+        world.take(slot)
+    world.finish(two)
+    world.take(two)
+    assert [slot.record.offset for slot in (one, two) if slot.record] == [1, 5]
+    partition = world.work.get(T0)
+    assert partition is not None
+    world.work.wind_up(partition)
+    assert T0 not in world.work
+    assert world.work.take(three) is None
+    world.finish(two)
+    for expected in (1, 2, 4):
+        assert one.record is not None
+        assert one.record.offset == expected
+        assert [position.offset for _, position in world.work.done()] == [expected]
+        assert world.calm == 0
+        world.work.finished(one)
+        taken = world.work.take(one)
+        assert (taken is None) == (expected == 4)
+    assert world.calm == 1
+    assert [position for _, position in world.work.done()] == [Position(6, 0)]
+    assert world.work.in_hand == 0
+
+
+@pytest.mark.parametrize("order", ["key", "none", "partition"])
+def test_nothing_is_handed_out_of_a_partition_that_is_wound_up_without_a_gap(order: Order) -> None:
+    world = World(order)
+    world.add(T0, [b"a"] * 20)
+    world.take(world.slots[0])
+    partition = world.work.get(T0)
+    assert partition is not None
+    world.work.wind_up(partition)
+    world.work.finished(world.slots[0])
+    assert world.work.take(world.slots[0]) is None
+    assert world.calm == 1
+    assert world.work.in_hand == 0
+    assert [position for _, position in world.work.done()] == [Position(2, 0)]
+
+
+def test_what_waits_to_be_handled_again_is_not_waited_for_in_a_partition_that_is_wound_up() -> None:
+    world = World("key")
+    world.add(T0, [b"a", b"a", b"b"])
+    for slot in world.slots[:2]:
+        world.take(slot)
+    partition = world.work.get(T0)
+    assert partition is not None
+    world.work.wind_up(partition)
+    failed = world.slots[0].record
+    assert failed is not None
+    world.work.given_up(world.slots[0])
+    world.work.again(partition, failed)
+    world.work.finished(world.slots[1])
+    assert world.work.take(world.slots[0]) is None
+    assert world.calm == 1
+    assert [position for _, position in world.work.done()] == [Position(1, -1)]
+
+
+def test_a_partition_is_wound_up_across_offsets_that_no_record_has() -> None:
+    world = World("key")
+    world.add(T0, [b"a", b"a", b"b", b"a"])
+    for slot in world.slots:
+        world.take(slot)
+    for _ in range(2):
+        world.add(T0, [b"a", b"a"])
+        world.take(world.slots[2])
+    partition = world.work.get(T0)
+    assert partition is not None
+    world.work.wind_up(partition)
+    for slot in world.slots[:2]:
+        world.work.finished(slot)
+    assert [record.offset for slot in world.slots if (record := world.work.take(slot))] == [2]
+    world.work.finished(world.slots[0])
+    assert not any(world.work.take(slot) for slot in world.slots)
+    assert world.work.in_hand == 0
+    assert [position for _, position in world.work.done()] == [Position(4, 0)]
+
+
+@pytest.mark.parametrize("failed_before", [False, True])
+def test_nothing_is_handed_out_behind_a_failure_in_a_partition_that_is_wound_up(failed_before: bool) -> None:
+    world = World("key")
+    world.add(T0, [b"a", b"b", b"b", b"a", b"c"])
+    for slot in world.slots[:3]:
+        world.take(slot)
+    failing, *others = world.slots[:3]
+    partition = world.work.get(T0)
+    assert partition is not None
+    partition.attempts[1] = 1
+    if failed_before:
+        world.work.given_up(failing)
+        world.work.wind_up(partition)
+    else:
+        world.work.wind_up(partition)
+        world.work.given_up(failing)
+    for slot in others:
+        assert world.calm == 0
+        world.work.finished(slot)
+        assert world.work.take(slot) is None
+    assert world.calm == 1
+    assert [position for _, position in world.work.done()] == [Position(1, -1)]
+
+
 def test_a_position_has_the_epoch_of_the_record_before_it() -> None:
     world = World("none")
     world.add(T0, [None] * 25)

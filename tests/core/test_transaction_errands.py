@@ -55,7 +55,7 @@ EXPECTED: dict[Call, dict[str, Verdict]] = {
         "UnknownProducerIdError": Verdict.RENEW,
         "UnknownServerError": Verdict.RETRY,
     },
-    Call.ASK: {"TransactionalIdNotFoundError": Verdict.START},
+    Call.ASK: {"TransactionalIdNotFoundError": Verdict.START, "UnknownServerError": Verdict.RETRY},
     Call.ADD_PARTITIONS: {"UnknownServerError": Verdict.RETRY},
     Call.ADD_OFFSETS: {"UnknownServerError": Verdict.RETRY},
     Call.COMMIT_OFFSETS: {"UnknownServerError": Verdict.RETRY},
@@ -86,7 +86,7 @@ def test_each_error_of_each_call(call: Call) -> None:
     assert verdict_of(call, errors.KafkaConnectionError) is Verdict.FIND
     assert verdict_of(call, errors.ConcurrentTransactionsError) is Verdict.RETRY
     unknown = errors.error_for_code(32_000)
-    if call in (Call.COMMIT, Call.ABORT, Call.RENEW):
+    if call in (Call.COMMIT, Call.ABORT, Call.RENEW, Call.ASK):
         assert verdict_of(call, unknown) is Verdict.RETRY, "what became of it has to be learnt"
 
 
@@ -193,6 +193,19 @@ def test_a_transaction_that_took_too_long_is_survived(call: Call) -> None:
     request, _ = one.request(VERSIONS)
     assert isinstance(request, InitProducerIdRequest)
     assert request.producer_epoch == 8, "so that a rival who comes now is not fenced"
+
+
+@pytest.mark.parametrize("state", ["CompleteCommit", "CompleteAbort", "Ongoing", "Empty"])
+@pytest.mark.parametrize("v2", [False, True])
+def test_a_coordinator_that_knows_this_very_epoch_knows_no_rival(state: str, v2: bool) -> None:
+    one = errand(Call.ABORT, v2=v2)
+    refuse(one, errors.ProducerFencedError)
+    assert describe(one, "PrepareCommit") is Verdict.RETRY
+    assert describe(one, state) is None
+    assert (one.call, one.outcome) == (Call.RENEW, Outcome.ABORTED)
+    request, _ = one.request(VERSIONS)
+    assert isinstance(request, InitProducerIdRequest)
+    assert (request.producer_id, request.producer_epoch) == (100, 7), "so that a rival is found out"
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,14 @@ class Walk:
                         self.fail()  # a record that was still on its way
                     elif rng.random() < 0.02 and state.phase is Phase.COMMITTING:
                         state.hand_over()
+                    elif rng.random() < 0.1 and state.phase is Phase.COMMITTING:
+                        state.store()
                     else:
                         self.errand = state.end()
+            case Phase.STORED:
+                act = rng.choice((state.commit, state.abort, self.fail))
+                act()
+                self.errand = state.end() if state.phase in (Phase.COMMITTING, Phase.ABORTING) else None
             case Phase.FAILED:
                 assert not state.fail(errors.InvalidRecordError()), "it has failed already"
                 state.abort()

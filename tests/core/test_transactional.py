@@ -101,6 +101,14 @@ def test_with_kip_890_brokers_get_first_requests_one_after_the_other() -> None:
     assert sim.failures == []
 
 
+def test_what_was_sent_in_time_is_not_looked_at_again() -> None:
+    sim = TransactionalSim(v2=True)
+    sim.run_until_done(sim.each())
+    assert len(sim.requests()) == 2, "one of them waited for the other"
+    due = sim.accumulator.schedule.next_at()
+    assert due is None or due > sim.now + TOUCHES_APART_S
+
+
 def test_a_broker_that_is_slow_to_answer_holds_up_the_others_for_a_moment_only() -> None:
     sim = TransactionalSim(v2=True)
     sim.latency = (0.3, 0.3)

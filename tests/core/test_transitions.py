@@ -29,6 +29,12 @@ from aiokafka_lead._core.group.offsets import GroupIdentity
 from aiokafka_lead._core.transitions import IllegalTransitionError, Transitions
 from aiokafka_lead._wire import Request, Response
 from aiokafka_lead._wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from aiokafka_lead._wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatResponse
 from aiokafka_lead._wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from aiokafka_lead._wire.messages.leave_group import LeaveGroupResponse
@@ -47,6 +53,7 @@ from aiokafka_lead.errors import (
     RequestTimedOutError,
     UnknownMemberIdError,
 )
+from aiokafka_lead.types import TopicPartition
 
 from . import classic_world, consumer_protocol_world, fetch_world
 from .classic_world import COOPERATIVE, EAGER, T
@@ -56,6 +63,8 @@ from .fetch_world import T0, batch, data, response
 WALKS = 200
 STEPS = 250
 BEFORE_DIVERGING_EPOCHS = 11
+
+EVERYTHING = [*T, TopicPartition("events", 0), TopicPartition("u", 0)]
 
 Pairs = set[tuple[Enum, Enum]]
 TABLES: dict[str, Transitions[Any, Any]] = {
@@ -207,10 +216,14 @@ class ClassicWalk(MemberWalk):
                 members=[JoinGroupResponseMember(member_id="me", metadata=mine)] if leads else [],
             )
         if isinstance(request, SyncGroupRequest):
-            assigned = encode_assignment(self.rng.sample(T, self.rng.randint(0, 4)))
+            assigned = encode_assignment(self.rng.sample([*T, TopicPartition("w", 0)], self.rng.randint(0, 4)))
             return SyncGroupResponse(
                 error_code=self.code(RebalanceInProgressError, IllegalGenerationError), assignment=assigned
             )
+        if isinstance(request, DescribeGroupsRequest):
+            assigned = encode_assignment(self.rng.sample(EVERYTHING, self.rng.randint(0, len(EVERYTHING))))
+            members = [DescribedGroupMember(member_id="other", member_assignment=assigned)]
+            return DescribeGroupsResponse(groups=[DescribedGroup(error_code=self.code(), members=members)])
         return LeaveGroupResponse()
 
     def answer_to_beat(self, request: Request[Any]) -> None:

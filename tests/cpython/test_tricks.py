@@ -53,6 +53,13 @@ def load(compiled: Path, form: str) -> types.ModuleType:
     return module
 
 
+def check_out(folder: Path) -> None:
+    """What the build needs, without the package's own modules."""
+    for name in ("setup.py", "README.md"):
+        shutil.copy(ROOT / name, folder)
+    shutil.copytree(ROOT / "aiokafka_lead/_cpython", folder / "aiokafka_lead/_cpython")
+
+
 @pytest.fixture(scope="module")
 def forms(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The same module three times: as it is, compiled, and compiled without any of the tricks."""
@@ -60,8 +67,7 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         pytest.skip("the hot modules are not compiled here")
     checkout = tmp_path_factory.mktemp("checkout")
     package = checkout / "aiokafka_lead"
-    shutil.copy(ROOT / "setup.py", checkout)
-    shutil.copytree(ROOT / "aiokafka_lead/_cpython", package / "_cpython")
+    check_out(checkout)
     (package / "__init__.py").touch()
     for name in ("every_trick.py", "every_trick.pxd"):
         shutil.copy(HERE / name, package)
@@ -86,8 +92,7 @@ def module(forms: dict[str, Any], form: str) -> Any:
 
 
 def test_an_unknown_name_stops_the_build(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "setup.py", tmp_path)
-    shutil.copytree(ROOT / "aiokafka_lead/_cpython", tmp_path / "aiokafka_lead/_cpython")
+    check_out(tmp_path)
     said = build(tmp_path, "slots, slot")
     assert said.returncode == 1
     assert "AIOKAFKA_LEAD_WITHOUT names slot: it takes awaiting," in said.stderr

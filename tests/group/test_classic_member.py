@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from aiokafka_lead._core.group.assignors import (
@@ -13,12 +15,20 @@ from aiokafka_lead._core.group.assignors import (
 )
 from aiokafka_lead._core.group.member import Assign, Lose, Revoke, Wait, Wanted
 from aiokafka_lead._core.group.offsets import GroupIdentity
+from aiokafka_lead._core.metadata.types import ClusterSnapshot, TopicMetadata
+from aiokafka_lead._wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatResponse
 from aiokafka_lead._wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from aiokafka_lead._wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from aiokafka_lead._wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from aiokafka_lead.errors import (
     FencedInstanceIdError,
+    GroupAuthorizationFailedError,
     GroupMaxSizeReachedError,
     IllegalGenerationError,
     MemberIdRequiredError,
@@ -29,6 +39,8 @@ from aiokafka_lead.errors import (
 from aiokafka_lead.types import TopicPartition
 
 from ..core.classic_world import COOPERATIVE, EAGER, T, World, snapshot
+
+U = TopicPartition("u", 0)
 
 
 def subscription_of(request: JoinGroupRequest, protocol: str = COOPERATIVE) -> MemberSubscription:
@@ -298,9 +310,98 @@ def test_topics_that_are_not_wanted_any_more_are_given_up_and_not_taken() -> Non
     world.member.subscribe(Wanted(frozenset({"u"})), world.now)
     assert [step.partitions for step in world.settle()] == [{T[0]}]
     world.join(generation=2)
-    world.sync(T[0], TopicPartition("u", 0))
+    world.sync(T[0], U)
+    assert world.member.owned == frozenset()
+    assert T[0].topic in str(world.join(generation=3).reason)
+    world.sync(T[0], U)
     world.settle()
-    assert world.member.owned == {TopicPartition("u", 0)}
+    assert world.member.owned == {U}
+    assert world.member.stable
+
+
+def test_a_leader_that_does_not_know_a_subscription_is_asked_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A rebalance for each of its answers would never end."""
+    world = World()
+    world.join()
+    world.sync(T[0], U)
+    world.stable(T[0], U, generation=2)
+    assert world.member.owned == {T[0]}
+    assert "partitions of u" in caplog.text
+    world.beat(RebalanceInProgressError.code)
+    world.stable(T[0], U, generation=3)
+    world.beat(RebalanceInProgressError.code)
+    world.stable(T[0], generation=4)
+    world.beat(RebalanceInProgressError.code)
+    world.join(generation=5)
+    world.sync(U)
+    world.ask(JoinGroupRequest)  # what fitted meanwhile is a new beginning
+
+
+def back(**options: Any) -> World:
+    """A static member that was away; `T` is what the group has for it, by its earlier subscription."""
+    world = World(group_instance_id="i", **options)
+    world.member.topics_changed(snapshot(t=4, u=1), world.now)
+    return world
+
+
+@pytest.mark.parametrize("protocol", [COOPERATIVE, EAGER])
+def test_a_static_member_that_comes_back_to_other_topics_asks_for_a_rebalance(protocol: str) -> None:
+    """The coordinator leaves the group as it is for a member whose metadata is the same as before (KAFKA-7961)."""
+    world = back()
+    world.member.subscribe(Wanted(frozenset({"u"})), world.now)
+    first = world.join(generation=7, protocol=protocol)
+    world.sync(T[0], T[1])
+    assert world.settle() == []
+    again = world.join(generation=8, protocol=protocol)
+    assert again.member_id == "me"
+    assert again.protocols != first.protocols
+    world.sync(U)
+    world.settle()
+    assert world.member.owned == {U}
+
+
+def described(*assigned: TopicPartition, error: int = 0) -> DescribeGroupsResponse:
+    members = [DescribedGroupMember(member_id="other", member_assignment=encode_assignment(assigned))]
+    return DescribeGroupsResponse(groups=[DescribedGroup(error_code=error, members=members)])
+
+
+@pytest.mark.parametrize(
+    ("answer", "rebalances"),
+    [
+        (described(T[2]), True),
+        (described(T[2], U), False),
+        (described(error=GroupAuthorizationFailedError.code), False),
+        (DescribeGroupsResponse(groups=[DescribedGroup(group_state="Dead")]), False),
+        (DescribeGroupsResponse(groups=[]), False),
+        (None, False),
+    ],
+    ids=["nobody's", "another's", "refused", "unknown", "left out", "lost"],
+)
+def test_a_static_member_that_comes_back_to_more_topics_looks_whether_others_have_them(
+    answer: DescribeGroupsResponse | None, rebalances: bool
+) -> None:
+    """KAFKA-12759."""
+    world = back()
+    world.member.subscribe(Wanted(frozenset({"t", "u"})), world.now)
+    world.join(generation=7)
+    world.sync(T[0], T[1])
+    assert world.member.awaits is not None
+    world.answer(world.ask(DescribeGroupsRequest), answer, None if answer else RequestTimedOutError("no answer"))
+    if rebalances:
+        assert world.join(generation=8).reason.endswith("u")
+        world.sync(T[0], T[1])
+    world.settle()
+    assert world.member.owned == {T[0], T[1]}
+    assert world.member.stable
+
+
+def test_topics_that_are_not_there_are_not_looked_for() -> None:
+    world = World(group_instance_id="i")
+    world.member.topics_changed(
+        ClusterSnapshot(2, topics={**snapshot(t=4).topics, "u": TopicMetadata("u", error_code=3)}), world.now
+    )
+    world.member.subscribe(Wanted(frozenset({"t", "u"})), world.now)
+    world.stable(T[0])
 
 
 def test_the_work_in_hand_has_less_time_than_the_rebalance() -> None:
@@ -310,3 +411,32 @@ def test_the_work_in_hand_has_less_time_than_the_rebalance() -> None:
     step = world.member.step(world.now)
     assert isinstance(step, Revoke)
     assert step.timeout_s == pytest.approx(8)
+
+
+def test_a_pattern_s_topics_are_looked_up_before_a_rebalance_that_others_began() -> None:
+    world = World()
+    world.member.subscribe(Wanted(frozenset({"t"}), "t|u"), world.now)
+    world.stable(T[0])
+    world.beat(RebalanceInProgressError.code)
+    assert world.settle() == []
+    waits = world.member.step(world.now)
+    assert isinstance(waits, Wait)
+    assert waits.refresh
+    world.member.topics_changed(snapshot(t=4, u=1, generation=2), world.now)
+    world.member.subscribe(Wanted(frozenset({"t", "u"}), "t|u"), world.now)
+    assert subscription_of(world.join(generation=2)).topics == ("t", "u")
+    world.sync(T[0])
+    world.settle()
+    assert world.member.stable
+
+
+def test_newer_metadata_that_does_not_come_is_not_waited_for_for_ever() -> None:
+    world = World()
+    world.member.subscribe(Wanted(frozenset({"t"}), "t|u"), world.now)
+    world.stable(T[0])
+    world.beat(RebalanceInProgressError.code)
+    waits = world.member.step(world.now)
+    assert isinstance(waits, Wait)
+    assert waits.until is not None
+    world.now = waits.until
+    world.ask(JoinGroupRequest)

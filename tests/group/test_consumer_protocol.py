@@ -29,7 +29,7 @@ WITHIN_S = 20
 @pytest.fixture
 async def cluster() -> AsyncIterator[EmbeddedCluster]:
     """Two brokers with a topic "events" of four partitions, and a coordinator that wants heartbeats often."""
-    options = GroupOptions(consumer_heartbeat_interval_ms=50, consumer_session_timeout_ms=10_000)
+    options = GroupOptions(consumer_heartbeat_interval_ms=50, consumer_session_timeout_ms=30_000)
     async with EmbeddedCluster(brokers=2, groups=options) as embedded:
         embedded.create_topic("events", partitions=4)
         yield embedded
@@ -169,7 +169,7 @@ async def test_a_dynamic_member_that_stops_is_replaced_at_once(cluster: Embedded
     async with member(cluster, "events") as first, member(cluster, "events") as second:
         await shared(first, second)
         await second.stop()
-        with anyio.fail_after(8):
+        with anyio.fail_after(20):
             await shared(first)
 
 
@@ -243,7 +243,7 @@ async def test_an_assignor_that_brokers_do_not_have(cluster: EmbeddedCluster) ->
 async def test_brokers_without_the_protocol(cluster: EmbeddedCluster) -> None:
     cluster.max_versions = {"ConsumerGroupHeartbeat": -1}
     async with starting(member(cluster, "events")) as consumer:
-        with anyio.fail_after(WITHIN_S), pytest.raises(UnsupportedVersionError, match='use "classic"'):
+        with anyio.fail_after(WITHIN_S), pytest.raises(UnsupportedVersionError, match='use "auto"'):
             await consumer.getone()
 
 

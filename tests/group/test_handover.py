@@ -10,24 +10,27 @@ import pytest
 
 from aiokafka_lead import OffsetAndMetadata
 from aiokafka_lead.consumer import Consumer
-from aiokafka_lead.errors import CommitFailedError
+from aiokafka_lead.errors import CommitFailedError, NotCoordinatorError
 from aiokafka_lead.testing import EmbeddedCluster
 
-from .support import ALL, Recorder, fill, member, reading, shared, starting, until, vanish
+from ..patience import again_if_late
+from .support import ALL, GROUP, Recorder, fill, member, reading, shared, starting, until, vanish
 
 pytestmark = pytest.mark.anyio
 
+GONE_S = 6
+"""Longer than any commit was waited for that had a bound of its own."""
 EAGER = {"partition_assignment_strategy": ["range"]}
 
 
-async def committed(cluster: EmbeddedCluster) -> dict[int, int]:
-    async with member(cluster) as consumer:
+async def committed(cluster: EmbeddedCluster, group: str = GROUP) -> dict[int, int]:
+    async with member(cluster, group_id=group) as consumer:
         found = {tp.partition: await consumer.committed(tp) for tp in ALL}
     return {partition: offset.offset for partition, offset in found.items() if offset is not None}
 
 
 async def next_batch(consumer: Consumer[Any, Any], batches: Any) -> Any:
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         return await anext(batches)
 
 
@@ -111,7 +114,7 @@ async def test_who_swallows_a_cancellation_goes_on_nevertheless(cluster: Embedde
 
 async def test_a_commit_tells_what_was_taken_away_meanwhile(cluster: EmbeddedCluster) -> None:
     await fill(cluster, 5)
-    options = {"rebalance_timeout_ms": 500, "enable_auto_commit": False}
+    options = {"rebalance_timeout_ms": 2500, "enable_auto_commit": False}
     async with member(cluster, "events", **options) as one:
         await until(lambda: one.lag().total == 30)  # what tells of it is buffered, too
         assert set(await one.getmany()) == ALL
@@ -130,7 +133,7 @@ async def test_what_is_done_is_committed_before_it_is_given_up(cluster: Embedded
     await fill(cluster, 5)
     async with member(cluster, "events", auto_commit_interval_ms=60_000) as one:
         async with reading(one) as got:
-            await until(lambda: len(got) == 30)
+            await until(lambda: len(got) >= 30)
         async with member(cluster, "events") as two, reading(one, two) as more:
             await until(lambda: shared([one, two]))
             assert await two.position(next(iter(two.assignment()))) == 5
@@ -150,6 +153,74 @@ async def test_stop_commits_but_for_what_is_in_hand(cluster: EmbeddedCluster) ->
     await consumer.stop()
     assert (await committed(cluster))[partition] == 3
     await cluster.wait_for_requests("LeaveGroup")
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_coordinator_that_is_gone_for_a_while_is_waited_for_with_the_last_commit(
+    cluster: EmbeddedCluster,
+) -> None:
+    """As long as a crashed broker's partitions may have no leader: what was not committed would come again."""
+    await fill(cluster, 5)
+    groups = ("gives up", "stops", "runs")
+    options: dict[str, Any] = {"auto_commit_interval_ms": 600_000}
+    gives_up, stops, runs = (member(cluster, "events", group_id=group, **options) for group in groups)
+    handled: list[Any] = []
+
+    async def handle(record: Any) -> None:
+        handled.append(record)
+
+    async with gives_up, stops, runs, reading(gives_up), anyio.create_task_group() as tasks:
+        tasks.start_soon(runs.run, handle)
+        async with reading(stops) as got:
+            await until(lambda: len(got) == len(handled) == 30)
+        await until(lambda: gives_up.metrics().records_consumed == 30)
+        gone = cluster.faults.add("OffsetCommit", error_code=NotCoordinatorError.code)
+        async with anyio.create_task_group() as ending, starting(member(cluster, "events", group_id=groups[0])) as new:
+            for consumer in (stops, runs):
+                ending.start_soon(consumer.stop, 30_000)
+            await anyio.sleep(GONE_S)
+            gone.remove()
+            async with reading(new) as repeated:
+                await until(lambda: shared([gives_up, new]))
+            assert not repeated
+    for group in groups:
+        assert await committed(cluster, group) == {tp.partition: 5 for tp in ALL}
+
+
+@pytest.mark.parametrize(("api", "after"), [("JoinGroup", True), ("SyncGroup", False)])
+async def test_a_member_that_is_stopped_while_it_joins_again_commits_in_the_new_generation(
+    cluster: EmbeddedCluster, api: str, after: bool
+) -> None:
+    """The coordinator takes no commits of the one before, and the answer that names the new one is on its way."""
+    await fill(cluster, 5)
+    one = member(cluster, "events", client_id="one", auto_commit_interval_ms=600_000)
+    await one.start()
+    async with reading(one) as got:
+        await until(lambda: len(got) == 30)
+    held = cluster.faults.add(api, client_id="one", hold=True, after=after, count=1)
+    async with starting(member(cluster, "events")), anyio.create_task_group() as tasks:
+        await until(lambda: held.struck == 1)
+        tasks.start_soon(one.stop, 60_000)
+        await cluster.wait_for_requests("OffsetCommit")
+        held.remove()
+    assert await committed(cluster) == {tp.partition: 5 for tp in ALL}
+
+
+async def test_a_member_that_unsubscribes_while_it_joins_again_commits_in_the_new_generation(
+    cluster: EmbeddedCluster,
+) -> None:
+    await fill(cluster, 5)
+    async with starting(member(cluster, "events", client_id="one", auto_commit_interval_ms=600_000)) as one:
+        async with reading(one) as got:
+            await until(lambda: len(got) == 30)
+        held = cluster.faults.add("JoinGroup", client_id="one", hold=True, after=True, count=1)
+        async with starting(member(cluster, "events")) as other:
+            await until(lambda: held.struck == 1)
+            one.unsubscribe()
+            await cluster.wait_for_requests("OffsetCommit")
+            held.remove()
+            await until(lambda: set(other.assignment()) == set(ALL))
+            assert await committed(cluster) == {tp.partition: 5 for tp in ALL}
 
 
 async def test_who_is_cancelled_leaves_the_group_too(cluster: EmbeddedCluster) -> None:
@@ -187,17 +258,20 @@ async def test_who_does_not_come_back_leaves_and_joins_again_with_the_next_read(
                 await until(lambda: shared([one, two]))
 
 
-async def test_slow_handlers_of_single_records_make_progress(cluster: EmbeddedCluster) -> None:
-    await fill(cluster, 16, partitions=1)
+@again_if_late(2_000, 8_000)
+async def test_slow_handlers_of_single_records_make_progress(interval_ms: int, cluster: EmbeddedCluster) -> None:
+    records = 31 + interval_ms // 150 + 3
+    await fill(cluster, records, partitions=1)
     recorder = Recorder()
-    consumer = member(cluster, max_poll_interval_ms=2_000, session_timeout_ms=2_000)
+    consumer = member(cluster, max_poll_interval_ms=interval_ms, session_timeout_ms=interval_ms)
     consumer.subscribe(["events"], listener=recorder)
     async with consumer:
         count = 0
         async for _ in consumer:
-            await anyio.sleep(0.15)  # the handler's work
             count += 1
-            if count == 16:
+            if count > 31:  # after quick ones, so that the loop gets many at once
+                await anyio.sleep(0.15)  # the handler's work
+            if count == records:
                 break
         assert not recorder.named("lost")
 
@@ -211,16 +285,17 @@ async def test_the_commit_of_who_was_put_out_fails(cluster: EmbeddedCluster) -> 
     async with one, member(cluster, "events") as two:
         async with reading(one, two):
             await until(lambda: shared([one, two]))
+        recorder.heard.clear()
         mine = one.assignment()
         rule = cluster.faults.add("Heartbeat", client_id="one", drop=True)
         async with reading(two):
             await until(lambda: two.assignment() == ALL)
             rule.remove()
-            with anyio.fail_after(10), pytest.raises(CommitFailedError):
+            with anyio.fail_after(20), pytest.raises(CommitFailedError):
                 await one.commit(dict.fromkeys(mine, 1))
         async with reading(one, two):
             await until(lambda: shared([one, two]))
-        assert recorder.named("lost") == [mine]
+        assert recorder.named("lost")[:1] == [mine]
 
 
 async def test_a_member_commits_only_what_it_owns(cluster: EmbeddedCluster) -> None:
@@ -246,7 +321,7 @@ async def test_who_vanishes_has_committed_what_it_had_committed(cluster: Embedde
     one = member(cluster, "events", session_timeout_ms=1_500, auto_commit_interval_ms=10)
     await one.start()
     async with reading(one) as got:
-        await until(lambda: len(got) == 30)
+        await until(lambda: len(got) >= 30)
         await cluster.wait_for_requests("OffsetCommit")
     await vanish(one)
     async with member(cluster, "events") as two, reading(two):

@@ -48,7 +48,7 @@ async def test_in_a_cooperative_group_what_stays_is_never_given_up(cluster: Embe
 
 async def test_a_dead_member_is_replaced(cluster: EmbeddedCluster) -> None:
     async with member(cluster, "events") as one:
-        two = member(cluster, "events", session_timeout_ms=300)
+        two = member(cluster, "events", session_timeout_ms=1_000)
         await two.start()
         async with reading(one, two):
             await until(lambda: shared([one, two]))
@@ -85,7 +85,7 @@ async def test_latest_misses_nothing_of_partitions_that_are_new(cluster: Embedde
         async with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
             await admin.create_partitions({"events": NewPartitions(7)})
         await fill(cluster, 3, partitions=7)
-        await until(lambda: len(got) == 21)
+        await until(lambda: len(got) >= 21)
 
 
 async def test_a_pattern_picks_up_new_topics(cluster: EmbeddedCluster) -> None:
@@ -97,8 +97,33 @@ async def test_a_pattern_picks_up_new_topics(cluster: EmbeddedCluster) -> None:
         cluster.create_topic("other", partitions=1)
         await until(lambda: TopicPartition("everything", 0) in consumer.assignment())
         await fill(cluster, 3, "everything", 1)
-        await until(lambda: len(got) == 3)
+        await until(lambda: len(got) >= 3)
         assert consumer.subscription() == {"events", "everything"}
+
+
+async def test_a_new_topic_is_shared_at_once_with_members_that_have_not_heard_of_it(cluster: EmbeddedCluster) -> None:
+    """Who joins since others have asked for it looks for new topics first."""
+    slow = {"metadata_max_age_ms": 300_000}
+    async with member(cluster) as one, member(cluster, **slow) as two, reading(one, two):
+        for consumer in (one, two):
+            consumer.subscribe(pattern="new.*|events")
+        await until(lambda: shared([one, two]))
+        cluster.create_topic("new", partitions=2)
+        await until(lambda: shared([one, two], ALL | {TopicPartition("new", 0), TopicPartition("new", 1)}))
+        await until(lambda: all(consumer.subscription() == {"events", "new"} for consumer in (one, two)))
+
+
+async def test_who_looks_for_new_topics_and_finds_none_joins_at_once(cluster: EmbeddedCluster) -> None:
+    """It waits for no more than the answer, which is the former one over again."""
+    slow = {"metadata_max_age_ms": 300_000}
+    consumers = [member(cluster, **slow) for _ in range(3)]
+    for consumer in consumers:
+        consumer.subscribe(pattern="ev.*")
+    one, two, three = consumers
+    async with one, two, reading(one, two):
+        await until(lambda: shared([one, two]))
+        async with three, reading(three):
+            await until(lambda: shared(consumers))
 
 
 async def test_another_subscription(cluster: EmbeddedCluster) -> None:
@@ -134,6 +159,28 @@ async def test_a_static_member_keeps_its_place(cluster: EmbeddedCluster) -> None
         assert not cluster.requests.select("LeaveGroup")
 
 
+@pytest.mark.parametrize("topics", [["other"], ["events", "other"]], ids=["others", "more"])
+@pytest.mark.parametrize("leads", [True, False], ids=["leader", "follower"])
+async def test_a_static_member_that_comes_back_to_other_topics_gets_them(
+    cluster: EmbeddedCluster, topics: list[str], leads: bool
+) -> None:
+    """The coordinator gives it what it had before, without a rebalance (KAFKA-12759)."""
+    cluster.create_topic("other", partitions=2)
+    others = {TopicPartition("other", 0), TopicPartition("other", 1)}
+    stays, static = member(cluster, "events"), member(cluster, "events", group_instance_id="i")
+    for consumer in (static, stays) if leads else (stays, static):
+        await consumer.start()
+    try:
+        async with reading(static, stays):
+            await until(lambda: shared([static, stays]))
+        await static.stop()
+        async with member(cluster, *topics, group_instance_id="i") as again, reading(stays, again):
+            await until(lambda: shared([stays, again], ALL | others))
+            assert {tp.topic for tp in again.assignment()} == set(topics)
+    finally:
+        await stays.stop()
+
+
 async def test_a_fenced_static_member_says_so(cluster: EmbeddedCluster) -> None:
     async with member(cluster, "events", group_instance_id="i") as one:
         async with reading(one):
@@ -141,7 +188,7 @@ async def test_a_fenced_static_member_says_so(cluster: EmbeddedCluster) -> None:
         async with member(cluster, "events", group_instance_id="i") as two, reading(two):
             await until(lambda: two.assignment() == ALL)
             for _ in range(2):
-                with anyio.fail_after(10), pytest.raises(FencedInstanceIdError):
+                with anyio.fail_after(20), pytest.raises(FencedInstanceIdError):
                     await read_on(one)
             await until(lambda: not one.assignment())
 
@@ -150,10 +197,10 @@ async def test_what_keeps_it_out_is_raised_and_may_pass(cluster: EmbeddedCluster
     rule = cluster.faults.add("JoinGroup", error_code=GroupAuthorizationFailedError.code)
     async with starting(member(cluster, "events")) as consumer:
         for _ in range(2):
-            with anyio.fail_after(10), pytest.raises(GroupAuthorizationFailedError):
+            with anyio.fail_after(20), pytest.raises(GroupAuthorizationFailedError):
                 await read_on(consumer)
         rule.remove()
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             while consumer.assignment() != ALL:
                 try:
                     await consumer.getmany(timeout_ms=50)
@@ -165,7 +212,7 @@ async def test_without_a_common_assignor_it_says_so(cluster: EmbeddedCluster) ->
     async with member(cluster, "events", partition_assignment_strategy=["range"]) as one, reading(one):
         await until(lambda: one.assignment() == ALL)
         async with starting(member(cluster, "events", partition_assignment_strategy=["sticky"])) as two:
-            with anyio.fail_after(10), pytest.raises(InconsistentGroupProtocolError):
+            with anyio.fail_after(20), pytest.raises(InconsistentGroupProtocolError):
                 await two.getone()
 
 
@@ -188,10 +235,10 @@ async def test_a_coordinator_that_moves_or_dies_is_followed(cluster: EmbeddedClu
         await until(lambda: shared([one, two]))
         recorder.heard.clear()
         cluster.move_coordinator("g")
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             await one.commit()
         await cluster.kill_broker(cluster.coordinator("g"))
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             await one.commit()
             await two.commit()
         assert shared([one, two])
@@ -202,10 +249,10 @@ async def test_stop_ends_with_every_broker_gone(cluster: EmbeddedCluster) -> Non
     await fill(cluster, 3)
     async with member(cluster, "events") as consumer:
         async with reading(consumer) as got:
-            await until(lambda: len(got) == 18)
+            await until(lambda: len(got) >= 18)
         for broker in (1, 2, 3):
             await cluster.kill_broker(broker)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await consumer.stop(timeout_ms=1_000)
 
 

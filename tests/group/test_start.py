@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 import anyio
@@ -20,15 +19,16 @@ from aiokafka_lead.errors import (
     RequestTimedOutError,
     UnsupportedVersionError,
 )
-from aiokafka_lead.testing import EmbeddedCluster, GroupOptions
+from aiokafka_lead.testing import EmbeddedCluster
 
+from ..patience import again_if_late
 from .support import ALL, Partitions, Recorder, fill, member, reading, shared, starting, until
 
 pytestmark = pytest.mark.anyio
 
 LATEST: dict[str, Any] = {"auto_offset_reset": "latest"}
-IMPATIENT: dict[str, Any] = {"request_timeout_ms": 400, "fetch_max_wait_ms": 100}
-AT_ONCE_S = 8
+IMPATIENT: dict[str, Any] = {"request_timeout_ms": 1000, "fetch_max_wait_ms": 100}
+AT_ONCE_S = 20
 """Much less than ``request_timeout_ms``."""
 
 KINDS = pytest.mark.parametrize(
@@ -53,7 +53,9 @@ async def send_each(cluster: EmbeddedCluster) -> None:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    """All but those of an event loop that stood still, with the machine."""
+    found = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    return [text for text in found if not text.startswith("aiokafka-lead: the event loop was blocked")]
 
 
 @KINDS
@@ -186,17 +188,21 @@ async def test_a_listener_that_is_slow_is_left_to_the_background(
         await consumer.wait_ready()
 
 
-async def test_a_slow_rebalance_does_not_keep_it_from_starting(caplog: pytest.LogCaptureFixture) -> None:
-    options = GroupOptions(initial_rebalance_delay_ms=1_500)
-    async with EmbeddedCluster(brokers=1, groups=options) as cluster:
+@again_if_late(400, 5_000)
+async def test_a_slow_rebalance_does_not_keep_it_from_starting(
+    request_timeout_ms: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.clear()
+    async with EmbeddedCluster(brokers=1) as cluster:
         cluster.create_topic("events", partitions=6)
-        began = time.monotonic()
-        async with member(cluster, "events", **IMPATIENT) as consumer:
-            assert 0.4 <= time.monotonic() - began < 1.4
+        slow = cluster.faults.add("JoinGroup", hold=True, skip=1, count=1)
+        options: dict[str, Any] = {**IMPATIENT, "request_timeout_ms": request_timeout_ms}
+        async with member(cluster, "events", **options) as consumer:
             (warning,) = warnings(caplog)
             assert "the answer to JoinGroup" in warning
             with pytest.raises(RequestTimedOutError, match="the answer to JoinGroup"):
                 await consumer.wait_ready(timeout_ms=50)
+            slow.release()
             await consumer.wait_ready()
             assert consumer.assignment() == ALL
 
@@ -306,8 +312,9 @@ async def test_one_waits_in_start_while_another_joins(cluster: EmbeddedCluster) 
 
 
 async def test_without_waiting_it_joins_in_the_background(cluster: EmbeddedCluster) -> None:
-    cluster.faults.add("JoinGroup", delay_ms=200, count=1)
+    slow = cluster.faults.add("JoinGroup", hold=True, count=1)
     async with starting(member(cluster, "events")) as consumer:
         assert consumer.assignment() == frozenset()
+        slow.remove()
         await consumer.wait_ready()
         assert consumer.assignment() == ALL

@@ -16,7 +16,7 @@ from typing import Any
 
 import anyio
 
-from aiokafka_lead import AdminClient, Consumer, Producer, TopicPartition
+from aiokafka_lead import AcknowledgeType, AdminClient, Consumer, Producer, ShareConsumer, TopicPartition
 from aiokafka_lead.errors import BackgroundTaskError, KafkaError
 from aiokafka_lead.oidc import Token
 from aiokafka_lead.testing import EmbeddedCluster, RequestRecord
@@ -24,6 +24,7 @@ from aiokafka_lead.testing import EmbeddedCluster, RequestRecord
 from .answers import bent
 
 TOPIC = "events"
+GROUP = "workers"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 LONGEST_TEXT = 6000
@@ -190,6 +191,37 @@ async def _consume(cluster: EmbeddedCluster, rng: Random, given: dict[str, Any])
             await _attempt("read", lambda: consumer.getmany(timeout_ms=200))
 
 
+async def _share(cluster: EmbeddedCluster, rng: Random, given: dict[str, Any]) -> None:
+    cluster.shares.configure(GROUP, {"share.auto.offset.reset": "earliest"})
+    given |= {
+        "group_id": GROUP,
+        "check_crcs": rng.random() < 0.3,
+        "fetch_max_wait_ms": 50,
+        "default_api_timeout_ms": 1500,
+        "max_decompressed_batch_bytes": 4_000_000,
+        "share_acknowledgement_mode": rng.choice(("implicit", "explicit")),
+        "share_acquire_mode": rng.choice(("batch_optimized", "record_limit")),
+    }
+    consumer: Any = ShareConsumer(TOPIC, bootstrap_servers=cluster.bootstrap_servers, **given)
+
+    async def take() -> None:
+        for records in (await consumer.getmany(timeout_ms=200)).values():
+            for record in records:
+                outcome = consumer.acknowledge(record, rng.choice(list(AcknowledgeType)))
+                if rng.random() < 0.3:
+                    await _attempt("acknowledge", partial(_outcome, outcome))
+        await consumer.commit()
+
+    async with _entered(consumer):
+        until = time.monotonic() + 0.6
+        while time.monotonic() < until:
+            await _attempt("share", take)
+
+
+async def _outcome(awaited: Awaitable[None]) -> None:
+    await awaited
+
+
 async def _administer(cluster: EmbeddedCluster, rng: Random, given: dict[str, Any]) -> None:
     async with _entered(AdminClient(cluster.bootstrap_servers, default_api_timeout_ms=1000, **given)) as admin:
         for call in (
@@ -207,5 +239,6 @@ async def _administer(cluster: EmbeddedCluster, rng: Random, given: dict[str, An
 _ROLES: dict[str, Callable[[EmbeddedCluster, Random, dict[str, Any]], Awaitable[None]]] = {
     "producer": _produce,
     "consumer": _consume,
+    "share consumer": _share,
     "admin": _administer,
 }

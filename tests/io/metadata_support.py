@@ -35,7 +35,7 @@ async def running(cluster: EmbeddedCluster | str, **options: Any) -> AsyncIterat
             await client.stop()
 
 
-async def until(client: Client, met: Callable[[ClusterSnapshot], bool], timeout_s: float = 10) -> ClusterSnapshot:
+async def until(client: Client, met: Callable[[ClusterSnapshot], bool], timeout_s: float = 30) -> ClusterSnapshot:
     """The first snapshot, from the present one on, for which this is true."""
     with anyio.fail_after(timeout_s):
         snapshot = client.metadata.snapshot

@@ -223,14 +223,6 @@ async def full_backlog() -> AsyncIterator[int]:
                 filler.close()
 
 
-def free_port() -> int:
-    """A port that refuses connections."""
-    with socket.socket() as listener:
-        listener.bind((HOST, 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
 class Certificates:
     """A certificate authority, and contexts for both sides."""
 
@@ -252,3 +244,22 @@ class Certificates:
         if certificate:
             self.authority.issue_cert("client").configure_cert(context)
         return context
+
+
+def submit(connection: Connection, times: int = 1, timeout_ms: float | None = None) -> list[Outcome]:
+    outcomes = []
+    for _ in range(times):
+        outcome = Outcome()
+        connection.submit(heartbeat(), outcome.on_done, timeout_ms=timeout_ms)
+        outcomes.append(outcome)
+    return outcomes
+
+
+async def answer_all(peer: Peer) -> None:
+    await peer.shake_hands()
+    await peer.serve_heartbeats()
+
+
+async def answer_nothing(peer: Peer) -> None:
+    await peer.shake_hands()
+    await peer.drain()

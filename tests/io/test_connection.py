@@ -6,13 +6,13 @@ import gc
 import struct
 import time
 import tracemalloc
-from itertools import count
 
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from aiokafka_lead._io.connection.brokers import Connection, NodeState
+from aiokafka_lead._io.connection.brokers import NodeState
+from aiokafka_lead._io.connection.transport import open_transport
 from aiokafka_lead._io.loop import Waiter
 from aiokafka_lead._wire import RequestFrame
 from aiokafka_lead._wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -28,18 +28,21 @@ from aiokafka_lead.errors import (
     UnsupportedVersionError,
 )
 
-from .script import LONG_BACKOFF, Changes, Outcome, Peer, answer_bytes, client, connected, heartbeat, serve
+from .script import (
+    HOST,
+    LONG_BACKOFF,
+    Changes,
+    Outcome,
+    Peer,
+    answer_bytes,
+    client,
+    connected,
+    heartbeat,
+    serve,
+    submit,
+)
 
 pytestmark = pytest.mark.anyio
-
-
-def submit(connection: Connection, times: int = 1, timeout_ms: float | None = None) -> list[Outcome]:
-    outcomes = []
-    for _ in range(times):
-        outcome = Outcome()
-        connection.submit(heartbeat(), outcome.on_done, timeout_ms=timeout_ms)
-        outcomes.append(outcome)
-    return outcomes
 
 
 async def test_answers_reach_their_requests_in_order() -> None:
@@ -246,7 +249,7 @@ async def test_a_silent_broker_times_out_one_request_and_loses_the_others() -> N
         started = time.monotonic()
         with pytest.raises(RequestTimedOutError, match="Heartbeat") as caught:
             await hasty.wait(10)
-        assert 0.04 < time.monotonic() - started < 5
+        assert 0.04 < time.monotonic() - started < 20
         assert caught.value.retriable
         with pytest.raises(KafkaConnectionError, match="in flight"):
             await patient.wait(10)
@@ -260,212 +263,6 @@ async def test_request_times_out_by_the_option() -> None:
     async with connected(handler, request_timeout_ms=50) as connection:
         with pytest.raises(RequestTimedOutError):
             await connection.request(heartbeat())
-
-
-async def test_the_bound_of_requests_in_flight_queues_and_reports_room() -> None:
-    release = anyio.Event()
-
-    async def handle(peer: Peer) -> None:
-        await peer.shake_hands()
-        waiting = [await peer.read() for _ in range(2)]
-        await release.wait()
-        for number in count():
-            request = waiting.pop(0) if waiting else await peer.read()
-            await peer.answer(request, HeartbeatResponse(error_code=number))
-
-    async with serve(handle) as port, client(port, max_in_flight_requests_per_connection=2) as brokers:
-        connection = await brokers.get(1)
-        changes = Changes(brokers)
-        codes: list[int] = []
-
-        async def ask() -> None:
-            codes.append((await connection.request(heartbeat())).error_code)
-            assert connection.in_flight <= 2
-
-        async with anyio.create_task_group() as group:
-            for _ in range(7):
-                group.start_soon(ask)
-            while connection.in_flight < 2:
-                await checkpoint()
-            assert not connection.can_send()
-            changes.nodes.clear()
-            release.set()
-            await changes.until(connection.can_send)
-        assert sorted(codes) == [0, 1, 2, 3, 4, 5, 6]
-        assert changes.nodes[0] == 1
-
-
-async def test_waiting_for_room_times_out_and_lets_the_others_go_on() -> None:
-    release = anyio.Event()
-
-    async def handler(peer: Peer) -> None:
-        first = await peer.read()
-        await release.wait()
-        await peer.answer(first, HeartbeatResponse())
-        await peer.serve_heartbeats()
-
-    async with connected(handler, max_in_flight_requests_per_connection=1) as connection:
-        first = submit(connection)[0]
-        with pytest.raises(RequestTimedOutError, match="1 requests are in flight"):
-            await connection.request(heartbeat(), timeout_ms=30)
-        assert connection.ready
-        release.set()
-        await first.wait(10)
-        await connection.request(heartbeat())
-
-
-async def test_a_request_that_waited_for_room_keeps_its_own_deadline() -> None:
-    release = anyio.Event()
-
-    async def handler(peer: Peer) -> None:
-        first = await peer.read()
-        await release.wait()
-        await peer.answer(first, HeartbeatResponse())
-        await peer.drain()
-
-    async with connected(handler, max_in_flight_requests_per_connection=1) as connection:
-        submit(connection)
-        async with anyio.create_task_group() as group:
-
-            async def ask() -> None:
-                with pytest.raises(RequestTimedOutError, match="no answer to Heartbeat"):
-                    await connection.request(heartbeat(), timeout_ms=100)
-
-            group.start_soon(ask)
-            await checkpoint()
-            release.set()
-
-
-async def test_a_request_in_a_hurry_leaves_the_connection_to_others() -> None:
-    release = anyio.Event()
-
-    async def handler(peer: Peer) -> None:
-        requests = [await peer.read() for _ in range(2)]
-        await release.wait()
-        for number, request in enumerate(requests):
-            await peer.answer(request, HeartbeatResponse(error_code=number))
-        await peer.drain()
-
-    async with connected(handler) as connection:
-        with pytest.raises(RequestTimedOutError, match="no answer to Heartbeat within 20 ms"):
-            await connection.request(heartbeat(), timeout_ms=20)
-        assert connection.ready
-        patient = submit(connection)[0]
-        release.set()
-        assert (await patient.wait(10)).error_code == 1
-
-
-async def test_a_throttled_connection_is_silent_until_the_time_is_over() -> None:
-    async def handle(peer: Peer) -> None:
-        await peer.shake_hands()
-        await peer.answer(await peer.read(), HeartbeatResponse(throttle_time_ms=150))
-        await peer.serve_heartbeats()
-
-    async with serve(handle) as port, client(port) as brokers:
-        connection = await brokers.get(1)
-        changes = Changes(brokers)
-        response = await connection.request(heartbeat())
-        muted_at = time.monotonic()
-        assert response.throttle_time_ms == 150
-        assert connection.ready
-        assert not connection.can_send()
-        await connection.request(heartbeat())
-        assert time.monotonic() - muted_at >= 0.14
-        assert connection.can_send()
-        assert changes.nodes == [1]
-
-
-async def test_an_idle_connection_closes_without_backoff() -> None:
-    closed = anyio.Event()
-
-    async def handle(peer: Peer) -> None:
-        await peer.shake_hands()
-        await peer.answer(await peer.read(), HeartbeatResponse())
-        await peer.drain()
-        closed.set()
-
-    async with serve(handle) as port, client(port, connections_max_idle_ms=60) as brokers:
-        changes = Changes(brokers)
-        connection = await brokers.get(1)
-        await connection.request(heartbeat())
-        await changes.until(lambda: not connection.ready)
-        await closed.wait()
-        assert brokers.state(1) is NodeState.CONNECTABLE
-        assert brokers.last_error(1) is None
-        assert (await brokers.get(1)) is not connection
-
-
-async def test_a_request_in_flight_is_not_idle() -> None:
-    async def handler(peer: Peer) -> None:
-        request = await peer.read()
-        await anyio.sleep(0.2)
-        await peer.answer(request, HeartbeatResponse())
-        await peer.drain()
-
-    async with connected(handler, connections_max_idle_ms=50) as connection:
-        await connection.request(heartbeat())
-
-
-async def test_a_request_without_answer_is_done_when_it_is_sent() -> None:
-    async def handler(peer: Peer) -> None:
-        assert (await peer.read()).correlation_id == 1
-        await peer.answer(await peer.read(), HeartbeatResponse(error_code=5))
-        await peer.drain()
-
-    async with connected(handler) as connection:
-        outcome = Outcome()
-        version = connection.submit(ProduceRequest(acks=0), outcome.on_done, expect_response=False)
-        assert version == ProduceRequest.MAX_VERSION
-        assert outcome.done
-        assert outcome.result() is None
-        assert connection.in_flight == 0
-        assert (await connection.request(heartbeat())).error_code == 5
-
-
-def large_produce() -> ProduceRequest:
-    partition = PartitionProduceData(records=b"x" * 4_000_000)
-    return ProduceRequest(acks=0, topic_data=[TopicProduceData(name="t", partition_data=[partition])])
-
-
-async def test_a_peer_that_does_not_read_stops_the_sender() -> None:
-    read_on = anyio.Event()
-
-    async def handle(peer: Peer) -> None:
-        await peer.shake_hands()
-        await read_on.wait()
-        await peer.drain()
-
-    async with serve(handle) as port, client(port) as brokers:
-        connection = await brokers.get(1)
-        changes = Changes(brokers)
-        outcomes = []
-        while connection.can_send():
-            outcome = Outcome()
-            connection.submit(large_produce(), outcome.on_done, version=9, expect_response=False)
-            outcomes.append(outcome)
-            assert len(outcomes) < 100
-        assert not outcomes[-1].done
-        read_on.set()
-        await changes.until(connection.can_send)
-        for outcome in outcomes:
-            await outcome.wait(10)
-            assert outcome.calls == 1
-
-
-async def test_a_peer_that_never_reads_times_out() -> None:
-    forever = anyio.Event()
-
-    async def handler(peer: Peer) -> None:
-        await forever.wait()
-
-    async with connected(handler, request_timeout_ms=100) as connection:
-        outcome = Outcome()
-        while connection.can_send():
-            outcome = Outcome()
-            connection.submit(large_produce(), outcome.on_done, version=9, expect_response=False)
-        with pytest.raises(KafkaConnectionError, match="takes no more bytes"):
-            await outcome.wait(10)
-        forever.set()
 
 
 async def test_an_api_or_version_that_the_broker_lacks_sends_nothing() -> None:
@@ -582,3 +379,16 @@ async def test_repr_says_where_and_how_it_stands() -> None:
         assert "ready" in text
         assert "2 in flight" in text
         assert "1 (127.0.0.1:" in text
+
+
+async def test_a_transport_that_opens_after_its_connection_was_closed_is_closed() -> None:
+    """It has nobody else to close it, and whatever waits for the end of its task would wait for ever."""
+    async with serve(Peer.drain) as port, connected(Peer.drain) as connection:
+        connection.close(KafkaConnectionError("no longer wanted"), expected=True)
+        transport = await open_transport(
+            HOST, port, ssl_context=None, handler=connection, max_frame_bytes=100, on_stage=lambda stage: None
+        )
+        with pytest.raises(KafkaConnectionError, match="no longer wanted"):
+            connection.opened(transport)
+        with anyio.fail_after(30):
+            await transport.run()

@@ -21,8 +21,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.skipif(not hasattr(os, "fork"), rea
 
 PARENT = """
 import gc, json, os, ssl, sys, time
+from contextlib import AsyncExitStack
 import anyio
-from aiokafka_lead import AdminClient, Consumer, Producer, TopicPartition
+from aiokafka_lead import AdminClient, Client, Consumer, Producer, TopicPartition
 
 servers, backend, ca, how = sys.argv[1:]
 options = {}
@@ -64,11 +65,16 @@ async def in_child(producer, consumer, admin, found):
             pass
 
 async def main():
-    async with (
-        Producer(servers, **options) as producer,
-        Consumer("t", bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest", **options) as consumer,
-        AdminClient(servers, **options) as admin,
-    ):
+    reading = {"group_id": "g", "auto_offset_reset": "earliest"}
+    async with AsyncExitStack() as stack:
+        if how == "shared":
+            client = await stack.enter_async_context(Client(servers, **options))
+            producer, consumer, admin = client.producer(), client.consumer("t", **reading), client.admin()
+        else:
+            producer, admin = Producer(servers, **options), AdminClient(servers, **options)
+            consumer = Consumer("t", bootstrap_servers=servers, **reading, **options)
+        for one in (producer, consumer, admin):
+            await stack.enter_async_context(one)
         await producer.send_and_wait("t", b"first")
         await producer.send_and_wait("t", b"second")
         assert (await consumer.getone()).value == b"first"
@@ -92,7 +98,7 @@ async def main():
         # Not in a thread: a child that ends asyncio's event loop takes away what wakes the parent's.
         while os.waitpid(child, os.WNOHANG) == (0, 0):
             await anyio.sleep(0.01)
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             await waiting
             await producer.send_and_wait("t", b"fourth")
             values = [(await consumer.getone()).value for _ in range(3)]
@@ -142,6 +148,8 @@ def tls(folder: Path) -> dict[str, Any]:
         ("asyncio", "exit"),
         ("asyncio+uvloop", "garbage"),
         ("asyncio+uvloop", "exit"),
+        ("asyncio", "shared"),
+        ("trio", "shared"),
         ("trio", "garbage"),  # a child cannot leave trio's run: without any client, too, it and the parent hang
     ],
 )

@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
-from aiokafka_lead import Consumer, ConsumerOptions, Producer
+from aiokafka_lead import Consumer, ConsumerOptions, Producer, TopicPartition
 from aiokafka_lead._core.sparingly import Sparingly
-from aiokafka_lead._options.logs import client_log
-from aiokafka_lead.errors import TopicAuthorizationFailedError
+from aiokafka_lead._options.logs import FIELDS, client_log
+from aiokafka_lead.errors import RequestTimedOutError, TopicAuthorizationFailedError
 from aiokafka_lead.testing import EmbeddedCluster
 
 pytestmark = pytest.mark.anyio
@@ -62,6 +62,37 @@ def test_a_line_is_its_caller_s(caplog: pytest.LogCaptureFixture) -> None:
         "test_logs.py",
         "test_a_line_is_its_caller_s",
     )
+
+
+def test_what_a_line_is_about(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "aiokafka_lead")
+    log = client_log("consumer", "me")
+    late = RequestTimedOutError("late", broker="1 (host:9092)")
+    late.api = "Produce"
+    log.info("%s: %s", TopicPartition("t", 3), late)
+    log.info("nothing in particular")
+    log.info("gave up %d", 3, extra={"topic": "u"})
+    found = [tuple(getattr(record, field) for field in FIELDS) for record in lines(caplog)]
+    assert found == [
+        ("me", "1 (host:9092)", "t", 3, "Produce"),
+        ("me", None, None, None, None),
+        ("me", None, "u", None, None),
+    ]
+
+
+async def test_every_line_has_the_fields(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "aiokafka_lead")
+    async with EmbeddedCluster(1) as cluster:
+        cluster.create_topic("events")
+        options: ConsumerOptions = {"request_timeout_ms": 1500, "default_api_timeout_ms": 2500}
+        async with Consumer("events", bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
+            cluster.faults.add("ListOffsets", drop=True)
+            with pytest.raises(RequestTimedOutError):
+                await consumer.end_offsets([TopicPartition("events", 0)])
+    for record in lines(caplog):
+        assert all(hasattr(record, field) for field in FIELDS)
+    about = {(record.broker, record.api) for record in lines(caplog)}  # type: ignore[attr-defined]
+    assert (f"1 ({cluster.address(1)})", "ListOffsets") in about
 
 
 async def test_records_for_a_topic_that_stays_unknown_are_not_given_up_silently(

@@ -130,6 +130,33 @@ async def test_signal_wakes_a_parked_task() -> None:
     assert woken == [True, False]
 
 
+@pytest.mark.parametrize("timeout_s", [None, 600])
+async def test_a_wait_for_a_signal_can_be_shortened(timeout_s: float | None) -> None:
+    signal = Signal()
+    woken: list[bool] = []
+
+    async def consume() -> None:
+        woken.append(await signal.wait(timeout_s))
+        woken.append(await signal.wait(timeout_s))
+
+    signal.wake_by(time.monotonic())  # nothing: nobody waits
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(consume)
+            await checkpoint()
+            await checkpoint()
+            signal.wake_by(time.monotonic() + 300)
+            signal.wake_by(time.monotonic() + 0.01)
+            while not woken:
+                await checkpoint()
+            assert woken == [False]
+            for _ in range(3):
+                await checkpoint()
+            signal.wake_by(time.monotonic() + 0.01)
+            signal.set()
+    assert woken == [False, True]
+
+
 async def test_a_signal_that_wakes_a_cancelled_task_is_not_lost() -> None:
     signal = Signal()
     async with anyio.create_task_group() as group:

@@ -29,7 +29,7 @@ async def test_rule_24_the_bootstrap_swap_of_kip_899() -> None:
             began = time.monotonic()
             client.metadata.request_update()  # a client without work need not notice
             await until(client, lambda snapshot: set(snapshot.brokers) == {2})
-            assert time.monotonic() - began < 3
+            assert time.monotonic() - began < 20
             assert client.metadata.metrics().rebootstraps_unavailable >= 1
             assert (await client.brokers.get(2)).ready
 
@@ -53,6 +53,46 @@ async def test_rule_24_one_of_several_brokers_down_is_no_reason() -> None:
     async with EmbeddedCluster(2) as cluster, running(cluster) as client:
         await client.brokers.get(1)
         await cluster.stop_broker(1)
+        await until(client, lambda snapshot: set(snapshot.brokers) == {2})
+        assert client.metadata.metrics().rebootstraps_unavailable == 0
+
+
+async def test_rule_24_a_broker_that_refuses_one_connection_and_leaves_another_waiting_is_unavailable() -> None:
+    """Else lanes that are refused in turn would keep each other from a rebootstrap."""
+    async with (
+        EmbeddedCluster(1) as cluster,
+        running(cluster, socket_connection_setup_timeout_ms=120_000) as client,
+    ):
+        waiting = cluster.faults.add("ApiVersions", hold=True, count=1)
+        assert client.brokers.ready(1, Lane.DATA) is None
+        with anyio.fail_after(20):
+            while not waiting.struck:  # noqa: ASYNC110 - what is waited for has no event
+                await anyio.sleep(0.002)
+        refusing = cluster.faults.add(disconnect=True)
+        client.metadata.request_update()
+        await until(client, lambda snapshot: set(snapshot.brokers) == {-1})
+        refusing.remove()
+        waiting.release()
+        await until(client, lambda snapshot: set(snapshot.brokers) == {1})
+
+
+async def test_rule_24_a_broker_that_is_being_connected_to_is_no_reason() -> None:
+    async with (
+        EmbeddedCluster(2) as cluster,
+        running(cluster, socket_connection_setup_timeout_ms=120_000, request_timeout_ms=300) as client,
+    ):
+        waiting = cluster.faults.add("ApiVersions", broker=2, hold=True)
+        known = client.metadata.metrics()
+        await cluster.stop_broker(2)
+        await cluster.start_broker(2)
+        await cluster.stop_broker(1)
+        client.metadata.request_update()
+        with anyio.fail_after(20):
+            while client.metadata.metrics().refresh_failures < known.refresh_failures + 3:  # noqa: ASYNC110
+                await anyio.sleep(0.002)
+        assert set(client.metadata.snapshot.brokers) == {1, 2}
+        waiting.remove()
+        waiting.release()
         await until(client, lambda snapshot: set(snapshot.brokers) == {2})
         assert client.metadata.metrics().rebootstraps_unavailable == 0
 
@@ -97,14 +137,14 @@ async def test_rule_25_all_brokers_at_new_addresses_but_the_bootstrap_server() -
 async def test_rule_26_no_metadata_for_too_long() -> None:
     async with (
         EmbeddedCluster(1) as cluster,
-        running(cluster, metadata_recovery_rebootstrap_trigger_ms=300, request_timeout_ms=5000) as client,
+        running(cluster, metadata_recovery_rebootstrap_trigger_ms=300, request_timeout_ms=60_000) as client,
     ):
         await client.brokers.get(1)
         fault = cluster.faults.add("Metadata", drop=True)
         client.metadata.request_update()
         began = time.monotonic()
         await until(client, lambda snapshot: set(snapshot.brokers) == {-1})
-        assert 0.3 <= time.monotonic() - began < 3
+        assert 0.3 <= time.monotonic() - began < 20
         fault.remove()
         await until(client, lambda snapshot: set(snapshot.brokers) == {1})
         assert client.metadata.metrics().rebootstraps_timed_out >= 1
@@ -180,7 +220,7 @@ async def test_rule_30_another_cluster_is_a_clear_error() -> None:
         client.on_fatal(lambda _: failed.set())
     try:
         async with await replaced(cluster, "second"):
-            with anyio.fail_after(10):
+            with anyio.fail_after(20):
                 await failed.wait()
             with pytest.raises(ClusterIdMismatchError, match=r"second.*first"):
                 client.check()
@@ -197,10 +237,11 @@ async def test_rule_30_a_single_address_that_now_belongs_to_another_cluster() ->
         await cluster.kill_broker(2, failover_delay_ms=60_000)
         async with EmbeddedCluster(1, ports=[port], cluster_id="second") as other:
             # Broker 1 still names broker 2; it is slow just now, so that the other one is asked as well.
-            cluster.faults.add("Metadata", broker=1, delay_ms=3000, count=1)
+            slow = cluster.faults.add("Metadata", broker=1, hold=True, count=1)
             client.metadata.request_update()
             await until(client, lambda _: client.metadata.metrics().rebootstraps_other_cluster == 1)
             assert other.requests.count("Metadata") >= 1
+            slow.release()
             await until(client, lambda snapshot: set(snapshot.brokers) == {1, 2})
             assert client.metadata.snapshot.cluster_id == "first"
             client.check()

@@ -26,6 +26,24 @@ async def test_what_a_call_returns_or_raises() -> None:
         await calls.run(partial(raise_, LookupError("gone")))
 
 
+async def test_a_thread_serves_again() -> None:
+    calls = BlockingCalls("a test", at_once=2)
+    threads = {await calls.run(threading.get_ident) for _ in range(20)}
+    assert len(threads) == 1
+    begun, released = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        released.wait(20)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(calls.run, hold)
+        while not begun.is_set():
+            await anyio.lowlevel.checkpoint()
+        assert await calls.run(threading.get_ident) not in threads  # that one is busy
+        released.set()
+
+
 def raise_(error: Exception) -> None:
     raise error
 

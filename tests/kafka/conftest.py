@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from _pytest.terminal import TerminalReporter
 
+from aiokafka_lead import AdminClient
 from tests import kerberos
 from tests.oidc import identity_provider
 
@@ -28,7 +29,7 @@ from .harness import (
 )
 
 _HERE = Path(__file__).parent
-_TIMEOUT_S = 240
+_TIMEOUT_S = 400
 _NO_JAVA = "no real Apache Kafka here"
 _CLUSTERS = ("kafka_oldest", "kafka_first_with_producer_ids", "kafka_old", "kafka")
 """The fixtures that are clusters, in the order in which their tests run."""
@@ -98,6 +99,9 @@ def _session_cluster(
     secure: bool = False,
     kerberos: Kerberos | None = None,
     issuer: TokenIssuer | None = None,
+    properties: Mapping[str, str] | None = None,
+    plugin: Path | None = None,
+    spare: bool = False,
 ) -> Iterator[KafkaCluster]:
     try:
         require_java()
@@ -106,7 +110,16 @@ def _session_cluster(
         if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
             pytest.fail(f"CI needs a real Apache Kafka: {error}")
         pytest.skip(f"{_NO_JAVA}: {error}")
-    cluster = KafkaCluster(release, brokers=brokers, secure=secure, kerberos=kerberos, issuer=issuer)
+    cluster = KafkaCluster(
+        release,
+        brokers=brokers,
+        secure=secure,
+        kerberos=kerberos,
+        issuer=issuer,
+        properties=properties,
+        plugin=plugin,
+        spare=spare,
+    )
     _running[name] = cluster
     try:
         cluster.start()
@@ -132,6 +145,40 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     yield from _session_cluster("kafka", NEWEST, brokers=3, secure=True, kerberos=known, issuer=issuer)
 
 
+@pytest.fixture(scope="module")
+def kafka_with_rules() -> Iterator[KafkaCluster]:
+    """One broker that keeps to rules of access (ACLs), and whose anonymous users may do everything."""
+    rules = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    yield from _session_cluster("kafka_with_rules", NEWEST, brokers=1, properties=rules)
+
+
+@pytest.fixture(scope="module")
+def kafka_with_spare() -> Iterator[KafkaCluster]:
+    """One node, and a controller besides that does not vote yet."""
+    yield from _session_cluster("kafka_with_spare", NEWEST, brokers=1, spare=True)
+
+
+@pytest.fixture(scope="module")
+def kafka_that_waits() -> Iterator[KafkaCluster]:
+    """Two brokers; one that is frozen keeps its leaderships for as long as a test can take."""
+    yield from _session_cluster(
+        "kafka_that_waits", NEWEST, brokers=2, properties={"broker.session.timeout.ms": "600000"}
+    )
+
+
+@pytest.fixture(scope="module")
+def kafka_that_asks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[KafkaCluster, Path]]:
+    """One broker that takes metrics of clients (KIP-714), and the file to which its plugin writes them."""
+    file = tmp_path_factory.mktemp("telemetry") / "pushes"
+    properties = {"metric.reporters": "TelemetryFile", "telemetry.file": str(file)}
+    plugin = _HERE / "harness" / "TelemetryFile.java"
+    for cluster in _session_cluster("kafka_that_asks", NEWEST, brokers=1, properties=properties, plugin=plugin):
+        yield cluster, file
+
+
 @pytest.fixture(scope="session")
 def kafka_old() -> Iterator[KafkaCluster]:
     """Three brokers of the last release line without leader hints (KIP-951)."""
@@ -155,6 +202,12 @@ def any_kafka(request: pytest.FixtureRequest) -> KafkaCluster:
     """Each release in turn."""
     cluster: KafkaCluster = request.getfixturevalue(request.param)
     return cluster
+
+
+@pytest.fixture
+async def admin(kafka: KafkaCluster) -> AsyncIterator[AdminClient]:
+    async with AdminClient(kafka.bootstrap()) as admin:
+        yield admin
 
 
 @pytest.fixture

@@ -136,10 +136,15 @@ async def prepared(world: World, name: str, *sizes: int) -> tuple[Modern, list[s
             if len(found.partitions) == size:
                 break
             await anyio.sleep(0.1)
-    # New assignments at once: brokers of 4.3 gather changes for a second.
-    at_once = ac.AlterableConfig(name="consumer.assignment.interval.ms", config_operation=0, value="0")
-    resource = ac.AlterConfigsResource(resource_type=_GROUP_RESOURCE, resource_name=group, configs=[at_once])
-    await world.ask(ac.IncrementalAlterConfigsRequest(resources=[resource]), broker=broker)
+    configs = [
+        # New assignments at once: brokers of 4.3 gather changes for a second.
+        ac.AlterableConfig(name="consumer.assignment.interval.ms", config_operation=0, value="0"),
+        # The members' heartbeats are the probes' questions alone, which a slow machine keeps waiting.
+        ac.AlterableConfig(name="consumer.session.timeout.ms", config_operation=0, value="60000"),
+    ]
+    resource = ac.AlterConfigsResource(resource_type=_GROUP_RESOURCE, resource_name=group, configs=configs)
+    answer = await world.ask(ac.IncrementalAlterConfigsRequest(resources=[resource]), broker=broker)
+    assert answer.responses[0].error_code == 0, answer.responses[0].error_message
     return Modern(world, group, broker), topics
 
 

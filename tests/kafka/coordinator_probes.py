@@ -73,13 +73,15 @@ class Members:
     ) -> Any:
         given = sg.SyncGroupRequestAssignment(member_id=member, assignment=assignment)
         request = sg.SyncGroupRequest(
-            group_id=self.group,
-            generation_id=generation,
-            member_id=member,
-            protocol_type="consumer",
-            protocol_name=protocol,
-            assignments=[given],
-            **fields,
+            **{
+                "group_id": self.group,
+                "generation_id": generation,
+                "member_id": member,
+                "protocol_type": "consumer",
+                "protocol_name": protocol,
+                "assignments": [given],
+                **fields,
+            }
         )
         response = await self._ask(request)
         return response.error_code, response.assignment

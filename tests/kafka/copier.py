@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskStatus
 
-from aiokafka_lead import Consumer, ConsumerRecord, Producer, TopicPartition
+from aiokafka_lead import Consumer, ConsumerRecord, Producer, TopicPartition, TransactionPipeline
 
 from .harness.processes import freeze
 
@@ -25,7 +25,10 @@ _STOPPABLE = "a SIGTERM is heard from now on\n"
 
 
 async def _copy(options: dict[str, Any]) -> None:
-    """One member. ``pause_s``: how long each transaction stays open beyond what it takes."""
+    """One member.
+
+    ``pause_s``: how long each transaction stays open beyond what it takes; ``in_flight``: more than 1 is a pipeline.
+    """
     pause_s: float = options.get("pause_s", 0)
     open_one: Any = None
 
@@ -43,7 +46,13 @@ async def _copy(options: dict[str, Any]) -> None:
         options["source"], bootstrap_servers=options["bootstrap"], auto_offset_reset="earliest", **wanted
     )
     timeout_ms = options.get("timeout_ms", SESSION_MS)
-    producer = Producer(options["bootstrap"], transactional_id=options["id"], transaction_timeout_ms=timeout_ms)
+    settings: dict[str, Any] = {"transactional_id": options["id"], "transaction_timeout_ms": timeout_ms}
+    in_flight: int = options.get("in_flight", 1)
+    producer: Producer | TransactionPipeline
+    if in_flight > 1:
+        producer = TransactionPipeline(options["bootstrap"], in_flight=in_flight, **settings)
+    else:
+        producer = Producer(options["bootstrap"], **settings)
     async with producer, consumer, anyio.create_task_group() as tasks:
         await tasks.start(_stop_at_sigterm, consumer)
         sys.stdout.write(_STOPPABLE)

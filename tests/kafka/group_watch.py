@@ -17,7 +17,7 @@ from .group_clients.journal import Options
 from .harness.processes import Processes, freeze
 
 _ROOT = Path(__file__).parents[2]
-_LEAVE_TIMEOUT_S = 20
+_LEAVE_TIMEOUT_S = 60
 
 
 class Event(NamedTuple):
@@ -203,7 +203,7 @@ class GroupWatch:
         """Members that live and are not frozen."""
         return [member for member in self.members.values() if member.is_awake]
 
-    def wait_shared(self, timeout_s: float = 45, *, each: bool = True, evenly: bool = False) -> float:
+    def wait_shared(self, timeout_s: float = 90, *, each: bool = True, evenly: bool = False) -> float:
         """Wait until every partition is owned once by those awake; by each of them, if ``each``.
 
         ``evenly``: no member has two more than another. On the way there everything may be owned for a moment by
@@ -221,7 +221,7 @@ class GroupWatch:
 
         return self.wait_for(shared, "all partitions are shared", timeout_s)
 
-    def wait_read(self, ends: dict[int, int], timeout_s: float = 45) -> None:
+    def wait_read(self, ends: dict[int, int], timeout_s: float = 90) -> None:
         """Wait until everything up to these offsets was read and committed by somebody."""
         self.wait_for(lambda: self.committed.items() >= ends.items(), f"commits up to {ends}", timeout_s)
 

@@ -3,6 +3,7 @@
     python -m tests.kafka.long_copier                        # 100,000 records, transactions of 750, 3 members, classic
     python -m tests.kafka.long_copier --protocol consumer
     python -m tests.kafka.long_copier --trouble members      # or brokers; both are the default
+    python -m tests.kafka.long_copier --in-flight 3          # each member has a pipeline of three
 
 The exit status is 0 only if a reader of committed records saw each record once, and in order.
 """
@@ -44,6 +45,7 @@ async def main(arguments: argparse.Namespace) -> list[str]:
             "group": "copiers",
         }
         options |= {"protocol": arguments.protocol, "batch": arguments.batch, "pause_s": arguments.pause}
+        options["in_flight"] = arguments.in_flight
         copiers = Copiers(3, arguments.seed, **options, timeout_ms=arguments.transaction_timeout)
         brokers = BrokerTrouble(kafka, ["source", "target"], arguments.seed)
         began = time.monotonic()
@@ -81,6 +83,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--batch", type=int, default=750)
     parser.add_argument("--brokers", type=int, default=3)
+    parser.add_argument("--in-flight", type=int, default=1, help="more than 1 is a pipeline")
     parser.add_argument("--hard", type=float, default=0.5, help="the share of SIGKILL among the ends of members")
     parser.add_argument("--trouble", choices=["members", "brokers", "both"], default="both")
     parser.add_argument(

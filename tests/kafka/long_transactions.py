@@ -3,6 +3,7 @@
     python -m tests.kafka.long_transactions                            # ten minutes on the embedded cluster
     python -m tests.kafka.long_transactions --version 1 --seed 4711    # replay a seed
     python -m tests.kafka.long_transactions --kafka --minutes 10       # on Apache Kafka
+    python -m tests.kafka.long_transactions --kafka --old              # on the last release without KIP-890
 
 The exit status is 0 only if no run had an aborted read, a lost write, a torn transaction, or a value twice or out of
 order.
@@ -24,11 +25,11 @@ from aiokafka_lead import Producer
 from aiokafka_lead._wire import ApiKey
 from aiokafka_lead.errors import KafkaError
 from tests.transactions.history import History, Value
-from tests.transactions.trouble import PARTITIONS, Writer, read_along, trouble
+from tests.transactions.trouble import IN_FLIGHT, PARTITIONS, PipelinedWriter, Writer, read_along, trouble
 
 from .broker_trouble import ALL_KINDS, KEEP_ACKNOWLEDGED, BrokerTrouble
 from .cut_proxy import CutProxy
-from .harness import NEWEST, KafkaCluster
+from .harness import NEWEST, OLD, KafkaCluster
 from .support import confluent_read, in_thread
 
 _TOUCHED = (
@@ -61,7 +62,8 @@ async def embedded(options: argparse.Namespace) -> bool:
     well = True
     for seed in seeds:
         for version in (1, 2) if options.version is None else (options.version,):
-            well = report(seed, f"version {version}", await trouble(seed, options.transactions, version)) and well
+            run = await trouble(seed, options.transactions, version, pipelines=options.pipelines)
+            well = report(seed, f"version {version}", run) and well
         if time.monotonic() > end:
             break
     return well
@@ -73,7 +75,8 @@ async def kafka(options: argparse.Namespace) -> bool:
     seed = random.randrange(1_000_000) if options.seed is None else options.seed
     rng = random.Random(seed)
     history = History()
-    cluster = KafkaCluster(NEWEST, brokers=3, properties=KEEP_ACKNOWLEDGED)
+    release = OLD if options.old else NEWEST
+    cluster = KafkaCluster(release, brokers=3, properties=KEEP_ACKNOWLEDGED)
     try:
         await in_thread(cluster.start)
         topic = await in_thread(cluster.create_topic, "history", partitions=PARTITIONS)
@@ -85,10 +88,14 @@ async def kafka(options: argparse.Namespace) -> bool:
             async with anyio.create_task_group() as background:
                 background.start_soon(read_along, cluster.bootstrap(), topic, along)
                 background.start_soon(brokers.run, (3.0, 10.0))
-                background.start_soon(_rivals, cluster.bootstrap(), random.Random(seed))
+                ids = [f"writer-{number}" for number in range(_WRITERS)]
+                if options.pipelines:
+                    ids = [f"{name}-{number}" for name in ids for number in range(IN_FLIGHT)]
+                background.start_soon(_rivals, cluster.bootstrap(), ids, random.Random(seed))
                 async with anyio.create_task_group() as group:
                     for number in range(_WRITERS):
-                        writer = Writer(number, proxy.bootstrap, history, random.Random(rng.random()), topic)
+                        kind = PipelinedWriter if options.pipelines else Writer
+                        writer = kind(number, proxy.bootstrap, history, random.Random(rng.random()), topic)
                         writer.pause_s = 1.5 * _TIMEOUT_MS / 1000
                         group.start_soon(_write, writer, time.monotonic() + options.minutes * 60)
                 background.cancel_scope.cancel()
@@ -99,7 +106,7 @@ async def kafka(options: argparse.Namespace) -> bool:
         for message in messages:
             final[message.partition() or 0].append(Value.decoded(message.value()))
         history.reads = [along, final]
-        return report(seed, f"Kafka {NEWEST}", history)
+        return report(seed, f"Kafka {release}", history)
     finally:
         await in_thread(cluster.stop)
 
@@ -109,12 +116,12 @@ async def _write(writer: Writer, end: float) -> None:
         await writer.run(20, transaction_timeout_ms=_TIMEOUT_MS)
 
 
-async def _rivals(servers: str, rng: random.Random) -> None:
+async def _rivals(servers: str, ids: list[str], rng: random.Random) -> None:
     """Another producer with a writer's id comes, and goes again, until cancelled: the writer is a zombie then."""
     while True:
         await anyio.sleep(rng.uniform(2, 8))
         try:
-            async with Producer(servers, transactional_id=f"writer-{rng.randrange(_WRITERS)}"):
+            async with Producer(servers, transactional_id=rng.choice(ids)):
                 pass
         except KafkaError:
             pass  # no coordinator was there
@@ -123,10 +130,12 @@ async def _rivals(servers: str, rng: random.Random) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kafka", action="store_true", help="on Apache Kafka, and not on the embedded cluster")
+    parser.add_argument("--old", action="store_true", help="with --kafka: the last release without KIP-890")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--transactions", type=int, default=60, help="of each writer in a run")
     parser.add_argument("--version", type=int, choices=(1, 2), help="transaction.version of the embedded cluster")
     parser.add_argument("--seed", type=int, help="what goes wrong follows from it; one run")
+    parser.add_argument("--pipelines", action="store_true", help="each writer has one, and not a single producer")
     parser.add_argument("--backend", default="asyncio", choices=("asyncio", "trio"))
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)

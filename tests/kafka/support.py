@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import anyio
 import confluent_kafka
+import pytest
 
 from aiokafka_lead import Consumer, Producer, TopicPartition
 
@@ -19,6 +20,10 @@ T = TypeVar("T")
 
 Record = Any
 """A `ConsumerRecord` of bytes."""
+
+on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="module")
+on_trio = pytest.mark.parametrize("anyio_backend", ["trio"], scope="module")
+"""For tests that are slow here, or whose like runs on both event loops on the embedded cluster: one is enough."""
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -46,7 +51,7 @@ def partitions_of(topic: str, count: int) -> list[TopicPartition]:
     return [TopicPartition(topic, partition) for partition in range(count)]
 
 
-async def read(consumer: Consumer, count: int, timeout_s: float = 60) -> list[Record]:
+async def read(consumer: Consumer, count: int, timeout_s: float = 120) -> list[Record]:
     """Read until there are ``count`` records; all of those that came, if more do."""
     records: list[Record] = []
     with anyio.fail_after(timeout_s):
@@ -89,8 +94,8 @@ def confluent_read(kafka: KafkaCluster, topic: str, partitions: int, **options: 
         messages: list[confluent_kafka.Message] = []
         open_partitions = set(range(partitions))
         while open_partitions:
-            message = consumer.poll(30)
-            assert message is not None, f"{topic}: no answer within 30 s"
+            message = consumer.poll(60)
+            assert message is not None, f"{topic}: no answer within 60 s"
             error = message.error()
             if error is None:
                 messages.append(message)

@@ -17,6 +17,7 @@ from aiokafka_lead.admin import (
     TopicDescription,
 )
 from aiokafka_lead.errors import (
+    BrokerIdNotRegisteredError,
     InvalidReplicationFactorError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.anyio
 TopicName = Callable[[], str]
 
 
-async def eventually(met: Callable[[], Awaitable[bool]], timeout_s: float = 30) -> None:
+async def eventually(met: Callable[[], Awaitable[bool]], timeout_s: float = 60) -> None:
     """Ask until this is true: brokers learn of changes one after the other, and tell nobody."""
     with anyio.fail_after(timeout_s):
         while not await met():  # noqa: ASYNC110
@@ -65,7 +66,11 @@ async def test_topics(any_kafka: KafkaCluster, topic_name: TopicName) -> None:
         if any_kafka.release.producer_ids:  # the very first release with KRaft cannot do this
             await admin.create_partitions({topic: 3})
             await described(admin, topic, lambda found: len(found.partitions) == 3)
-        assert topic in await admin.list_topics()
+
+        async def listed() -> bool:
+            return topic in await admin.list_topics()
+
+        await eventually(listed)
 
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)
         await admin.incremental_alter_configs({resource: [ConfigChange("retention.ms", "7200000")]})
@@ -78,6 +83,19 @@ async def test_topics(any_kafka: KafkaCluster, topic_name: TopicName) -> None:
         await admin.delete_topics([topic])
         with pytest.raises(UnknownTopicOrPartitionError):
             await described(admin, topic, lambda _: False)
+
+
+async def test_the_configurations_of_brokers(any_kafka: KafkaCluster) -> None:
+    """One that does not exist is named long before the call's time is over."""
+    own, unknown = (ConfigResource(ConfigResourceType.BROKER, name) for name in ("1", "99"))
+    async with AdminClient(any_kafka.bootstrap()) as admin:
+        with anyio.fail_after(120), pytest.raises(BrokerIdNotRegisteredError, match="no broker 99"):
+            await admin.describe_configs([own, unknown], timeout_ms=10_000_000)
+        with anyio.fail_after(120), pytest.raises(BrokerIdNotRegisteredError, match="no broker 99"):
+            await admin.incremental_alter_configs(
+                {unknown: [ConfigChange("log.cleaner.threads", "2")]}, timeout_ms=10_000_000
+            )
+        assert (await admin.describe_configs([own]))[own]
 
 
 async def test_offsets_and_deleted_records(any_kafka: KafkaCluster, topic_name: TopicName) -> None:

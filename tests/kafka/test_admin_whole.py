@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -44,32 +44,21 @@ from aiokafka_lead.errors import (
     LogDirNotFoundError,
     NonEmptyGroupError,
     ResourceNotFoundError,
+    SaslAuthenticationFailedError,
     SecurityDisabledError,
     UnknownTopicOrPartitionError,
 )
 
 from .harness import KafkaCluster, Listener
 from .harness.settings import PASSWORD, USER
-from .support import make_producer
+from .support import make_producer, on_asyncio
 from .test_admin import eventually
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, on_asyncio]
 
 _GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+_SHARE_GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 _CONFIGS_TOOL = "kafka.admin.ConfigCommand"
-
-
-@pytest.fixture(scope="module", params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """One is enough: the embedded cluster's tests run on both."""
-    backend: str = request.param
-    return backend
-
-
-@pytest.fixture
-async def admin(kafka: KafkaCluster) -> AsyncIterator[AdminClient]:
-    async with AdminClient(kafka.bootstrap()) as admin:
-        yield admin
 
 
 async def tool(kafka: KafkaCluster, name: str, *arguments: str) -> str:
@@ -135,6 +124,29 @@ async def test_share_groups(kafka: KafkaCluster, admin: AdminClient, topic_name:
     offset = (await admin.list_share_group_offsets(group, [where]))[where]
     assert offset is not None
     assert offset.start_offset == 0
+    async with make_producer(kafka) as producer:
+        for number in range(3):
+            await producer.send_and_wait(topic, b"%d" % number, timestamp_ms=1000 + number)
+    assert (await admin.reset_share_group_offsets(group, 1001, dry_run=True))[where] == (0, 1)
+    assert (await admin.reset_share_group_offsets(group, ToShifted(1)))[where] == (0, 1)
+    seen = (await tool(kafka, _SHARE_GROUPS_TOOL, "--group", group, "--describe", "--offsets")).split()
+    assert seen[seen.index(topic) :][:4] == [topic, "0", "1", "2"]
+    with pytest.raises(UnknownTopicOrPartitionError):
+        await admin.alter_share_group_offsets(group, {TopicPartition(topic, 9): 0})
+    with pytest.raises(UnknownTopicOrPartitionError):
+        await admin.reset_share_group_offsets(group, OffsetSpec.LATEST, topics=[f"{topic}-none"])
+    own = ConfigResource(ConfigResourceType.GROUP, group)
+    right = {"share.auto.offset.reset": "earliest", "share.isolation.level": "read_committed"}
+    right["share.record.lock.duration.ms"] = "5000"
+    await admin.incremental_alter_configs({own: [ConfigChange(name, value) for name, value in right.items()]})
+
+    async def configured() -> bool:
+        return {name: (await admin.describe_configs([own]))[own][name].value for name in right} == right
+
+    await eventually(configured)
+    for name, value in (("share.isolation.level", "x"), ("share.record.lock.duration.ms", "1"), ("share.none", "1")):
+        with pytest.raises(InvalidConfigError):
+            await admin.incremental_alter_configs({own: [ConfigChange(name, value)]})
     await admin.delete_share_group_offsets(group, [topic])
     await admin.delete_share_groups([group])
 
@@ -170,11 +182,22 @@ async def test_quotas_and_passwords(kafka: KafkaCluster, admin: AdminClient) -> 
         "sasl_plain_username": user,
         "sasl_plain_password": "open sesame",
     }
-    async with AdminClient(kafka.bootstrap(Listener.SASL_PLAINTEXT), **login) as other:
-        assert await other.list_topics() is not None
+
+    async def works() -> bool:  # as soon as the broker that is asked knows the user
+        try:
+            async with AdminClient(kafka.bootstrap(Listener.SASL_PLAINTEXT), **login) as other:
+                return await other.list_topics() is not None
+        except SaslAuthenticationFailedError:
+            return False
+
+    await eventually(works)
     await admin.alter_user_scram_credentials([ScramDeletion(user, ScramMechanism.SCRAM_SHA_256)])
     with pytest.raises(ResourceNotFoundError):
         await admin.alter_user_scram_credentials([ScramDeletion(user, ScramMechanism.SCRAM_SHA_512)])
+    # The user is made again, for the sake of the other users. A starting broker replays its log into one ScramDelta,
+    # whose apply() drops a mechanism when the first of its users in hash order is a removed one: then the broker
+    # refuses all users of that mechanism (tried on 4.3.1).
+    await admin.alter_user_scram_credentials([ScramUpsertion(user, "open sesame", ScramMechanism.SCRAM_SHA_256)])
 
 
 async def test_delegation_tokens(kafka: KafkaCluster, admin: AdminClient) -> None:

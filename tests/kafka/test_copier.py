@@ -39,7 +39,7 @@ async def test_nothing_is_lost_or_there_twice(
 
     async def watch() -> None:
         nonlocal problems
-        problems = await read_copies(kafka.bootstrap(), target, [EACH] * PARTITIONS, 60, begun)
+        problems = await read_copies(kafka.bootstrap(), target, [EACH] * PARTITIONS, 180, begun)
 
     try:
         async with anyio.create_task_group() as tasks:

@@ -118,14 +118,14 @@ async def test_records_and_columns_say_the_same(any_kafka: KafkaCluster, topic_n
     async with make_consumer(any_kafka) as consumer:
         consumer.assign(partitions_of(topic, 2))
         one_by_one = []
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async for record in consumer:
                 one_by_one.append((record.offset, record.value))
                 if len(one_by_one) == 1000:
                     break
         await consumer.seek_to_beginning()
         columns: list[tuple[int, bytes | None]] = []
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async for batch in consumer.batches():
                 columns += zip(batch.offsets, batch.values, strict=True)
                 if len(columns) == 1000:
@@ -156,7 +156,7 @@ async def test_a_follower_of_the_same_rack_is_read_from(kafka: KafkaCluster, top
             await (await producer.send_many(topic, [b"%d" % (number * 100 + i) for i in range(100)]))
             received = await read(consumer, 100)
             assert [r.value for r in received] == [b"%d" % (number * 100 + i) for i in range(100)]
-        assert consumer.metrics().follower_redirects == 1
+        assert consumer.metrics().follower_redirects >= 1
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})], ids=["uvloop"])
@@ -172,7 +172,7 @@ async def test_unknown_topic_and_too_large_a_record_are_clear_errors(
     any_kafka: KafkaCluster, topic_name: TopicName
 ) -> None:
     topic = await in_thread(any_kafka.create_topic, topic_name(), config={"max.message.bytes": "1000"})
-    async with make_producer(any_kafka, allow_auto_create_topics=False, max_block_ms=1500) as producer:
+    async with make_producer(any_kafka, allow_auto_create_topics=False, max_block_ms=4000) as producer:
         with pytest.raises(UnknownTopicOrPartitionError, match="no-such-topic"):
             await producer.send("no-such-topic", b"v")
         with pytest.raises(MessageTooLargeError):
@@ -182,7 +182,7 @@ async def test_unknown_topic_and_too_large_a_record_are_clear_errors(
 
 async def test_a_release_without_producer_ids_says_so(kafka_oldest: KafkaCluster, topic_name: TopicName) -> None:
     topic = await in_thread(kafka_oldest.create_topic, topic_name())
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         with pytest.raises(UnsupportedVersionError, match="InitProducerId"):
             async with make_producer(kafka_oldest, enable_idempotence=True) as producer:
                 await producer.send_and_wait(topic, b"v")

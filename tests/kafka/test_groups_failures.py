@@ -9,11 +9,11 @@ import pytest
 
 from .group_watch import GroupWatch
 from .harness import KafkaCluster
-from .test_groups import Scene
+from .test_groups import LONG_SESSION_MS, Scene
 
 TopicName = Callable[[], str]
 
-_COMMITS_WITHIN_S = 10
+_COMMITS_WITHIN_S = 60
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
@@ -30,13 +30,13 @@ def wait_all_commit(watch: GroupWatch, since: float, timeout_s: float) -> float:
 @PROTOCOLS
 def test_the_coordinator_is_killed(kafka: KafkaCluster, topic_name: TopicName, protocol: str) -> None:
     """Commits go on at the next coordinator."""
-    scene = Scene(kafka, topic_name(), protocol=protocol)
+    scene = Scene(kafka, topic_name(), protocol=protocol, session_ms=LONG_SESSION_MS)
     with scene.watch as watch, scene.feeder:
         watch.add("lead")
         watch.add("lead")
         watch.wait_shared()
         admin = kafka.admin()
-        described = admin.describe_consumer_groups([scene.group])[scene.group].result(30)
+        described = admin.describe_consumer_groups([scene.group])[scene.group].result(60)
         coordinator: int = described.coordinator.id
         killed_at = time.monotonic()
         kafka.kill(coordinator)
@@ -52,7 +52,7 @@ def test_the_coordinator_is_killed(kafka: KafkaCluster, topic_name: TopicName, p
 
 @PROTOCOLS
 def test_leaders_move_without_a_rebalance(kafka: KafkaCluster, topic_name: TopicName, protocol: str) -> None:
-    scene = Scene(kafka, topic_name(), protocol=protocol)
+    scene = Scene(kafka, topic_name(), protocol=protocol, session_ms=LONG_SESSION_MS)
     with scene.watch as watch, scene.feeder:
         watch.add("lead")
         watch.add("lead")

@@ -33,7 +33,7 @@ def test_every_listener_takes_its_clients(kafka: KafkaCluster) -> None:
                 "sasl.password": PASSWORD,
             }
             consumer = Consumer({**options, "group.id": "harness", "log_level": 0})
-            addresses = {f"{b.host}:{b.port}" for b in consumer.list_topics(timeout=10).brokers.values()}
+            addresses = {f"{b.host}:{b.port}" for b in consumer.list_topics(timeout=60).brokers.values()}
             consumer.close()
             assert addresses == set(kafka.bootstrap(listener).split(","))
 
@@ -54,7 +54,7 @@ def test_a_killed_broker_comes_back_with_its_data(kafka: KafkaCluster, topic_nam
     producer.produce(topic, b"kept")
     assert producer.flush(30) == 0
     kafka.kill(leader)
-    wait_until(lambda: kafka.leader(topic) not in (leader, -1), "another broker leads", 30)
+    wait_until(lambda: kafka.leader(topic) not in (leader, -1), "another broker leads", 60)
     kafka.start_broker(leader)
     read = kafka.tools.run(
         _CONSOLE_CONSUMER,
@@ -88,8 +88,8 @@ def test_nothing_outlives_the_run() -> None:
         pid, folder = run.stdout.readline().split()
     assert alive(int(pid))
     os.kill(run.pid, signal.SIGKILL)
-    run.wait(10)
-    wait_until(lambda: not alive(int(pid)) and not Path(folder).exists(), "the child and its folder are gone", 10)
+    run.wait(60)
+    wait_until(lambda: not alive(int(pid)) and not Path(folder).exists(), "the child and its folder are gone", 60)
 
 
 def test_close_ends_what_still_runs() -> None:

@@ -121,7 +121,7 @@ def test_a_compacted_topic_ends_without_false_alarm(kafka: KafkaCluster, topic_n
                     found += [record.offset for record in records]
             return found
 
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while len(left := anyio.run(offsets_left)) >= 1500:
         assert time.monotonic() < deadline, "the broker does not compact"
     reader = _reader(kafka, topic)

@@ -42,6 +42,6 @@ async def test_latest_counts_from_the_end_of_start(
             consumer.subscribe([topic])
             async with consumer:
                 sent = await _send(producer, topic, number)
-                with anyio.fail_after(20):
+                with anyio.fail_after(60):
                     got = await read(consumer, PARTITIONS)
             assert {(record.partition, record.value) for record in got} == sent

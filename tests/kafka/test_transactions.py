@@ -207,7 +207,7 @@ async def test_a_transaction_that_takes_too_long_is_survived(
     """The coordinator looks every ten seconds; it tells nobody."""
     kafka: KafkaCluster = request.getfixturevalue(release)
     topic = await in_thread(kafka.create_topic, topic_name(), partitions=PARTITIONS)
-    async with make_producer(kafka, transactional_id=topic, transaction_timeout_ms=100) as producer:
+    async with make_producer(kafka, transactional_id=topic, transaction_timeout_ms=6000) as producer:
         await producer.begin_transaction()
         await producer.send_and_wait(topic, b"late", partition=0)
         await until_timed_out(kafka, topic)
@@ -224,9 +224,9 @@ async def until_timed_out(kafka: KafkaCluster, transactional_id: str) -> None:
         found = await client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=[transactional_id]), 4)
     coordinator = found.coordinators[0]
     async with connected(f"{coordinator.host}:{coordinator.port}") as client:
-        for _ in range(300):
+        for _ in range(900):
             answer = await client.call(DescribeTransactionsRequest(transactional_ids=[transactional_id]))
             if answer.transaction_states[0].transaction_state == "CompleteAbort":
                 return
             await anyio.sleep(0.1)
-    raise AssertionError("the coordinator keeps the transaction open for 30 s")
+    raise AssertionError("the coordinator keeps the transaction open for 90 s")

@@ -27,19 +27,21 @@ _NOT_ENOUGH_REPLICAS = NotEnoughReplicasError.code
 
 
 class Transactions:
-    """What a transactional producer says, and what it is answered. Answers that only mean "not yet" are waited out."""
+    """What a transactional producer says, and what it is answered."""
 
     def __init__(self, world: World, transactional_id: str, broker: int) -> None:
         self.world = world
         self.transactional_id = transactional_id
         self.broker = broker
         self.producer_id = -1
+        self.patient = True
+        """Whether answers that only mean "not yet" are waited out."""
 
     async def _ready(self, request: Request[Any], version: int) -> Any:
         """Ask until the transaction before is quite over."""
         while True:
             response: Response = await self.world.ask(request, version, broker=self.broker)
-            if getattr(response, "error_code", 0) not in (*LOADING, CONCURRENT_TRANSACTIONS):
+            if not self.patient or getattr(response, "error_code", 0) not in (*LOADING, CONCURRENT_TRANSACTIONS):
                 return response
             await anyio.sleep(0.05)
 
@@ -95,7 +97,7 @@ class Transactions:
                 for topic in response.results_by_topic_v3_and_below
                 for part in topic.results_by_partition
             )
-            if CONCURRENT_TRANSACTIONS not in codes:
+            if not self.patient or CONCURRENT_TRANSACTIONS not in codes:
                 return codes
             await anyio.sleep(0.05)
 
@@ -126,7 +128,7 @@ class Transactions:
             **{
                 "transactional_id": self.transactional_id if transactional else None,
                 "acks": -1,
-                "timeout_ms": 10_000,
+                "timeout_ms": 60_000,
                 "topic_data": [wanted],
                 **fields,
             }
@@ -135,7 +137,7 @@ class Transactions:
             code = (
                 (await self.world.ask(request, version, broker=leader)).responses[0].partition_responses[0].error_code
             )
-            if code not in (CONCURRENT_TRANSACTIONS, _NOT_ENOUGH_REPLICAS):
+            if not self.patient or code not in (CONCURRENT_TRANSACTIONS, _NOT_ENOUGH_REPLICAS):
                 return code
             await anyio.sleep(0.05)
 
@@ -163,7 +165,7 @@ class Transactions:
         )
         while True:
             code = (await self.world.ask(request, version, broker=broker)).topics[0].partitions[0].error_code
-            if code not in (*LOADING, CONCURRENT_TRANSACTIONS):
+            if not self.patient or code not in (*LOADING, CONCURRENT_TRANSACTIONS):
                 return code
             await anyio.sleep(0.05)
 

@@ -10,7 +10,8 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from aiokafka_lead import Consumer, Delivery, Producer, TopicPartition
+from aiokafka_lead import Client, Consumer, Delivery, Producer, TopicPartition
+from aiokafka_lead.config import ClientOptions
 from aiokafka_lead.errors import NotLeaderOrFollowerError
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.testing.request_log import RequestRecord, partitions_of
@@ -27,12 +28,47 @@ TOGETHER = [[1, 2, 3]]
 """Replicas of a partition that broker 1 leads."""
 
 
+OF_CLIENTS = ClientOptions.__annotations__.keys() - {"client_id"}
+"""Options that clients which share connections have in common."""
+
+
 @asynccontextmanager
-async def producer_of(cluster: EmbeddedCluster | str, **options: Any) -> AsyncIterator[Producer]:
-    """A producer whose records go out at once; after a failure it does not wait for what is pending."""
+async def client_of(cluster: EmbeddedCluster | str, options: dict[str, Any]) -> AsyncIterator[Client]:
+    """A client to share, with its part of these options, which thereby are left out of them."""
+    common = {name: options.pop(name) for name in OF_CLIENTS & options.keys()}
     servers = cluster if isinstance(cluster, str) else cluster.bootstrap_servers
+    client = Client(servers, **common)
+    await client.start()
+    try:
+        yield client
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await client.stop(timeout_ms=0)
+        raise
+    await client.stop()
+
+
+@asynccontextmanager
+async def producer_of(cluster: EmbeddedCluster | str, shared: bool = False, **options: Any) -> AsyncIterator[Producer]:
+    """A producer whose records go out at once; after a failure it does not wait for what is pending.
+
+    ``shared``: on the connections of a `Client`.
+    """
     options.setdefault("linger_ms", 0)
-    producer = Producer(servers, **options)
+    if shared:
+        async with (
+            client_of(cluster, options) as client,
+            _ended_after(client.producer(**options)) as made,
+        ):
+            yield made
+        return
+    servers = cluster if isinstance(cluster, str) else cluster.bootstrap_servers
+    async with _ended_after(Producer(servers, **options)) as producer:
+        yield producer
+
+
+@asynccontextmanager
+async def _ended_after(producer: Producer) -> AsyncIterator[Producer]:
     await producer.start()
     try:
         yield producer
@@ -43,11 +79,19 @@ async def producer_of(cluster: EmbeddedCluster | str, **options: Any) -> AsyncIt
     await producer.stop()
 
 
-def consumer_of(cluster: EmbeddedCluster | str, *topics: str, **options: Any) -> Consumer[Any, Any]:
-    """A consumer that reads from the beginning."""
-    servers = cluster if isinstance(cluster, str) else cluster.bootstrap_servers
+@asynccontextmanager
+async def consumer_of(
+    cluster: EmbeddedCluster | str, *topics: str, shared: bool = False, **options: Any
+) -> AsyncIterator[Consumer[Any, Any]]:
+    """A consumer that reads from the beginning; ``shared``: on the connections of a `Client`."""
     options.setdefault("auto_offset_reset", "earliest")
-    return Consumer(*topics, bootstrap_servers=servers, **options)
+    if shared:
+        async with client_of(cluster, options) as client, client.consumer(*topics, **options) as consumer:
+            yield consumer
+        return
+    servers = cluster if isinstance(cluster, str) else cluster.bootstrap_servers
+    async with Consumer(*topics, bootstrap_servers=servers, **options) as consumer:
+        yield consumer
 
 
 def values(cluster: EmbeddedCluster, topic: str = "t", partition: int = 0) -> list[int]:

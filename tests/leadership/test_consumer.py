@@ -31,9 +31,13 @@ pytestmark = pytest.mark.anyio
 BRIEF: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 40}
 
 
-async def test_rule_22_forty_moves_without_a_backoff(cluster: EmbeddedCluster) -> None:
+@pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared client"])
+async def test_rule_22_forty_moves_without_a_backoff(cluster: EmbeddedCluster, shared: bool) -> None:
     """Only hints tell, and a backoff would last a minute."""
-    async with consumer_of(cluster, "t", **NEVER) as consumer, producer_of(cluster, **NEVER) as producer:
+    async with (
+        consumer_of(cluster, "t", shared=shared, **NEVER) as consumer,
+        producer_of(cluster, shared=shared, **NEVER) as producer,
+    ):
         await producer.send_and_wait("t", b"0", partition=0)
         assert await next_number(consumer) == 0
         cluster.freeze_metadata(ALWAYS)
@@ -86,12 +90,18 @@ async def test_rule_22_an_unclean_move_is_noticed(cluster: EmbeddedCluster) -> N
         assert consumer.metrics().truncations == 1
 
 
-async def test_rule_22_a_refused_partition_is_left_alone_until_it_has_moved(cluster: EmbeddedCluster) -> None:
+@pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared client"])
+async def test_rule_22_a_refused_partition_is_left_alone_until_it_has_moved(
+    cluster: EmbeddedCluster, shared: bool
+) -> None:
     """Its hint is of no use, metadata lags: the old leader is not asked again, and its other partition is read on."""
     cluster.create_topic("pair", assignments=TOGETHER * 2)
     # In force before any fetch that might wait for records.
     cluster.faults.add("Fetch", hint=Hint(leader_id=-1))
-    async with consumer_of(cluster, "pair", **NEVER) as consumer, producer_of(cluster) as producer:
+    async with (
+        consumer_of(cluster, "pair", shared=shared, **NEVER) as consumer,
+        producer_of(cluster, shared=shared) as producer,
+    ):
         for partition in range(2):
             await producer.send_and_wait("pair", b"%d" % partition, partition=partition)
         assert {await next_number(consumer), await next_number(consumer)} == {0, 1}

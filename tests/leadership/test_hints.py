@@ -162,11 +162,14 @@ async def test_rule_5_a_late_hint_of_a_deleted_topic_does_not_poison_its_success
         await send(producer, 0)
         cluster.faults.add("Produce", topic="t", error_code=NOT_LEADER, count=1)
         cluster.faults.add("Produce", hint=Hint(leader_id=2, leader_epoch=7), count=1)
-        late = cluster.faults.add("Produce", delay_ms=500, after=True, count=1)
+        late = cluster.faults.add("Produce", hold=True, after=True, count=1)
         delivery = await producer.send("t", b"1", partition=0)
         await until(lambda: late.struck)
         cluster.delete_topic("t")
         cluster.create_topic("t", partitions=1, replication_factor=3)
+        refreshes = producer.metrics().metadata.refreshes
+        await until(lambda: producer.metrics().metadata.refreshes >= refreshes + 2)
+        late.release()
         with anyio.fail_after(20):
             assert (await delivery).offset == 0
         assert producer.metrics().metadata.hints_rejected_unknown_partition == 1
@@ -186,10 +189,11 @@ async def test_rule_5_a_late_hint_for_a_topic_that_was_dropped_and_taken_again(c
         assert await next_number(consumer) == 0
         late = cluster.faults.add("Fetch", topic="t", error_code=NOT_LEADER, count=1)
         cluster.faults.add("Fetch", hint=Hint(leader_id=2, leader_epoch=50), count=1)
-        cluster.faults.add("Fetch", broker=1, delay_ms=300, after=True, count=1)
-        await until(lambda: late.struck)
+        held = cluster.faults.add("Fetch", broker=1, hold=True, after=True, count=1)
+        await until(lambda: late.struck and held.struck)
         consumer.assign([TopicPartition("other", 0)])
         consumer.assign([T0])
+        held.release()
         await fill(cluster, 1, first=1)
         assert [await next_number(consumer), await next_number(consumer)] == [0, 1]
         cluster.move_leader("t")

@@ -27,9 +27,10 @@ pytestmark = pytest.mark.anyio
 BRIEF: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 40}
 
 
-async def test_rule_11_a_hundred_moves_cost_one_free_retry_each(cluster: EmbeddedCluster) -> None:
+@pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared client"])
+async def test_rule_11_a_hundred_moves_cost_one_free_retry_each(cluster: EmbeddedCluster, shared: bool) -> None:
     """With a backoff of a minute, and metadata that never tells: one request to the old leader, one to the new."""
-    async with producer_of(cluster, **NEVER) as producer:
+    async with producer_of(cluster, shared=shared, **NEVER) as producer:
         await producer.send_and_wait("t", b"0", partition=0)
         cluster.freeze_metadata(ALWAYS)
         for number in range(1, 101):
@@ -108,11 +109,12 @@ async def test_rule_13_a_broker_that_refuses_for_ever_is_asked_ever_more_seldom(
         assert await all_of([delivery]) == [1]
 
 
+@pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared client"])
 @pytest.mark.parametrize("idempotent", [True, False])
 async def test_rule_15_nothing_goes_to_the_new_leader_while_the_old_one_has_not_answered(
-    cluster: EmbeddedCluster, idempotent: bool
+    cluster: EmbeddedCluster, idempotent: bool, shared: bool
 ) -> None:
-    async with producer_of(cluster, enable_idempotence=idempotent, metadata_max_age_ms=20) as producer:
+    async with producer_of(cluster, shared=shared, enable_idempotence=idempotent, metadata_max_age_ms=20) as producer:
         await producer.send_and_wait("t", b"0", partition=0)
         slow = cluster.faults.add("Produce", broker=1, delay_ms=400, after=True, count=1)
         deliveries = []
@@ -134,8 +136,9 @@ async def test_rule_15_nothing_goes_to_the_new_leader_while_the_old_one_has_not_
     assert values(cluster) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared client"])
 @pytest.mark.parametrize("hinted", [True, False], ids=["useless hints", "no hints"])
-async def test_rule_16_only_the_moved_partition_waits(cluster: EmbeddedCluster, hinted: bool) -> None:
+async def test_rule_16_only_the_moved_partition_waits(cluster: EmbeddedCluster, hinted: bool, shared: bool) -> None:
     """Nothing tells the new leader: the backoff is kept, and the broker's other partition goes on beside it.
 
     Where a hint could have been, the leader that is known may only lag: it is asked again sooner.
@@ -145,7 +148,7 @@ async def test_rule_16_only_the_moved_partition_waits(cluster: EmbeddedCluster, 
     else:
         cluster.max_versions = {"Produce": 9}
     cluster.create_topic("pair", assignments=TOGETHER * 2)
-    async with producer_of(cluster, **NEVER) as producer:
+    async with producer_of(cluster, shared=shared, **NEVER) as producer:
         for partition in range(2):
             await producer.send_and_wait("pair", b"0", partition=partition)
         cluster.freeze_metadata(ALWAYS)
@@ -183,10 +186,11 @@ async def test_rule_17_one_hint_moves_every_partition_of_a_leaving_broker(cluste
         assert producer.metrics().retries == producer.metrics().free_retries == 1
 
 
-async def test_rule_17_many_hints_in_one_answer(cluster: EmbeddedCluster) -> None:
+@pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared client"])
+async def test_rule_17_many_hints_in_one_answer(cluster: EmbeddedCluster, shared: bool) -> None:
     count = 30
     cluster.create_topic("wide", assignments=TOGETHER * count)
-    async with producer_of(cluster, **NEVER) as producer:
+    async with producer_of(cluster, shared=shared, **NEVER) as producer:
         for partition in range(count):
             await producer.send_and_wait("wide", b"0", partition=partition)
         cluster.freeze_metadata(ALWAYS)
@@ -204,13 +208,14 @@ async def test_rule_17_the_new_leader_is_connected_to_before_anything_may_go_the
         await producer.send_and_wait("t", b"0", partition=0)
         cluster.freeze_metadata(ALWAYS)
         await cluster.add_broker(4)
-        refused = cluster.faults.add("Produce", broker=1, delay_ms=300, after=True, count=1)
+        refused = cluster.faults.add("Produce", broker=1, hold=True, after=True, count=1)
         cluster.reassign("t", 0, [4, 2, 3])
         deliveries = [await producer.send("t", b"1", partition=0)]
         await until(lambda: refused.struck)
         cluster.faults.add("Produce", broker=1, drop=True)
         deliveries.append(await producer.send("t", b"2", partition=0))
         assert cluster.connection_count(4) == 0
+        refused.release()
         await until(lambda: cluster.connection_count(4) == 1)
         assert not asked(cluster, "Produce", broker=4)
         await cluster.kill_broker(1)  # whatever it was asked is over

@@ -143,7 +143,7 @@ async def test_rule_26_and_27_a_broker_asks_for_a_rebootstrap(cluster: EmbeddedC
     async with producer_of(cluster, **options) as producer, consumer_of(cluster, "t", **options) as consumer:
         await producer.send_and_wait("t", b"0", partition=0)
         assert await next_number(consumer) == 0
-        slow = cluster.faults.add("Produce", delay_ms=1000, after=True, count=1)
+        slow = cluster.faults.add("Produce", hold=True, after=True, count=1)
         delivery = await producer.send("t", b"1", partition=0)
         await until(lambda: slow.struck)
         rule = cluster.faults.add("Metadata", error_code=RebootstrapRequiredError.code, whole=True)
@@ -151,6 +151,7 @@ async def test_rule_26_and_27_a_broker_asks_for_a_rebootstrap(cluster: EmbeddedC
             failures = client.metrics().metadata.refresh_failures
             await until(lambda: client.metrics().metadata.refresh_failures > failures)  # noqa: B023
         rule.remove()
+        slow.release()
         assert await all_of([delivery]) == [1]
         assert await next_number(consumer) == 1
         for metrics in (producer.metrics().metadata, consumer.metrics().metadata):

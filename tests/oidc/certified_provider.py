@@ -23,7 +23,7 @@ FOLDER: Final = Path(__file__).resolve().parents[2] / ".cache" / f"{PACKAGE}-{VE
 _PROGRAM: Final = Path(__file__).with_suffix(".mjs")
 _LEAST_NODE: Final = 20
 _INSTALL_S: Final = 50
-_START_S: Final = 30
+_START_S: Final = 90
 
 
 class ProviderUnavailableError(Exception):

@@ -71,7 +71,7 @@ class IdentityProvider:
         by_secret = form.get("grant_type") == "client_credentials" and "client_assertion" not in form
         if by_secret and self.clients.get(form["client"]) != form["secret"]:
             return json_answer(401, error="invalid_client", error_description="client authentication failed")
-        token = self.jwt(form.get("client", "assertion"))
+        token = self.jwt(form.get("client") or "assertion")
         return json_answer(200, access_token=token, token_type="Bearer", expires_in=int(self.life_s))
 
     @contextmanager

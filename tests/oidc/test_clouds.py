@@ -17,7 +17,13 @@ import anyio
 import pytest
 
 from aiokafka_lead import Producer
-from aiokafka_lead.errors import ConfigError, KafkaError, SaslAuthenticationFailedError, TokenProviderError
+from aiokafka_lead.errors import (
+    ConfigError,
+    ConfigTypeError,
+    KafkaError,
+    SaslAuthenticationFailedError,
+    TokenProviderError,
+)
 from aiokafka_lead.oidc import Token, azure, confluent_cloud, google, msk_iam
 from aiokafka_lead.oidc.msk import AwsCredentials, signed
 from aiokafka_lead.testing import EmbeddedCluster
@@ -226,6 +232,12 @@ async def test_an_identity_endpoint_that_refuses_is_an_error_of_the_provider(mon
 @pytest.mark.parametrize("namespace", ["", "https://orders", "orders:9093", "a b", "user@orders"])
 def test_a_namespace_is_a_name(namespace: str) -> None:
     with pytest.raises(ConfigError, match="namespace"):
+        azure(namespace, object())
+
+
+@pytest.mark.parametrize("namespace", [None, 5, b"orders"])
+def test_a_namespace_of_another_type(namespace: Any) -> None:
+    with pytest.raises(ConfigTypeError, match="namespace"):
         azure(namespace, object())
 
 

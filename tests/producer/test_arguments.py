@@ -142,7 +142,7 @@ async def test_stop_without_start() -> None:
 
 
 async def test_nobody_listens() -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         with pytest.raises(KafkaConnectionError, match=r"127\.0\.0\.1:1"):
             await Producer("127.0.0.1:1").start()
 

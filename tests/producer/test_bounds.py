@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import count
 
 import anyio
 import anyio.lowlevel
@@ -30,7 +31,7 @@ async def failure(delivery: Delivery) -> KafkaError:
 
 
 async def test_send_waits_for_memory_in_turn(cluster: EmbeddedCluster) -> None:
-    gate = cluster.faults.add("Produce", delay_ms=800, count=1)
+    gate = cluster.faults.add("Produce", hold=True, count=1)
     done: list[int] = []
     async with Producer(cluster.bootstrap_servers, buffer_memory=2000, linger_ms=0) as producer:
 
@@ -47,6 +48,7 @@ async def test_send_waits_for_memory_in_turn(cluster: EmbeddedCluster) -> None:
             with pytest.raises(BufferFull):
                 producer.send_nowait("events", b"", partition=0)
             assert done == []
+            gate.release()
         # No two of them fit at once: the order is that of the grants. A small one did not overtake a large one.
         assert done == [0, 1, 2, 3, 4, 5]
         assert gate.struck == 1
@@ -56,42 +58,43 @@ async def test_send_waits_for_memory_in_turn(cluster: EmbeddedCluster) -> None:
 
 
 async def test_memory_that_does_not_come_is_buffer_full(cluster: EmbeddedCluster) -> None:
-    rule = cluster.faults.add("Produce", drop=True, count=1)
-    async with Producer(
-        cluster.bootstrap_servers, buffer_memory=2000, max_block_ms=500, request_timeout_ms=2000
-    ) as producer:
+    rule = cluster.faults.add("Produce", hold=True, count=1)
+    async with Producer(cluster.bootstrap_servers, buffer_memory=2000, max_block_ms=500) as producer:
         first = await producer.send("events", b"x" * 1500, partition=0)
         began = time.monotonic()
         with pytest.raises(BufferFull, match=r"max_block_ms \(500\)"):
             await producer.send("events", b"x" * 1500, partition=0)
-        assert 0.49 < time.monotonic() - began < 1.8
+        assert 0.49 < time.monotonic() - began < 20
         outcomes = await (await producer.send_many("events", [b"x" * 10, b"x" * 1500, b"y"], partition=0))
         assert [type(outcome) for outcome in outcomes[1:]] == [BufferFull, BufferFull]
         assert rule.struck == 1
+        rule.release()
         assert (await first).offset == 0
     assert len(cluster.records("events", 0)) == 2
 
 
 async def test_cancelled_send_has_not_taken_the_record(cluster: EmbeddedCluster) -> None:
-    cluster.faults.add("Produce", delay_ms=600, count=1)
+    slow = cluster.faults.add("Produce", hold=True, count=1)
     async with Producer(cluster.bootstrap_servers, buffer_memory=2000, linger_ms=0) as producer:
         await producer.send("events", b"x" * 1500, partition=0)
         with anyio.move_on_after(0.05) as scope:
             await producer.send("events", b"y" * 1500, partition=0)
         assert scope.cancelled_caught
+        slow.release()
         assert (await producer.send_and_wait("events", b"z" * 1500, partition=0)).offset == 1
         assert producer.metrics().buffer_used_bytes == 0
     assert [record.value[:1] for record in cluster.records("events", 0) if record.value] == [b"x", b"z"]
 
 
 async def test_cancelled_delivery_leaves_the_record_alone(cluster: EmbeddedCluster) -> None:
-    cluster.faults.add("Produce", delay_ms=600, count=1)
+    slow = cluster.faults.add("Produce", hold=True, count=1)
     async with Producer(cluster.bootstrap_servers) as producer:
         delivery = await producer.send("events", b"v", partition=0)
         other = await producer.send("events", b"w", partition=0)
         with anyio.move_on_after(0.02) as scope:
             await delivery
         assert scope.cancelled_caught
+        slow.release()
         assert (await other).offset == 1
         assert (await delivery).offset == 0
 
@@ -122,48 +125,52 @@ async def test_records_expire_when_the_brokers_are_gone(cluster: EmbeddedCluster
         for broker in cluster.broker_ids:
             await cluster.start_broker(broker)
         # It goes on where it was, with sequences that the brokers accept.
-        while True:
+        number = 0
+        for number in count():
             try:
-                await producer.send_and_wait("events", b"w", partition=0)
+                await producer.send_and_wait("events", b"%d" % number, partition=0)
                 break
             except DeliveryTimeoutError:
                 continue
-    values = [record.value for record in cluster.records("events", 0)]
-    assert values[-1] == b"w"
-    assert values.count(b"w") == 1
+    first, *values = [record.value for record in cluster.records("events", 0)]
+    assert first == b"v"
+    assert values[-1] == b"%d" % number
+    assert sorted(set(values), key=values.index) == values
 
 
 async def test_flush_waits_for_what_was_taken_and_no_more(cluster: EmbeddedCluster) -> None:
-    async with Producer(cluster.bootstrap_servers, linger_ms=10_000, delivery_timeout_ms=60_000) as producer:
+    async with Producer(cluster.bootstrap_servers, linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
         deliveries = [await producer.send("events", b"v", partition=n % 3) for n in range(30)]
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await producer.flush()
         assert all(delivery.done() for delivery in deliveries)
         await producer.flush()  # nothing is pending
         later = await producer.send("events", b"v", partition=0)
         assert not later.done()
-        with anyio.fail_after(5):
-            await producer.flush(timeout_ms=4000)
+        with anyio.fail_after(20):
+            await producer.flush(timeout_ms=20_000)
         assert later.done()
 
 
 async def test_flush_ends_in_time(cluster: EmbeddedCluster) -> None:
-    rule = cluster.faults.add("Produce", delay_ms=1500, count=1)
+    rule = cluster.faults.add("Produce", hold=True, count=1)
     async with Producer(cluster.bootstrap_servers) as producer:
         delivery = await producer.send("events", b"v", partition=0)
         began = time.monotonic()
         with pytest.raises(RequestTimedOutError, match="1 batches are not acknowledged after 100 ms"):
             await producer.flush(timeout_ms=100)
-        assert time.monotonic() - began < 1.2
+        assert time.monotonic() - began < 20
+        await cluster.requests.wait_for("Produce")
         assert rule.struck == 1
+        rule.release()
         assert (await delivery).offset == 0
 
 
 async def test_stop_sends_what_is_pending(cluster: EmbeddedCluster) -> None:
-    producer = Producer(cluster.bootstrap_servers, linger_ms=10_000, delivery_timeout_ms=60_000)
+    producer = Producer(cluster.bootstrap_servers, linger_ms=60_000, delivery_timeout_ms=120_000)
     await producer.start()
     deliveries = [await producer.send("events", b"v", partition=n % 3) for n in range(30)]
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await producer.stop()
     assert sorted(delivery.result().offset for delivery in deliveries) == sorted([*range(10)] * 3)
 
@@ -190,7 +197,7 @@ async def test_stop_with_the_brokers_gone(cluster: EmbeddedCluster, timeout_ms: 
         await anyio.wait_all_tasks_blocked()
         began = time.monotonic()
         await producer.stop(timeout_ms=timeout_ms)
-        assert time.monotonic() - began < timeout_ms / 1000 + 3
+        assert time.monotonic() - began < timeout_ms / 1000 + 20
     for delivery in [*deliveries, held]:
         error = await failure(delivery)
         assert isinstance(error, ClientClosedError)
@@ -208,7 +215,7 @@ async def test_cancelled_block_closes_the_producer(cluster: EmbeddedCluster) -> 
             await anyio.sleep_forever()
     assert scope.cancelled_caught
     assert isinstance(await failure(deliveries[0]), ClientClosedError)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         while any(cluster.connection_count(broker) for broker in cluster.broker_ids):
             await anyio.lowlevel.checkpoint()
 

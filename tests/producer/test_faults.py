@@ -200,7 +200,7 @@ async def test_no_producer_id_no_records(cluster: EmbeddedCluster) -> None:
         with pytest.raises(ClusterAuthorizationFailedError, match="never sent"):
             await producer.send_and_wait("events", b"v", partition=0)
         rule.remove()
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while True:  # the permission has been given meanwhile
                 try:
                     await producer.send_and_wait("events", b"w", partition=0)

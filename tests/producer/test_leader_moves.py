@@ -16,20 +16,19 @@ pytestmark = pytest.mark.anyio
 
 async def test_next_record_after_a_move_does_not_wait_for_the_backoff(cluster: EmbeddedCluster) -> None:
     async with Producer(
-        cluster.bootstrap_servers, linger_ms=0, retry_backoff_ms=1000, retry_backoff_max_ms=1000
+        cluster.bootstrap_servers, linger_ms=0, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000
     ) as producer:
         for broker in range(1, 4):  # connect to all
             cluster.move_leader("events", 0, to=broker)
             await producer.send_and_wait("events", b"v", partition=0)
         for _ in range(10):
             cluster.move_leader("events", 0)
-            began = time.monotonic()
-            await producer.send_and_wait("events", b"v", partition=0)
-            assert time.monotonic() - began < 0.75
+            with anyio.fail_after(20):
+                await producer.send_and_wait("events", b"v", partition=0)
         metrics = producer.metrics()
     assert metrics.free_retries >= 10
     assert metrics.leader_moves >= 10
-    assert 0 < metrics.leader_move_ms_max < 750
+    assert 0 < metrics.leader_move_ms_max < 20_000
     assert metrics.metadata.hints_accepted >= 10
     assert len(cluster.records("events", 0)) == 13
 
@@ -39,7 +38,7 @@ async def test_without_hints_the_backoff_is_kept_and_only_the_moved_partition_wa
     for partition in range(2):
         cluster.move_leader("events", partition, to=1)
     async with Producer(
-        cluster.bootstrap_servers, linger_ms=0, retry_backoff_ms=1500, retry_backoff_max_ms=1500
+        cluster.bootstrap_servers, linger_ms=0, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000
     ) as producer:
         for partition in range(2):
             await producer.send_and_wait("events", b"v", partition=partition)
@@ -58,11 +57,11 @@ async def test_without_hints_the_backoff_is_kept_and_only_the_moved_partition_wa
 async def test_metadata_that_knows_the_new_epoch_ends_the_backoff(cluster: EmbeddedCluster) -> None:
     cluster.max_versions = {"Produce": 9}
     async with Producer(
-        cluster.bootstrap_servers, linger_ms=0, retry_backoff_ms=5000, retry_backoff_max_ms=5000
+        cluster.bootstrap_servers, linger_ms=0, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000
     ) as producer:
         await producer.send_and_wait("events", b"v", partition=0)
         cluster.move_leader("events", 0, to=2)
-        with anyio.fail_after(2):
+        with anyio.fail_after(20):
             await producer.send_and_wait("events", b"v", partition=0)
 
 
@@ -89,8 +88,9 @@ async def test_broker_that_refuses_for_ever_sees_few_requests(cluster: EmbeddedC
         rule = cluster.faults.add("Produce", error_code=NotLeaderOrFollowerError)
         cluster.requests.clear()
         delivery = await producer.send("events", b"v", partition=0)
-        await anyio.sleep(1.0)
-        assert 3 <= cluster.requests.count("Produce") <= 12
+        await cluster.wait_for_requests("Produce", count=7)
+        first, *_, last = cluster.requests.select("Produce")
+        assert last.time - first.time > 0.4
         rule.remove()
         assert (await delivery).offset == 1
 
@@ -99,14 +99,15 @@ async def test_late_answers_of_the_old_leader_count(cluster: EmbeddedCluster) ->
     """Nothing goes to the new leader while the old one has not answered, and its answer is believed."""
     async with Producer(cluster.bootstrap_servers, linger_ms=0, metadata_max_age_ms=50) as producer:
         await producer.send_and_wait("events", b"first", partition=0)
-        cluster.faults.add("Produce", delay_ms=1200, after=True, count=1)
+        late = cluster.faults.add("Produce", hold=True, after=True, count=1)
         slow = await producer.send("events", b"slow", partition=0)
         await cluster.wait_for_requests("Produce", count=2)
         cluster.move_leader("events", 0, to=2)
         await cluster.wait_for_requests("Metadata", count=cluster.requests.count("Metadata") + 2)
         behind = await producer.send("events", b"behind", partition=0)
-        await anyio.sleep(0.05)
+        await cluster.wait_for_requests("Metadata", count=cluster.requests.count("Metadata") + 2)
         assert cluster.requests.count("Produce", broker=2) == 0
+        late.release()
         assert (await slow).offset == 1
         assert (await behind).offset == 2
         assert cluster.requests.count("Produce", broker=2) == 1

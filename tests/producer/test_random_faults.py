@@ -18,6 +18,8 @@ from aiokafka_lead.errors import (
 from aiokafka_lead.producer import Delivery, Producer
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..patience import again_if_late
+
 pytestmark = pytest.mark.anyio
 
 SEEDS = range(int(os.environ.get("PRODUCER_FAULT_SEEDS", "4")))
@@ -56,7 +58,10 @@ async def write(producer: Producer, partition: int, content: list[bytes], rng: R
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_acknowledged_once_and_in_order(cluster: EmbeddedCluster, seed: int, compression: Any) -> None:
+@again_if_late(1_000, 10_000)
+async def test_acknowledged_once_and_in_order(
+    request_timeout_ms: int, cluster: EmbeddedCluster, seed: int, compression: Any
+) -> None:
     rng = Random(seed)
     width = 1 if compression == "none" else 100  # times as large, so that it takes long to compress
     content = [b"%d" % number * width for number in range(400)]
@@ -73,7 +78,7 @@ async def test_acknowledged_once_and_in_order(cluster: EmbeddedCluster, seed: in
         retry_backoff_max_ms=100,
         reconnect_backoff_ms=10,
         reconnect_backoff_max_ms=50,
-        request_timeout_ms=1000,
+        request_timeout_ms=request_timeout_ms,
         delivery_timeout_ms=60_000,
     ) as producer:
         async with anyio.create_task_group() as tasks:

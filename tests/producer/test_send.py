@@ -15,6 +15,8 @@ from aiokafka_lead.producer import Producer
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.types import RecordMetadata
 
+from ..patience import again_if_late
+
 pytestmark = pytest.mark.anyio
 
 
@@ -137,12 +139,13 @@ async def test_with_linger_no_record_goes_out_in_the_same_turn(cluster: Embedded
 
 
 async def test_full_batches_grow_while_the_broker_is_busy(cluster: EmbeddedCluster) -> None:
-    cluster.faults.add("Produce", delay_ms=800, count=1)
+    busy = cluster.faults.add("Produce", hold=True, count=1)
     async with Producer(cluster.bootstrap_servers, linger_ms=10_000) as producer:
         first = [await producer.send("events", b"x" * 10_000, partition=1) for _ in range(2)]
         await cluster.wait_for_requests("Produce")
         for number in range(60):
             await producer.send("events", b"%02d" % number + b"y" * 1000, partition=1)
+        busy.release()
         for delivery in first:
             await delivery
         await producer.flush()
@@ -253,8 +256,11 @@ async def test_send_nowait_before_anything_is_known_of_the_topic(cluster: Embedd
         assert (await producer.send_nowait("events", b"now", partition=0)).offset == 4
 
 
-async def test_send_nowait_to_a_topic_that_does_not_exist(cluster: EmbeddedCluster) -> None:
-    async with Producer(cluster.bootstrap_servers, max_block_ms=300, allow_auto_create_topics=False) as producer:
+@again_if_late(800, 5000)
+async def test_send_nowait_to_a_topic_that_does_not_exist(max_block_ms: int, cluster: EmbeddedCluster) -> None:
+    async with Producer(
+        cluster.bootstrap_servers, max_block_ms=max_block_ms, allow_auto_create_topics=False
+    ) as producer:
         delivery = producer.send_nowait("nowhere", b"v")
         with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):
             await delivery
@@ -269,8 +275,11 @@ async def test_topics_are_created_where_the_brokers_do_so(cluster: EmbeddedClust
         assert (await producer.send_and_wait("fresh", b"v")).offset == 0
 
 
-async def test_unknown_topic_is_an_error_within_max_block_ms(cluster: EmbeddedCluster) -> None:
-    async with Producer(cluster.bootstrap_servers, max_block_ms=300, allow_auto_create_topics=False) as producer:
+@again_if_late(800, 5000)
+async def test_unknown_topic_is_an_error_within_max_block_ms(max_block_ms: int, cluster: EmbeddedCluster) -> None:
+    async with Producer(
+        cluster.bootstrap_servers, max_block_ms=max_block_ms, allow_auto_create_topics=False
+    ) as producer:
         with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):
             await producer.send("nowhere", b"v")
         with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SHARING = [
+    "_core/run/order", "_core/run/work", "_core/share/at_hand", "_core/share/delivered", "_core/share/jobs",
+    "_core/share/record",
+    "_io/share/acknowledging", "_io/share/records",
+]  # fmt: skip
+"""What else has to do with records that were read."""
 READING = ["batch", "columns", "decoder", "record"]
 CHECK = "import aiokafka_lead._accel, aiokafka_lead._records; print(aiokafka_lead._accel.ACCELERATED)"
 
@@ -89,7 +96,7 @@ def test_two_builds_at_once_compile_each_module_once_and_a_change_those_that_it_
     for changed, reached in [
         ("_records/columns.py", ["_records/columns"]),
         ("_cpython/calling.pxd", ["_io/producer/send_methods"]),
-        ("_cpython/slots.pxd", ["_core/run/order", "_core/run/work", *(f"_records/{name}" for name in READING)]),
+        ("_cpython/slots.pxd", [*SHARING, *(f"_records/{name}" for name in READING), "compat/consumer/read_record"]),
     ]:
         (checkout / "aiokafka_lead" / changed).touch()
         build(checkout, CC=str(compiler))
@@ -111,3 +118,18 @@ def test_without_cython(checkout: Path) -> None:
 def test_when_told_so(checkout: Path) -> None:
     build(checkout, AIOKAFKA_LEAD_PURE="1")
     assert_pure_and_working(checkout)
+
+
+def test_links_of_the_description_lead_to_the_repository(checkout: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "setup.py", "--quiet", "--long-description"],
+        cwd=checkout,
+        env=os.environ | {"AIOKAFKA_LEAD_PURE": "1", "AIOKAFKA_LEAD_REPOSITORY": "https://example.org/owner/name"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    places = re.findall(r"\]\(([^)]+)\)", done.stdout)
+    assert "https://example.org/owner/name/raw/main/benchmarks/results/leader_move.svg" in places
+    assert [place for place in places if not place.startswith("https://example.org/owner/name/")] == []

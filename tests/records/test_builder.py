@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafka_lead.errors import IllegalStateError
+from aiokafka_lead.types import Header
 
-from .material import CODECS, NOW, SAMPLE, RecordTuple, built, read, records
+from .material import CODECS, NOW, SAMPLE, RecordTuple, built, contents, headers, read, records
 from .variants import VARIANTS
 
 
@@ -61,6 +62,26 @@ def test_appending_values_is_appending_one_by_one(values: list[bytes | None], ba
         assert (bulk.size_bytes, bulk.max_timestamp_ms) == (single.size_bytes, single.max_timestamp_ms)
         if taken:
             assert bulk.build() == single.build()
+
+
+@given(
+    st.lists(headers, min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(0, 2), st.booleans(), contents), min_size=1, max_size=40),
+)
+def test_headers_that_come_again_are_written_again(
+    kinds: list[tuple[Header, ...]], wanted: list[tuple[int, bool, bytes | None]]
+) -> None:
+    """The same object, another one that is equal, or a list that changes afterwards."""
+    for codec in VARIANTS.values():
+        builder = codec.BatchBuilder(batch_size=10_000_000)
+        changing: list[Header] = []
+        expected: list[RecordTuple] = []
+        for kind, by_list, value in wanted:
+            one = kinds[kind % len(kinds)]
+            changing[:] = one
+            builder.append(NOW, None, value, changing if by_list else one)
+            expected.append((NOW, None, value, one))
+        assert read(codec, bytes(builder.build())) == expected
 
 
 @pytest.mark.parametrize("compression", CODECS)

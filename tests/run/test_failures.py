@@ -63,7 +63,7 @@ async def test_only_what_is_behind_a_failed_record_waits(cluster: EmbeddedCluste
             if len(handled[0]) == len(handled[1]) == 10:
                 done()
 
-        await consumer.run(handle, order=order, retry_backoff_ms=300)
+        await consumer.run(handle, order=order, retry_backoff_ms=1000)
     assert sorted(handled[0][-len(held_up) :]) == held_up
     assert sorted(handled[1]) == list(range(10))
 
@@ -80,8 +80,9 @@ async def test_a_record_that_waits_takes_no_handlers_place(cluster: EmbeddedClus
             if len(seen) == 21:
                 done()
 
-        await consumer.run(handle, order="none", concurrency=1, retry_backoff_ms=200)
-    assert seen == [*range(20), 0]
+        await consumer.run(handle, order="none", concurrency=1, retry_backoff_ms=1000)
+    assert sorted(seen) == [0, *range(20)]
+    assert seen.index(0, 1) > 1
 
 
 async def test_the_backoff_grows_up_to_its_bound(cluster: EmbeddedCluster) -> None:
@@ -264,3 +265,30 @@ async def test_a_handler_whose_own_work_was_cancelled_has_failed(cluster: Embedd
 
 async def _nothing(record: Record) -> None:
     pass
+
+
+class Deep(ValueError):
+    """What it says is too deep to be said."""
+
+    def __init__(self) -> None:
+        value: Any = []
+        for _ in range(5_000):
+            value = [value]
+        super().__init__(value)
+
+
+async def test_an_exception_that_cannot_be_shown_is_one_like_any_other(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 2)
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+
+        async def handle(record: Record) -> None:
+            if record.offset == 0:
+                raise Deep
+            done()
+
+        with pytest.raises(HandlerError, match=r"could not be handled \(1 attempts\): Deep") as caught:
+            await consumer.run(handle, retries=0, order="partition")
+        assert isinstance(caught.value.__cause__, Deep)
+        await consumer.run(handle, retries=0, order="partition", dead_letter_topic="failed")
+    (letter,) = cluster.records("failed")
+    assert dict(letter.headers)["dead_letter.message"] == b"Deep"

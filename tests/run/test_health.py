@@ -59,7 +59,7 @@ async def test_lag_within_a_run_counts_what_is_not_done(cluster: EmbeddedCluster
         await anyio.lowlevel.checkpoint()
         assert consumer.lag().partitions[E0] == 8
         gate.open()
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             while consumer.lag().partitions[E0] != 0:
                 await anyio.lowlevel.checkpoint()
         done()
@@ -113,11 +113,12 @@ async def test_a_handler_that_is_stuck_is_a_problem(cluster: EmbeddedCluster) ->
 
 async def test_an_application_that_does_not_come_back_is_a_problem(cluster: EmbeddedCluster) -> None:
     await fill(cluster, 20)
-    async with runner_of(cluster, group_id=None, max_poll_interval_ms=50) as consumer:
+    async with runner_of(cluster, group_id=None, max_poll_interval_ms=700) as consumer:
         async for record in consumer:
             if record.offset == 10:
                 assert consumer.health().healthy
-                await anyio.sleep(0.06)
+                with anyio.fail_after(20):
+                    await until_unhealthy(consumer)
                 assert "at work" in consumer.health().problems[0]
                 break
 
@@ -136,8 +137,7 @@ async def test_a_blocked_event_loop_is_warned_of(cluster: EmbeddedCluster, caplo
         with caplog.at_level(logging.WARNING, "aiokafka_lead.consumer"):
             await consumer.run(handle)
         health = consumer.health()
-    [warning] = [record.getMessage() for record in caplog.records if "event loop" in record.getMessage()]
-    assert "was blocked for" in warning
-    assert "no fetch was answered for" in warning
+    warnings = [record.getMessage() for record in caplog.records if "event loop" in record.getMessage()]
+    assert any("was blocked for" in warning and "no fetch was answered for" in warning for warning in warnings)
     assert 300 <= health.blocked_ms < 20_000
     assert health.since_blocked_ms is not None

@@ -14,6 +14,7 @@ from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.errors import IllegalStateError, UnknownMemberIdError
 from aiokafka_lead.testing import EmbeddedCluster, GroupOptions
 
+from ..patience import again_if_late
 from .support import E0, EVENTS, Gate, committed, fill, until, until_committed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("protocol", ["classic", "consumer"])]
@@ -251,6 +252,42 @@ async def test_what_went_to_others_takes_no_room(cluster: EmbeddedCluster, proto
             unstuck.open()
             await over.wait()
             tasks.cancel_scope.cancel()
+
+
+@again_if_late(4_000, 8_000)
+async def test_records_before_those_that_were_begun_do_not_cost_the_membership(
+    timeout_ms: int, cluster: EmbeddedCluster, protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Handling all of them takes 20 s, and the rebalance does not wait for so long."""
+    caplog.clear()
+    for tp in EVENTS:
+        await fill(cluster, 400, keys=1, partition=tp.partition)
+        await fill(cluster, 1, partition=tp.partition)
+    begun: set[int] = set()
+
+    async def handle(record: Record) -> None:
+        if record.key is None:
+            begun.add(record.partition)
+            if len(begun) == len(EVENTS):
+                behind_gaps.set()
+        await anyio.sleep(0.05)  # the handler's work
+
+    async def take(consumer: Consumer[Any, Any]) -> None:
+        async with consumer:
+            await consumer.run(handle)
+
+    behind_gaps = anyio.Event()
+    first = member(cluster, protocol, rebalance_timeout_ms=timeout_ms)
+    second = member(cluster, protocol, rebalance_timeout_ms=timeout_ms)
+    with anyio.fail_after(WITHIN_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(take, first)
+            await behind_gaps.wait()
+            tasks.start_soon(take, second)
+            while not second.assignment() or first.assignment() & second.assignment():  # noqa: ASYNC110 (nobody tells)
+                await anyio.sleep(0.02)
+            tasks.cancel_scope.cancel()
+    assert not [line.message for line in caplog.records if ": lost " in line.getMessage()]
 
 
 async def test_unsubscribe_ends_a_run_and_leaves_the_group(cluster: EmbeddedCluster, protocol: str) -> None:

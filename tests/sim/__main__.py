@@ -1,6 +1,6 @@
 """Thousands of runs: ``python -m tests.sim --runs 5000 [--seed N]``. A seed that fails is named, and replays alone.
 
-With ``--transactions 2``, or 1, producers send in transactions of that version.
+With ``--transactions 2``, or 1, producers send in transactions of that version, or pipelines, with ``--pipelines``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no run after so long")
     parser.add_argument("--transactions", type=int, choices=[1, 2], help="the version of transactions")
+    parser.add_argument("--pipelines", action="store_true", help="of transactions")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.runs) if options.seed is None else [options.seed]
     failed: list[int] = []
@@ -37,7 +38,8 @@ def main() -> int:
             if options.transactions is None:
                 reports.append(Run(seed).play())
             else:
-                outcomes += TransactionalRun(seed, v2=options.transactions == 2).play().outcomes
+                run = TransactionalRun(seed, v2=options.transactions == 2, pipelines=options.pipelines)
+                outcomes += run.play().outcomes
         except Exception as error:
             failed.append(seed)
             traceback.print_exc(limit=-4)

@@ -13,7 +13,7 @@ from .run import Run
 
 RUNS = int(os.environ.get("SIM_RUNS", "160"))
 AT_ONCE = 8
-SEEDS = range(12)
+SEEDS = range(24)
 
 
 @pytest.mark.parametrize("first", range(0, RUNS, AT_ONCE))
@@ -45,13 +45,13 @@ def test_rule_32_a_broker_that_dies_after_a_burst_of_moves_is_noticed_as_soon_as
     noticed_after_s: float,
 ) -> None:
     """In the simulation's time, beyond what the cluster itself takes. Refreshes for the hints once held back the one
-    for the broken connection, and refreshes that could not help yet those after them."""
+    for the broken connection, and refreshes that could not help yet those after them: it was 180 ms longer, and 500
+    at most. Seeds differ by 35 ms (one standard deviation)."""
     without = [_failover(seed, 0, noticed_after_s) for seed in SEEDS]
     after_moves = [_failover(seed, MOVES, noticed_after_s) for seed in SEEDS]
     for usual, measured in zip(zip(*without, strict=True), zip(*after_moves, strict=True), strict=True):
-        assert mean(measured) <= 1.1 * mean(usual) + 0.01
-        assert max(measured) <= 1.5 * max(usual)
-        assert max(measured) <= 0.2
+        assert mean(measured) <= mean(usual) + 0.03
+        assert max(measured) <= 0.25
 
 
 def _failover(seed: int, moves: int, noticed_after_s: float) -> tuple[float, float]:

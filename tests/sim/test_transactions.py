@@ -12,16 +12,19 @@ from .transactional_run import TransactionalRun
 AT_ONCE = 4
 
 
+@pytest.mark.parametrize("pipelines", [False, True], ids=["producers", "pipelines"])
 @pytest.mark.parametrize("v2", [True, False], ids=["v2", "v1"])
 @pytest.mark.parametrize("first", range(0, 8, AT_ONCE))
-def test_what_readers_see_agrees_with_what_writers_learn(first: int, v2: bool) -> None:
+def test_what_readers_see_agrees_with_what_writers_learn(first: int, v2: bool, pipelines: bool) -> None:
     for seed in range(first, first + AT_ONCE):
         try:
-            report = TransactionalRun(seed, v2=v2).play()
+            report = TransactionalRun(seed, v2=v2, pipelines=pipelines).play()
         except Exception as error:
-            error.add_note(f"replay it with: python -m tests.sim --transactions {2 if v2 else 1} --seed {seed}")
+            options = f"--transactions {2 if v2 else 1}{' --pipelines' if pipelines else ''} --seed {seed}"
+            error.add_note(f"replay it with: python -m tests.sim {options}")
             raise
         assert report.outcomes["committed"] > 10
+        assert report.overlapping > 10 or not pipelines
 
 
 def test_a_seed_replays() -> None:

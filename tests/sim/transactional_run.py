@@ -14,6 +14,7 @@ from .reader import Reader
 from .run import SETTLES_WITHIN_S, pass_time
 from .storm import Storm
 from .transactional_cluster import TransactionalCluster
+from .transactional_pipeline import PipelinedWriter, SimPipeline
 from .transactional_writer import TransactionalWriter
 from .writer import Writer
 
@@ -45,13 +46,13 @@ class TransactionalStorm(Storm):
 
     _cluster: TransactionalCluster
 
-    def __init__(self, timeline: Timeline, cluster: TransactionalCluster, per_second: float, writers: int) -> None:
+    def __init__(self, timeline: Timeline, cluster: TransactionalCluster, per_second: float, ids: list[str]) -> None:
         super().__init__(timeline, cluster, per_second, addresses_change=True)
-        self._writers = writers
+        self._ids = ids
         self._accidents += [(20, cluster.move_coordinator), (6, self._time_out), (6, self._slow_markers)]
 
     def _time_out(self) -> None:
-        self._cluster.transactions.time_out(f"writer-{self._rng.randrange(self._writers)}")
+        self._cluster.transactions.time_out(self._ids[self._rng.randrange(len(self._ids))])
 
     def _slow_markers(self) -> None:
         self._cluster.transactions.marker_delay_ms = self._rng.choice([0, 5, 200])
@@ -65,12 +66,14 @@ class TransactionalReport:
     rotations: int = 0
     """How often a producer that had used up its epochs got another id."""
     coordinator_moves: int = 0
+    overlapping: int = 0
+    """Transactions that began while others of their pipeline were in flight."""
 
 
 class TransactionalRun:
-    """A cluster of one version of transactions, two producers, and a consumer."""
+    """A cluster of one version of transactions, two producers or pipelines, and a consumer."""
 
-    def __init__(self, seed: int, *, v2: bool) -> None:
+    def __init__(self, seed: int, *, v2: bool, pipelines: bool = False) -> None:
         self.timeline = Timeline(seed)
         rng = self.timeline.rng
         self.cluster = TransactionalCluster(self.timeline, rng.choice([2, 3]), rng.choice([1, 3]), v2=v2)
@@ -85,14 +88,25 @@ class TransactionalRun:
         producing |= {"delivery_timeout_ms": rng.choice([2000, 120_000]), "transaction_timeout_ms": TIMEOUT_MS}
         servers = f"{BOOTSTRAP[0]}:{BOOTSTRAP[1]}"
         self.writers: list[TransactionalWriter] = []
+        self.pipelines: list[SimPipeline] = []
+        ids = []
         for number in range(2):
             name = f"writer-{number}"
-            if rng.random() < 0.5:
-                self.cluster.use_epochs_up(name)
-            config = ProducerConfig.from_options(servers, {**producing, "transactional_id": name})
-            self.writers.append(TransactionalWriter(number, self.timeline, self.cluster, config, self.history))
+            own = [f"{name}-{member}" for member in range(rng.choice([2, 3]))] if pipelines else [name]
+            if pipelines:
+                self.pipelines.append(SimPipeline(number, self.history))
+            for transactional_id in own:
+                if rng.random() < 0.5:
+                    self.cluster.use_epochs_up(transactional_id)
+                config = ProducerConfig.from_options(servers, {**producing, "transactional_id": transactional_id})
+                if pipelines:
+                    member = PipelinedWriter(self.pipelines[-1], self.timeline, self.cluster, config)
+                    self.writers.append(member)
+                else:
+                    self.writers.append(TransactionalWriter(number, self.timeline, self.cluster, config, self.history))
+            ids += own
         self.reader = CommittedReader(self.timeline, self.cluster, ConsumerConfig.from_options(servers, options))
-        self._storm = TransactionalStorm(self.timeline, self.cluster, rng.choice([1, 4, 10]), len(self.writers))
+        self._storm = TransactionalStorm(self.timeline, self.cluster, rng.choice([1, 4, 10]), ids)
         self._clients: list[Writer | Reader] = [*self.writers, self.reader]
 
     def play(self, seconds: float = 4.0) -> TransactionalReport:
@@ -109,11 +123,13 @@ class TransactionalRun:
         assert settled, f"not over {SETTLES_WITHIN_S:g} s after the storm: {[w.state.phase for w in self.writers]}"
         self.history.reads = [self.reader.seen, {log.index: log.committed() for log in self.cluster.logs}]
         assert self.history.findings() == []
+        assert [finding for pipeline in self.pipelines for finding in pipeline.findings()] == []
         assert all(log.stored.stable_offset is None for log in self.cluster.logs), "a transaction is open"
         return TransactionalReport(
             Counter(written.outcome for written in self.history.written.values()),
             self.cluster.given_ids - len(self.writers),
             self.cluster.epochs,
+            sum(bool(chained.behind) for pipeline in self.pipelines for chained in pipeline.begun),
         )
 
     def _is_over(self) -> bool:

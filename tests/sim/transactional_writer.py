@@ -30,6 +30,8 @@ from .transactional_cluster import TransactionalCluster
 from .writer import Writer
 
 VERSIONS = ApiVersions({22: (0, 5), 24: (0, 5), 26: (0, 5), 65: (0, 0)})
+ABORTED_SHARE = 0.25
+"""Of transactions that nothing has happened to."""
 Wait = Generator[Callable[[], bool], None, Any]
 
 
@@ -90,17 +92,22 @@ class TransactionalWriter(Writer):
     def _live(self) -> Wait:
         yield lambda: self._topic_known()
         yield from self._carry_out(self.state.start())
+        yield from self._go_through()
+        self.stopped = True
+        yield _never
+
+    def _go_through(self) -> Wait:
         transaction = 0
-        while not self.stopping:
+        while not self.stopping and self.state.phase is not Phase.FENCED:
             transaction += 1
             written = self._history.written[self._number, transaction] = Written()
             yield from self._one(transaction, written)
-            outcome = self.state.fate.outcome
-            written.outcome = None if outcome is None else outcome.value
-            if self.state.phase is Phase.FENCED:
-                break
-        self.stopped = True
-        yield _never
+            self.note(written)
+
+    def note(self, written: Written) -> None:
+        """What became of the transaction, as far as that is known."""
+        outcome = self.state.fate.outcome
+        written.outcome = None if outcome is None else outcome.value
 
     def _topic_known(self) -> bool:
         known = self._accumulator.topic(TOPIC) is not None
@@ -109,6 +116,13 @@ class TransactionalWriter(Writer):
         return known
 
     def _one(self, transaction: int, written: Written) -> Wait:
+        yield from self._fill(transaction, written)
+        if self._rng.random() < ABORTED_SHARE:
+            yield from self._abort()
+        else:
+            yield from self._commit()
+
+    def _fill(self, transaction: int, written: Written) -> Wait:
         rng, state = self._rng, self.state
         state.begin(self._brokers.v2, self._timeline.now)
         self._sequencing.begin(state.number, state.producer_id, state.epoch, state.v2)
@@ -120,10 +134,6 @@ class TransactionalWriter(Writer):
             written.values.append((index, value))
             self._put(value, index)
             yield from self._pause(rng.expovariate(60))
-        if rng.random() < 0.25:
-            yield from self._abort()
-        else:
-            yield from self._commit()
 
     def _put(self, value: Value, index: int) -> None:
         now = self._timeline.now
@@ -142,6 +152,13 @@ class TransactionalWriter(Writer):
             self._notify()
 
     def _commit(self) -> Wait:
+        yield from self._send_all()
+        if self.state.phase is Phase.FAILED:
+            yield from self._abort()
+        else:
+            yield from self._end()
+
+    def _send_all(self) -> Wait:
         if self.state.phase is Phase.OPEN:
             self.state.commit()
             done: list[bool] = []
@@ -150,11 +167,8 @@ class TransactionalWriter(Writer):
                 yield lambda: bool(done)
                 self._accumulator.end_flush(ticket)
             yield lambda: not self._adding
-        if self.state.phase is Phase.FAILED:
-            yield from self._abort()
-            return
-        self._sequencing.end()
-        yield from self._end()
+        if self.state.phase is not Phase.FAILED:
+            self._sequencing.end()
 
     def _abort(self) -> Wait:
         state, accumulator = self.state, self._accumulator
@@ -184,11 +198,15 @@ class TransactionalWriter(Writer):
             if verdict is None:
                 failures = 0
                 self.state.advanced(errand)
+                self._advanced()
                 continue
             if verdict is Verdict.FIND:
                 self._coordinator = None
             failures += 1
             yield from self._pause(self._backoff.delay_s(failures))
+
+    def _advanced(self) -> None:
+        """Something may be known of the transaction."""
 
     def _add_partitions(self) -> Wait:
         sequencing = self._sequencing

@@ -213,8 +213,6 @@ NUMBERS = [
     _batch(REFUSED, **_S, kafkaConsumer__pollTimeoutMs="x"),
     _stream(ALL, **_S, maxOffsetsPerTrigger="50"),
     _stream(REFUSED, **_S, maxOffsetsPerTrigger="x"),
-    _stream(NONE, **_S, maxOffsetsPerTrigger="0"),
-    _stream(NONE, **_S, maxOffsetsPerTrigger="-1"),
     _stream(ALL, **_S, minOffsetsPerTrigger="1000", maxTriggerDelay="1s"),
     _stream(ALL, **_S, minOffsetsPerTrigger="-1"),
     _stream(REFUSED, **_S, minOffsetsPerTrigger="x"),
@@ -307,4 +305,10 @@ WRITES = [
     _write_stream(REFUSED, "key, offset value", topic="sink"),
     _write_stream(REFUSED, "value", topic="sink", kafka__key__serializer="x"),
 ]
+STRICTER = [
+    _stream(REFUSED, **_S, maxOffsetsPerTrigger="0"),
+    _stream(REFUSED, **_S, maxOffsetsPerTrigger="-1"),
+    _batch(REFUSED, assign='{"orders":[0,-1]}'),
+]
+"""What the connector takes and this package does not: a query that never reads anything, a partition that cannot be."""
 CASES = [*SELECTION, *OFFSETS, *TIMES, *NUMBERS, *CLIENT, *WRITES]

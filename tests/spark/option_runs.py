@@ -83,7 +83,7 @@ def _columns(rows: str) -> list[str]:
 def end(query: StreamingQuery) -> None:
     """Wait until it has ended by itself; raises its error."""
     try:
-        if not query.awaitTermination(60):
+        if not query.awaitTermination(240):
             raise TimeoutError(f"the query does not end: {query.status}")
     finally:
         query.stop()

@@ -100,7 +100,7 @@ def read(cluster: Servers, **options: str) -> list[dict[str, Any]]:
     return rows(reader, reader.partitions())
 
 
-def connections_end(cluster: ClusterThread, timeout_s: float = 5) -> bool:
+def connections_end(cluster: ClusterThread, timeout_s: float = 30) -> bool:
     """Whether the brokers see all connections closed within the time."""
     deadline = time.monotonic() + timeout_s
     while sum(cluster.connection_count(broker) for broker in cluster.broker_ids):

@@ -285,7 +285,7 @@ def test_an_outage_between_decision_and_commit(cluster: ClusterThread, new_topic
         ({"exactlyOnce": "yes"}, "'exactlyOnce' must be true or false"),
         ({"exactlyOnce": "true"}, "needs the option 'transactionalIdPrefix'"),
         ({"exactlyOnce": "true", "transactionalIdPrefix": " "}, "must have 1 to 200 characters"),
-        ({"exactlyOnce": "true", "transactionalIdPrefix": "p", "topic": ""}, "needs the option 'topic'"),
+        ({"exactlyOnce": "true", "transactionalIdPrefix": "p", "topic": ""}, "option 'topic' must not be empty"),
         ({"exactlyOnce": "true", "transactionalIdPrefix": "p", "kafka.acks": "1"}, "acks"),
         (
             {"exactlyOnce": "true", "transactionalIdPrefix": "p", "kafka.transaction.timeout.ms": "x"},

@@ -14,7 +14,7 @@ from aiokafka_lead.spark import FORMAT
 from aiokafka_lead.spark.source.progress import DataLossError
 from aiokafka_lead.testing.thread import ClusterThread
 
-from .option_cases import CASES, REFUSED, Case, offsets_read
+from .option_cases import CASES, REFUSED, STRICTER, Case, offsets_read
 from .option_cluster import options, prepare
 from .option_runs import outcome
 from .support import Query, read, stream_reader
@@ -22,7 +22,7 @@ from .support import Query, read, stream_reader
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-READS = [case for case in CASES if not case.rows]
+READS = [*(case for case in CASES if not case.rows), *STRICTER]
 REFUSALS = (ValueError, KafkaError, DataLossError)
 WRITES = [case for case in CASES if case.rows]
 

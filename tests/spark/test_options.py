@@ -72,13 +72,37 @@ REFUSED_BY_BOTH = [
     ({"startingOffsets": "first"}, "expected e.g."),
     ({"startingOffsets": '{"t":[0]}'}, "expected e.g."),
     ({"startingOffsets": '{"t":{"0":"5"}}'}, "expected e.g."),
-    ({"startingOffsets": '{"t":{"0":-3}}'}, "no offset"),
+    ({"startingOffsets": '{"t":{"0":-3}}'}, "'startingOffsets': the offset of t-0 must be from -2"),
     ({"startingTimestamp": "now"}, "startingTimestamp"),
     ({"startingOffsetsByTimestamp": "5"}, "expected e.g."),
     ({"startingOffsetsByTimestampStrategy": "none"}, "Strategy"),
+    ({"startingOffsets": '{"t":{"-1":5}}'}, "'startingOffsets': a partition of topic 't' must be from 0 to .*, not -1"),
+    ({"startingOffsets": '{"t":{"2147483648":5}}'}, "from 0 to 2147483647, not 2147483648"),
+    (
+        {"startingOffsets": '{"t":{"0":9223372036854775808}}'},
+        "the offset of t-0 must be from -2 to 9223372036854775807",
+    ),
+    ({"startingOffsets": '{"t":{"0":1e300}}'}, "the offset of t-0"),
+    ({"startingOffsets": '{"t":{"1_0":5}}'}, "expected e.g."),
+    ({"startingOffsets": '{"t":' * 100_000}, r"expected e.g. .*\.\.\.$"),
+    ({"startingTimestamp": "-1"}, "'startingTimestamp' must be from 0 to"),
+    ({"startingOffsetsByTimestamp": '{"t":{"0":-1}}'}, "'startingOffsetsByTimestamp': the time of t-0"),
+    ({"startingOffsetsByTimestamp": '{"t":{"-1":1}}'}, "'startingOffsetsByTimestamp': a partition of topic 't'"),
+    ({"subscribe": "a,no such topic"}, "'subscribe': a topic's name must be .*, not 'no such topic'"),
+    ({"includeHeaders": "perhaps"}, "includeHeaders"),
     ({"kafka.bootstrap.servers": " "}, "kafka.bootstrap.servers"),
-    ({"kafka.auto.offset.reset": "earliest"}, "startingOffsets"),
-    ({"kafka.key.deserializer": "x"}, "key.deserializer"),
+    ({"kafka.request.timeout.ms": "soon"}, "option 'kafka.request.timeout.ms' must be a number, not 'soon'"),
+    ({"kafka.fetch.max.bytes": "0"}, "^kafka.fetch.max.bytes must be from 1 to"),
+    ({"kafka.fetch.max.bytes": "1_0"}, "option 'kafka.fetch.max.bytes' must be a number"),
+    ({"kafka.isolation.level": "retries"}, "^kafka.isolation.level must be one of .*, not 'retries'"),
+    ({"kafka.heartbeat.interval.ms": "90000"}, "kafka.heartbeat.interval.ms .* kafka.session.timeout.ms"),
+    (
+        {"kafka.bootstrap.servers": "a://b"},
+        "^kafka.bootstrap.servers takes host:port; name .* with kafka.security.prot",
+    ),
+    ({"kafka.security.protocol": "SASL_SSL"}, "kafka.sasl.plain.username is required for kafka.sasl.mechanism PLAIN"),
+    ({"kafka.auto.offset.reset": "earliest"}, "'kafka.auto.offset.reset' is not supported: .*startingOffsets"),
+    ({"kafka.key.deserializer": "x"}, "option 'kafka.key.deserializer' is not supported: "),
     ({"kafka.value.deserializer": "x"}, "value.deserializer"),
     ({"kafka.enable.auto.commit": "true"}, "enable.auto.commit"),
     ({"kafka.interceptor.classes": "x"}, "interceptor.classes"),
@@ -128,6 +152,42 @@ def test_refused_in_streaming_queries(name: str, text: str) -> None:
 def test_batch_queries_have_no_triggers() -> None:
     found = _batch(maxOffsetsPerTrigger="x", maxTriggerDelay="soon")
     assert (found.max_offsets_per_trigger, found.min_offsets_per_trigger) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("assign", "words"),
+    [
+        ('{"t":[0,-1]}', "'assign': a partition of topic 't' must be from 0 to 2147483647, not -1"),
+        ('{"t":[2147483648]}', "not 2147483648"),
+        ('{"t":0}', "'assign': expected e.g."),
+        ('{"t":' * 100_000, "'assign': expected e.g."),
+    ],
+)
+def test_partitions_that_cannot_be(assign: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        batch_options({"kafka.bootstrap.servers": "a:9092", "assign": assign})
+
+
+@pytest.mark.parametrize("most", ["0", "-1", "9223372036854775808"])
+def test_a_stream_that_would_never_read(most: str) -> None:
+    with pytest.raises(ValueError, match="'maxOffsetsPerTrigger' must be from 1 to 9223372036854775807"):
+        _stream(maxOffsetsPerTrigger=most)
+
+
+def test_a_group_to_commit_for_has_a_name() -> None:
+    with pytest.raises(ValueError, match="option 'commitGroupId' must not be empty"):
+        _stream(commitGroupId="")
+
+
+def test_ends_are_checked_as_starts_are() -> None:
+    for options, words in [
+        ({"endingOffsets": '{"t":{"0":-3}}'}, "'endingOffsets': the offset of t-0"),
+        ({"endingOffsets": '{"t":{"-1":3}}'}, "'endingOffsets': a partition of topic 't'"),
+        ({"endingTimestamp": "-2"}, "'endingTimestamp' must be from 0"),
+        ({"endingOffsetsByTimestamp": '{"t":{"0":-2}}'}, "'endingOffsetsByTimestamp': the time of t-0"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            _batch(**options)
 
 
 def test_no_selection() -> None:

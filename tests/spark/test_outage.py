@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -25,21 +24,24 @@ OUTAGE_S = 1.5
 
 @contextmanager
 def outage(cluster: ClusterThread, seconds: float = OUTAGE_S) -> Iterator[None]:
-    """No broker is there, and none is connected from here; after the time they are back."""
+    """No broker is there, and none is connected from here; after the time, or what is done meanwhile, they are back."""
     brokers = [broker for broker in cluster.broker_ids if cluster.is_running(broker)]
+    over = threading.Event()
 
     def end() -> None:
+        over.wait(seconds)
         for broker in brokers:
             cluster.start_broker(broker)
 
     client_loop().close_idle()
     for broker in brokers:
         cluster.kill_broker(broker)
-    back = threading.Timer(seconds, end)
+    back = threading.Thread(target=end)
     back.start()
     try:
         yield
     finally:
+        over.set()
         back.join()
 
 
@@ -65,7 +67,7 @@ def test_a_reading_task_waits_longer_than_one_question_may_take(cluster: Cluster
     topic = new_topic()
     for first in range(0, 300, 10):
         fill(cluster, topic, numbered(10, first))
-    quick = {"kafka__request__timeout__ms": "600", "kafka__default__api__timeout__ms": "600"}
+    quick = {"kafka__request__timeout__ms": "1500", "kafka__default__api__timeout__ms": "1500"}
     reader = batch_reader(cluster, subscribe=topic, kafka__fetch__max__bytes="100", **quick)
     (partition,) = reader.partitions()
     reading = batches(reader, partition)
@@ -82,11 +84,8 @@ def test_a_reading_task_ends_where_brokers_stay_away(cluster: ClusterThread, new
     fill(cluster, topic, numbered(10))
     reader = batch_reader(cluster, subscribe=topic, kafkaConsumer__pollTimeoutMs="500")
     partitions = reader.partitions()
-    with outage(cluster, 3):
-        began_at = time.monotonic()
-        with pytest.raises(KafkaConnectionError, match="no bootstrap server could be used"):
-            rows(reader, partitions)
-        assert time.monotonic() < began_at + 3
+    with outage(cluster, 30), pytest.raises(KafkaConnectionError, match="no bootstrap server could be used"):
+        rows(reader, partitions)
 
 
 def test_a_writing_task_begins_in_an_outage(cluster: ClusterThread, new_topic: NewTopic) -> None:

@@ -71,6 +71,54 @@ def test_filters_pushed_down(spark: SparkSession, cluster: ClusterThread, new_to
     assert _values(_batch(spark, cluster, subscribe=topic).where(wanted)) == [6, 7]
 
 
+SECRET = "MARKED"
+
+
+def test_plans_and_ui_show_nothing_private(
+    spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    """The options that the README names. This cluster has no use for them, and Spark prints them all the same.
+
+    It hides what mentions a secret, this test's own name and file among it if they did.
+    """
+    topic = new_topic()
+    fill(cluster, topic, numbered(3))
+    hidden = tmp_path / "orders.properties"
+    hidden.write_text(f"key={SECRET}")
+    options = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "kafka.sasl.jaas.config": f'PlainLoginModule required username="a" password="{SECRET}";',
+        "kafka.ssl.key.password": SECRET,
+        "kafka.config.providers": "file",
+        "kafka.config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+        "kafka.ssl.keystore.key": f"${{file:{hidden}:key}}",
+    }
+    spark.conf.set("spark.sql.ui.explainMode", "extended")
+    try:
+        frame = spark.read.format(FORMAT).options(**options, subscribe=topic).load()
+        assert len(frame.collect()) == 3
+        frame.select("value").write.format(FORMAT).options(**options, topic=topic).mode("append").save()
+    finally:
+        spark.conf.unset("spark.sql.ui.explainMode")
+    internals: Any = spark
+    plan_of: Any = frame
+    executions = internals._jsparkSession.sharedState().statusStore().executionsList()
+    shown = [executions.apply(i).physicalPlanDescription() for i in range(executions.size())]
+    shown.append(plan_of._jdf.queryExecution().toString())
+    assert any(f"topic={topic}" in plan and str(hidden) in plan for plan in shown), shown
+    assert not [plan for plan in shown if SECRET in plan]
+
+
+def test_options_are_checked_at_load(spark: SparkSession, cluster: ClusterThread) -> None:
+    for frame in (_batch, _stream):
+        with pytest.raises(
+            PySparkException, match=r"option 'kafka\.request\.timeout\.ms' must be a number, not 'soon'"
+        ):
+            frame(spark, cluster, subscribe="t", **{"kafka.request.timeout.ms": "soon"})
+        with pytest.raises(PySparkException, match="'startingOffsets': a partition of topic 't' must be from 0"):
+            frame(spark, cluster, subscribe="t", startingOffsets='{"t":{"-1":5}}')
+
+
 def test_errors_are_told(spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic) -> None:
     with pytest.raises(PySparkException, match="endingOffsets can't be earliest"):
         _batch(spark, cluster, subscribe="t", endingOffsets="earliest").collect()

@@ -13,6 +13,7 @@ import anyio.abc
 
 from aiokafka_lead._records import BatchBuilder
 from aiokafka_lead._wire import Request, Response, decode_response, encode_request
+from aiokafka_lead.testing import EmbeddedCluster
 
 R = TypeVar("R", bound=Response)
 
@@ -98,3 +99,9 @@ def batch(
             producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=transactional
         )
     )
+
+
+@asynccontextmanager
+async def a_cluster(brokers: int = 3) -> AsyncIterator[tuple[EmbeddedCluster, RawClient]]:
+    async with EmbeddedCluster(brokers=brokers) as cluster, connected(cluster.address(1)) as client:
+        yield cluster, client

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 import pytest
 
 from aiokafka_lead import errors
-from aiokafka_lead._wire import encode
 from aiokafka_lead._wire.messages.alter_configs import AlterableConfig as ReplacedConfig
 from aiokafka_lead._wire.messages.alter_configs import AlterConfigsRequest
 from aiokafka_lead._wire.messages.alter_configs import AlterConfigsResource as ReplacedResource
@@ -17,7 +13,6 @@ from aiokafka_lead._wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from aiokafka_lead._wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from aiokafka_lead._wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from aiokafka_lead._wire.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -25,7 +20,6 @@ from aiokafka_lead._wire.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from aiokafka_lead._wire.messages.delete_groups import DeleteGroupsRequest
 from aiokafka_lead._wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -33,61 +27,33 @@ from aiokafka_lead._wire.messages.delete_records import (
 )
 from aiokafka_lead._wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from aiokafka_lead._wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from aiokafka_lead._wire.messages.describe_groups import DescribeGroupsRequest
 from aiokafka_lead._wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     RequestCursor,
     TopicRequest,
 )
 from aiokafka_lead._wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from aiokafka_lead._wire.messages.find_coordinator import FindCoordinatorRequest
 from aiokafka_lead._wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from aiokafka_lead._wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from aiokafka_lead._wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from aiokafka_lead._wire.messages.list_groups import ListGroupsRequest
 from aiokafka_lead._wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from aiokafka_lead._wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
-)
-from aiokafka_lead._wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from aiokafka_lead._wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from aiokafka_lead._wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
 )
 from aiokafka_lead._wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from aiokafka_lead._wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from aiokafka_lead.errors import NonEmptyGroupError, NotCoordinatorError
 from aiokafka_lead.testing import EmbeddedCluster
 
-from .raw import RawClient, batch, connected
+from .raw import a_cluster, batch, connected
 from .test_produce import produce
 
 pytestmark = pytest.mark.anyio
-
-
-@asynccontextmanager
-async def a_cluster(brokers: int = 3) -> AsyncIterator[tuple[EmbeddedCluster, RawClient]]:
-    async with EmbeddedCluster(brokers=brokers) as cluster, connected(cluster.address(1)) as client:
-        yield cluster, client
 
 
 async def test_topics_are_created() -> None:
@@ -366,141 +332,6 @@ async def test_topics_are_described_in_pages() -> None:
                 topic_name=response.next_cursor.topic_name, partition_index=response.next_cursor.partition_index
             )
         assert seen == [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("b", 2), ("c", 0), ("no", -3)]
-
-
-async def join(client: RawClient, topic: str) -> tuple[str, int]:
-    """Become the only member of group g; returns the member's id and the generation."""
-    metadata = (0).to_bytes(2, "big") + encode(ConsumerProtocolSubscription(topics=[topic]), 0)
-    request = JoinGroupRequest(
-        group_id="g",
-        session_timeout_ms=30_000,
-        rebalance_timeout_ms=30_000,
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
-    )
-    request.member_id = (await client.call(request)).member_id
-    joined = await client.call(request)
-    assert joined.error_code == 0
-    assignment = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"all")
-    synced = await client.call(
-        SyncGroupRequest(
-            group_id="g",
-            generation_id=joined.generation_id,
-            member_id=joined.member_id,
-            protocol_type="consumer",
-            protocol_name="range",
-            assignments=[assignment],
-        )
-    )
-    assert (synced.error_code, synced.assignment) == (0, b"all")
-    return joined.member_id, joined.generation_id
-
-
-async def test_groups_are_listed_described_and_deleted() -> None:
-    async with a_cluster(1) as (cluster, client):
-        cluster.create_topic("t")
-        cluster.create_topic("other")
-        member_id, generation = await join(client, "t")
-
-        async def commit(group: str, generation: int = -1, member: str = "", topic: str = "t", text: str = "") -> int:
-            part = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata=text)
-            request = OffsetCommitRequest(
-                group_id=group,
-                generation_id_or_member_epoch=generation,
-                member_id=member,
-                topics=[OffsetCommitRequestTopic(name=topic, partitions=[part])],
-            )
-            return (await client.call(request, 9)).topics[0].partitions[0].error_code
-
-        assert await commit("g", generation, member_id) == 0
-        assert await commit("g", generation, member_id, topic="other") == 0
-        assert await commit("g") == errors.UnknownMemberIdError.code
-        assert await commit("g", generation + 1, member_id) == errors.IllegalGenerationError.code
-        assert await commit("g", generation, member_id, topic="no") == errors.UnknownTopicOrPartitionError.code
-        too_long = await commit("g", generation, member_id, text="x" * 5000)
-        assert too_long == errors.OffsetMetadataTooLargeError.code
-        assert await commit("simple") == 0
-
-        described = await client.call(DescribeGroupsRequest(groups=["g", "simple", "no"]))
-        states = [(group.error_code, group.group_state) for group in described.groups]
-        assert states == [(0, "Stable"), (0, "Empty"), (errors.GroupIdNotFoundError.code, "Dead")]
-        [member] = described.groups[0].members
-        assert (member.member_id, member.client_id, member.member_assignment) == (member_id, "raw", b"all")
-        assert described.groups[0].protocol_data == "range"
-        listed = await client.call(ListGroupsRequest())
-        assert [(group.group_id, group.group_state) for group in listed.groups] == [
-            ("g", "Stable"),
-            ("simple", "Empty"),
-        ]
-        assert [g.group_id for g in (await client.call(ListGroupsRequest(states_filter=["empty"]))).groups] == [
-            "simple"
-        ]
-        assert (await client.call(ListGroupsRequest(types_filter=["consumer"]))).groups == []
-
-        async def delete_offset(topic: str) -> int:
-            part = OffsetDeleteRequestPartition(partition_index=0)
-            request = OffsetDeleteRequest(
-                group_id="g", topics=[OffsetDeleteRequestTopic(name=topic, partitions=[part])]
-            )
-            return (await client.call(request)).topics[0].partitions[0].error_code
-
-        assert await delete_offset("t") == errors.GroupSubscribedToTopicError.code
-        assert await delete_offset("other") == 0
-        assert (await client.call(OffsetDeleteRequest(group_id="no"))).error_code == errors.GroupIdNotFoundError.code
-
-        async def positions(version: int) -> list[tuple[str, int]]:
-            if version >= 8:
-                response = await client.call(
-                    OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)]), version
-                )
-                return [(t.name, p.committed_offset) for t in response.groups[0].topics for p in t.partitions]
-            older = await client.call(OffsetFetchRequest(group_id="g", topics=None), version)
-            return [(t.name, p.committed_offset) for t in older.topics for p in t.partitions]
-
-        assert await positions(9) == await positions(7) == [("t", 5)]
-        assert (await client.call(DeleteGroupsRequest(groups_names=["g", "no"]))).results[
-            0
-        ].error_code == NonEmptyGroupError.code
-        left = await client.call(
-            LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=m) for m in (member_id, "nobody")])
-        )
-        assert [member.error_code for member in left.members] == [0, errors.UnknownMemberIdError.code]
-        deleted = await client.call(DeleteGroupsRequest(groups_names=["g", "simple", "no"]))
-        assert [result.error_code for result in deleted.results] == [0, 0, errors.GroupIdNotFoundError.code]
-        assert await positions(9) == []
-
-
-async def test_a_topic_s_positions_go_with_it() -> None:
-    async with a_cluster(1) as (cluster, client):
-        cluster.create_topic("t")
-        part = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="")
-        request = OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="t", partitions=[part])])
-        assert (await client.call(request, 9)).topics[0].partitions[0].error_code == 0
-        cluster.delete_topic("t")
-        cluster.create_topic("t")
-        wanted = OffsetFetchRequest(group_id="g", topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0])])
-        assert (await client.call(wanted, 7)).topics[0].partitions[0].committed_offset == -1
-
-
-async def test_a_group_s_coordinator_moves() -> None:
-    async with EmbeddedCluster(brokers=2) as cluster:
-        cluster.create_topic("t")
-        first = cluster.coordinator("g")
-        async with connected(cluster.address(first)) as client:
-            found = await client.call(FindCoordinatorRequest(coordinator_keys=["g"]))
-            assert found.coordinators[0].node_id == first
-            member_id, generation = await join(client, "t")
-            second = cluster.move_coordinator("g")
-            assert second != first
-            assert (await client.call(DescribeGroupsRequest(groups=["g"]))).groups[
-                0
-            ].error_code == NotCoordinatorError.code
-        async with connected(cluster.address(second)) as client:
-            described = await client.call(DescribeGroupsRequest(groups=["g"]))
-            assert described.groups[0].members[0].member_id == member_id
-            await cluster.kill_broker(first, failover_delay_ms=0)
-            assert cluster.coordinator("g") == second
-            assert generation == 1
 
 
 async def test_topics_by_the_names_that_admin_has() -> None:

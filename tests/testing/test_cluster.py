@@ -149,7 +149,7 @@ async def test_connections_are_counted() -> None:
             for each in (client, other):
                 await each.call(MetadataRequest(topics=None))
             assert cluster.connection_count(1) == 2
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             while cluster.connection_count(1):
                 await anyio.lowlevel.checkpoint()
 

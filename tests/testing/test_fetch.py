@@ -179,7 +179,7 @@ async def test_a_client_that_goes_leaves_nothing_behind() -> None:
         async with connected(cluster.address(1)) as leaving:
             await leaving.send(fetch_request(wanted(0), max_wait_ms=30_000), BY_NAME)
             await cluster.wait_for_requests("Fetch")
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             while cluster.connection_count(1) > 1:
                 await client.call(MetadataRequest(topics=[]), 12)
         assert (await produce(client, batch(b"a"))).error_code == 0

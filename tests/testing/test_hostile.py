@@ -161,6 +161,18 @@ def test_plausible_nonsense() -> None:
             victim.serve(b"".join(chunks)[4:])
 
 
+def test_a_mistake_at_the_end_of_a_connection_is_the_cluster_s() -> None:
+    cluster = EmbeddedCluster(brokers=1)
+    wrong = RuntimeError("a mistake")
+
+    def closed(_: ServerConnection) -> None:
+        raise wrong
+
+    node = cluster._state.nodes[1]
+    ServerConnection(cluster._engine, cluster._handlers, node, 1, Nowhere(), "nobody", closed).connection_lost()
+    assert cluster._engine.failures == [wrong]
+
+
 def test_frames_come_out_however_they_arrive() -> None:
     randomness = random.Random(7)
     for _ in range(50):

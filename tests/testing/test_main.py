@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import confluent_kafka
 import confluent_kafka.admin
@@ -15,59 +11,46 @@ import pytest
 
 from aiokafka_lead.testing.__main__ import main
 
-ROOT = Path(__file__).parents[2]
+from ..programs import Program
+
+SERVERS = r"^bootstrap\.servers=(\S+)$"
 
 
-def start(*arguments: str) -> tuple[subprocess.Popen[str], str]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "aiokafka_lead.testing", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    match = re.fullmatch(r"bootstrap\.servers=(\S+)\n", process.stdout.readline())
-    assert match is not None
-    return process, match[1]
-
-
-def stop(process: subprocess.Popen[str], number: signal.Signals = signal.SIGTERM) -> None:
-    process.send_signal(number)
-    process.communicate(timeout=20)
-    assert process.returncode == 0
+def serving(*arguments: str) -> Program:
+    return Program("-m", "aiokafka_lead.testing", *arguments)
 
 
 def test_it_serves_until_it_is_told_to_stop() -> None:
-    process, servers = start(
-        "--brokers", "2", "--port", "0", "--topic", "events:6:1", "--topic", "more", "--topic-config", "retention.ms=5"
-    )
-    try:
+    arguments = ("--topic", "events:6:1", "--topic", "more", "--topic-config", "retention.ms=5")
+    with serving("--brokers", "2", "--port", "0", *arguments) as program:
+        servers = program.read_until(SERVERS)[1]
         assert len(servers.split(",")) == 2
         admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": servers})
-        topics = admin.list_topics(timeout=20).topics
+        topics = admin.list_topics(timeout=40).topics
         assert {name: len(topic.partitions) for name, topic in topics.items()} == {"events": 6, "more": 1}
-    finally:
-        stop(process)
+        assert program.end() == 0
 
 
 def test_it_may_demand_authentication() -> None:
-    process, servers = start("--brokers", "1", "--port", "0", "--sasl-user", "alice:secret", "--cluster-id", "mine")
-    try:
+    arguments = ("--sasl-user", "alice:secret", "--cluster-id", "mine")
+    with serving("--brokers", "1", "--port", "0", *arguments) as program:
         admin = confluent_kafka.admin.AdminClient(
             {
-                "bootstrap.servers": servers,
+                "bootstrap.servers": program.read_until(SERVERS)[1],
                 "security.protocol": "SASL_PLAINTEXT",
                 "sasl.mechanism": "SCRAM-SHA-256",
                 "sasl.username": "alice",
                 "sasl.password": "secret",
             }
         )
-        assert admin.describe_cluster().result(20).cluster_id == "mine"
-    finally:
-        stop(process, signal.SIGINT)
+        assert admin.describe_cluster().result(40).cluster_id == "mine"
+        assert program.end(signal.SIGINT) == 0
 
 
 def test_a_port_that_is_taken_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert main(["--brokers", "1", "--port", str(taken.getsockname()[1])]) == 1
-    assert "cannot listen" in capsys.readouterr().err
+    assert "cannot listen at 127.0.0.1, port" in capsys.readouterr().err
 
 
 def test_a_wrong_option_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -239,7 +239,7 @@ def test_every_end_in_every_state(
     def end() -> tuple[int, int]:
         return coordinator.end("tx", producer_id, asked, committed=committed, bump=table is not END_V1)
 
-    match answer := table[state, committed]:
+    match answer := table.get((state, committed), EndAnswer.CONCURRENT):
         case EndAnswer.PREPARE:
             assert end() == (producer_id, epoch + (table is not END_V1))
             done = TxnState.COMPLETE_COMMIT if committed else TxnState.COMPLETE_ABORT

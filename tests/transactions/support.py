@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 
-from aiokafka_lead import Consumer, Producer, TopicPartition
+from aiokafka_lead import Consumer, Producer, TopicPartition, TransactionPipeline
 from aiokafka_lead.testing import EmbeddedCluster
 
 ID = "payments"
@@ -18,6 +18,12 @@ def transactional(cluster: EmbeddedCluster, **options: Any) -> Producer:
     options = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 40, "linger_ms": 0, **options}
     servers = options.pop("bootstrap_servers", cluster.bootstrap_servers)
     return Producer(servers, transactional_id=options.pop("transactional_id", ID), **options)
+
+
+def pipelined(cluster: EmbeddedCluster, **options: Any) -> TransactionPipeline:
+    """A pipeline with the transactional ids ``payments-0`` and so on that is as impatient."""
+    options = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 40, "linger_ms": 0, **options}
+    return TransactionPipeline(cluster.bootstrap_servers, transactional_id=ID, **options)
 
 
 async def committed(cluster: EmbeddedCluster, topic: str = "events") -> dict[int, list[bytes | None]]:

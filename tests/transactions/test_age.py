@@ -38,12 +38,12 @@ async def test_it_is_warned_of_once(cluster: EmbeddedCluster) -> None:
     logger = logging.getLogger("aiokafka_lead.producer")
     logger.addHandler(heard)
     try:
-        async with transactional(cluster, transaction_timeout_ms=1000) as producer:
+        async with transactional(cluster, transaction_timeout_ms=2000) as producer:
             for number in (1, 2):
                 async with producer.transaction() as txn:
                     await txn.send_and_wait("events", b"a", partition=0)
                     assert not producer.transaction_health().late
-                    with anyio.fail_after(10):
+                    with anyio.fail_after(20):
                         await heard.some.wait()
                     assert producer.transaction_health().late
                 heard.some = anyio.Event()

@@ -192,7 +192,7 @@ async def test_a_commit_that_may_not_be_is_said_so_and_can_be_aborted(cluster: E
 
 
 async def test_an_outcome_that_is_not_known_in_time_is_learnt_by_the_next_call(cluster: EmbeddedCluster) -> None:
-    async with transactional(cluster, max_block_ms=400, request_timeout_ms=300) as producer:
+    async with transactional(cluster, max_block_ms=1000, request_timeout_ms=800) as producer:
         fault = cluster.faults.add("EndTxn", error_code=UnknownServerError)
         with pytest.raises(CommitOutcomeUnknownError):
             await write(producer, b"a")

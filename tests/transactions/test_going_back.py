@@ -10,7 +10,12 @@ import anyio
 import pytest
 
 from aiokafka_lead import Consumer, Producer, TopicPartition
-from aiokafka_lead.errors import CommitFailedError, TransactionAbortedError
+from aiokafka_lead.errors import (
+    CommitFailedError,
+    CommitOutcomeUnknownError,
+    TransactionAbortableError,
+    TransactionAbortedError,
+)
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import committed, transactional
@@ -157,3 +162,35 @@ async def test_what_was_aborted_before_the_consumer_read_is_no_concern_of_its(fi
             async with producer.transaction() as txn:
                 await txn.commit_batch(batch)
             assert await consumer.committed(TopicPartition("events", batch.partition)) is not None
+
+
+async def test_what_was_read_for_a_transaction_that_cannot_begin_comes_again(filled: EmbeddedCluster) -> None:
+    """The one before is aborted late: the consumer has gone back, and read, when the next one raises that."""
+    async with member(filled) as consumer, transactional(filled, max_block_ms=200) as producer:
+        batches = consumer.batches()
+        copied: list[bytes | None] = []
+
+        async def copy() -> None:
+            async for batch in batches:
+                txn = producer.transaction()
+                try:
+                    async with txn:
+                        await txn.send_many("copies", batch.values, partition=batch.partition)
+                        await txn.commit_batch(batch)
+                except CommitOutcomeUnknownError:
+                    held.remove()
+                    with anyio.fail_after(20):
+                        while txn.outcome is None:
+                            await consumer.committed(TopicPartition("events", 0))
+                except AGAIN:
+                    raised.append(batch)
+                else:
+                    copied.extend(batch.values)
+                if len(copied) == 30:
+                    return
+
+        raised: list[Any] = []
+        held = filled.faults.add("EndTxn", hold=True, count=1, error_code=TransactionAbortableError)
+        await copy()
+        assert raised
+    assert await committed(filled, "copies") == EXPECTED

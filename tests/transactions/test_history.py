@@ -42,9 +42,10 @@ def test_what_is_wrong_is_found(outcome: str | None, reads: list[dict[int, list[
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("pipelines", [False, True])
 @pytest.mark.parametrize("version", [2, 1])
-async def test_under_trouble(version: int) -> None:
+async def test_under_trouble(version: int, pipelines: bool) -> None:
     """`tests.kafka.long_transactions` has more seeds."""
-    run = await trouble(1, 20, version)
+    run = await trouble(1, 20, version, pipelines=pipelines)
     assert run.findings() == []
     assert sum(written.outcome == "committed" for written in run.written.values()) > 10

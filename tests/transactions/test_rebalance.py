@@ -35,6 +35,7 @@ class Assigned:
 
 def member(cluster: EmbeddedCluster, listener: object = None) -> Consumer:
     options: dict[str, Any] = {"group_id": "copiers", "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    options["heartbeat_interval_ms"] = 200  # members learn of each other's coming soon
     consumer: Consumer = Consumer(bootstrap_servers=cluster.bootstrap_servers, **options)
     consumer.subscribe(["events"], listener=listener)
     return consumer
@@ -98,3 +99,32 @@ async def test_a_rebalance_waits_for_the_transaction(cluster: EmbeddedCluster) -
         assert await second.getmany(timeout_ms=50) == {}
         await second.stop()
     assert (await committed(cluster, "copies"))[0] == values
+
+
+async def test_after_a_loss_the_consumer_goes_on_with_what_is_left(cluster: EmbeddedCluster) -> None:
+    """What was handed out before is refused until it has read on, and then it can commit again."""
+    await fill(cluster)
+    cluster.create_topic("copies", partitions=3)
+    heard = Assigned()
+    async with member(cluster) as first, transactional(cluster) as producer:
+        values = await take(first, 9)
+        async with member(cluster, heard) as second:
+            with anyio.fail_after(20):
+                await heard.some.wait()
+
+            async def copy(values: list[bytes | None]) -> None:
+                async with producer.transaction() as txn:
+                    await txn.send_many("copies", values, partition=0)
+                    await txn.send_offsets(first)
+
+            with pytest.raises(CommitFailedError, match="were taken away"):
+                await copy(values)
+            with pytest.raises(CommitFailedError, match="come again"):
+                await copy(values)
+            left = 3 * len(first.assignment())
+            with pytest.raises(CommitFailedError, match="may have had records of this consumer"):
+                await copy(await take(first, left))
+            again = await take(first, left)
+            await copy(again)
+            assert len(await take(second, 9 - left)) == 9 - left
+    assert (await committed(cluster, "copies"))[0] == again

@@ -44,7 +44,7 @@ async def test_one_record_of_many_that_is_too_large_forbids_the_commit(cluster: 
 
 async def test_records_of_many_that_found_no_room_forbid_the_commit(cluster: EmbeddedCluster) -> None:
     held = cluster.faults.add("Produce", hold=True)
-    async with transactional(cluster, max_block_ms=200, **SMALL_MEMORY) as producer:
+    async with transactional(cluster, max_block_ms=1000, **SMALL_MEMORY) as producer:
         await producer.begin_transaction()
         await producer.send_many("events", [LARGE] * 6, partition=0)
         held.remove()

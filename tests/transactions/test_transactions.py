@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import anyio
 import anyio.lowlevel
 import pytest
@@ -9,6 +12,8 @@ import pytest
 from aiokafka_lead import Producer, TopicPartition
 from aiokafka_lead.errors import (
     BrokerError,
+    CommitOutcomeUnknownError,
+    ConcurrentTransactionsError,
     ConfigError,
     CoordinatorLoadInProgressError,
     IllegalStateError,
@@ -109,6 +114,20 @@ async def test_a_coordinator_that_does_not_say_how_far_it_is_holds_nothing_up_fo
             async with producer.transaction() as txn:
                 await txn.send("events", b"%d" % number, partition=0)
     assert await committed(cluster) == {0: [b"0", b"1"], 1: [], 2: []}
+
+
+@pytest.mark.parametrize("transaction_version", [2], ids=["v2"], indirect=True)
+async def test_on_a_commit_the_answer_of_a_broker_sends_to_the_next_one(cluster: EmbeddedCluster) -> None:
+    """In the very turn of the event loop in which it comes: each further turn costs as much as many records."""
+    seen: list[int] = []
+    async with transactional(cluster, linger_ms=1000) as producer:
+        for _ in range(2):  # the first one makes the connections
+            async with producer.transaction() as txn:
+                for partition in range(3):
+                    delivery = await txn.send("events", b"a", partition=partition)
+                    delivery.add_done_callback(lambda _: seen.append(producer.metrics().requests))
+    sent_before = seen[2]
+    assert [requests - sent_before for requests in seen[3:]] == [2, 3, 3]
 
 
 async def test_an_empty_transaction_asks_nothing(cluster: EmbeddedCluster) -> None:
@@ -236,6 +255,48 @@ async def test_stop_aborts(cluster: EmbeddedCluster) -> None:
     view = cluster.transactions.view(ID)
     assert view is not None
     assert view.state == "CompleteAbort"
+
+
+@pytest.mark.parametrize("refused_before", [False, True])
+async def test_who_waits_for_a_commit_hears_of_the_stop(cluster: EmbeddedCluster, *, refused_before: bool) -> None:
+    """Whether the commit was asked for once, or a task of the producer is at asking again."""
+    producer = transactional(cluster)
+    await producer.start()
+    if refused_before:
+        cluster.faults.add("EndTxn", error_code=ConcurrentTransactionsError, count=1)
+    await producer.begin_transaction()
+    await producer.send("events", b"one", partition=0)
+    unanswered = cluster.faults.add("EndTxn", hold=True, skip=int(refused_before))
+
+    async def commit() -> None:
+        with pytest.raises(CommitOutcomeUnknownError):
+            await producer.commit_transaction()
+
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(commit)
+            await cluster.requests.wait_for("EndTxn", count=1 + refused_before)
+            with anyio.fail_after(20):
+                await producer.stop(timeout_ms=50)
+    finally:
+        unanswered.release()
+
+
+async def test_a_block_is_gone_when_it_has_ended(cluster: EmbeddedCluster) -> None:
+    """Without the garbage collector, which would have much to do: one transaction follows the other."""
+    async with transactional(cluster) as producer:
+        async with producer.transaction() as txn:
+            await txn.send("events", b"one", partition=0)
+            txn.send_nowait("events", b"two", partition=0)
+        gone = weakref.ref(txn)
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            del txn
+            assert gone() is None
+        finally:
+            if was_enabled:
+                gc.enable()
 
 
 async def test_options(cluster: EmbeddedCluster) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from aiokafka_lead import Consumer, Producer, TopicPartition
+from aiokafka_lead import Consumer, Producer, TopicPartition, TransactionPipeline
 from aiokafka_lead.errors import (
     ConcurrentTransactionsError,
     CoordinatorLoadInProgressError,
@@ -109,12 +109,59 @@ class Writer:
         written.outcome = txn.outcome
 
 
+class PipelinedWriter(Writer):
+    """The same with a pipeline: what became of a transaction is known after those that follow it have begun."""
+
+    async def run(self, transactions: int, **options: Any) -> None:
+        """As many transactions, by a pipeline, or by others after it where it was fenced or would not stop well."""
+        end = self._transaction + transactions
+        name = f"writer-{self.number}"
+        begun: list[tuple[Any, Written]] = []
+        while self._transaction < end:
+            try:
+                async with TransactionPipeline(
+                    self._servers, transactional_id=name, in_flight=IN_FLIGHT, linger_ms=0, **options
+                ) as pipeline:
+                    while self._transaction < end and not _is_fenced(pipeline):
+                        await self._one_of(pipeline, begun)
+            except KafkaError:
+                pass  # it could not be started, or not everything was committed
+        for txn, written in begun:
+            written.outcome = "aborted" if txn.outcome is None and not written.values else txn.outcome
+
+    async def _one_of(self, pipeline: TransactionPipeline, begun: list[tuple[Any, Written]]) -> None:
+        rng = self._rng
+        self._transaction += 1
+        written = self._history.written[self.number, self._transaction] = Written()
+        txn = pipeline.transaction()
+        begun.append((txn, written))
+        with anyio.CancelScope() as scope:
+            if rng.random() < 0.1:
+                scope.deadline = anyio.current_time() + rng.random() * 0.05
+            try:
+                async with txn:
+                    await self._fill(txn, written)
+                    if rng.random() < 0.1:
+                        raise ZeroDivisionError
+                if rng.random() < 0.1:
+                    await pipeline.settle()
+            except (KafkaError, ZeroDivisionError):
+                pass
+
+
+IN_FLIGHT = 3
+
+
+def _is_fenced(pipeline: TransactionPipeline) -> bool:
+    return any(health.phase == "fenced" for health in pipeline.transaction_health())
+
+
 class Troublemaker:
     """Something goes wrong every few milliseconds, at an embedded cluster."""
 
-    def __init__(self, cluster: EmbeddedCluster, writers: int, rng: random.Random) -> None:
+    def __init__(self, cluster: EmbeddedCluster, transactional_ids: list[str], rng: random.Random) -> None:
         self._cluster = cluster
-        self._writers = writers
+        self._ids = transactional_ids
         self._rng = rng
         self._acts: list[Callable[[], Any]] = [
             self._fault,
@@ -171,7 +218,7 @@ class Troublemaker:
         self._cluster.transactions.marker_delay_ms = self._rng.choice((0, 0, 5, 30))
 
     def _some_writer(self) -> str:
-        return f"writer-{self._rng.randrange(self._writers)}"
+        return self._rng.choice(self._ids)
 
 
 async def read_all(servers: str, ends: dict[TopicPartition, int]) -> dict[int, list[Value]]:
@@ -199,20 +246,24 @@ async def read_along(servers: str, topic: str, seen: dict[int, list[Value]]) -> 
                 seen[tp.partition] += [Value.decoded(record.value) for record in records]
 
 
-async def trouble(seed: int, transactions: int, version: int, writers: int = 3) -> History:
+async def trouble(seed: int, transactions: int, version: int, writers: int = 3, *, pipelines: bool = False) -> History:
     """As many transactions of each writer; what goes wrong follows from the seed."""
     rng = random.Random(seed)
+    ids = [f"writer-{number}" for number in range(writers)]
+    if pipelines:
+        ids = [f"{name}-{number}" for name in ids for number in range(IN_FLIGHT)]
+    kind = PipelinedWriter if pipelines else Writer
     history = History()
     async with EmbeddedCluster(brokers=3, features={"transaction.version": version}) as cluster:
         cluster.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
         servers = cluster.bootstrap_servers
         along: dict[int, list[Value]] = {partition: [] for partition in range(PARTITIONS)}
         async with anyio.create_task_group() as background:
-            background.start_soon(Troublemaker(cluster, writers, random.Random(rng.random())).run)
+            background.start_soon(Troublemaker(cluster, ids, random.Random(rng.random())).run)
             background.start_soon(read_along, servers, TOPIC, along)
             async with anyio.create_task_group() as group:
                 for number in range(writers):
-                    writer = Writer(number, servers, history, random.Random(rng.random()))
+                    writer = kind(number, servers, history, random.Random(rng.random()))
                     group.start_soon(partial(writer.run, transactions, **QUICK))
             background.cancel_scope.cancel()
         cluster.faults.clear()

@@ -9,14 +9,15 @@ import asyncio
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import aiokafka_lead
 from aiokafka_lead import Consumer, Producer
-from aiokafka_lead.config import CompressionType
-from aiokafka_lead.testing import EmbeddedCluster
+from aiokafka_lead.config.options import CompressionType
+from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 CODECS: list[CompressionType] = ["none", "gzip", "snappy", "lz4", "zstd"]
 OTHERS = ["lz4", "zstandard", "backports", "compression"]
@@ -50,6 +51,81 @@ async def there_and_back(codec: CompressionType) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 def test_records_there_and_back(codec: CompressionType) -> None:
     asyncio.run(there_and_back(codec))
+
+
+async def own_records(servers: str, topic: str, codec: CompressionType) -> None:
+    """Records of one event loop, which others run beside: none of theirs, and none changed, lost or out of order."""
+    values = [f"{topic} {number}".encode() * 5 for number in range(2000)]
+    async with Producer(servers, compression_type=codec, batch_size=2000) as producer:
+        for value in values:
+            await producer.send(topic, value, partition=0)
+    async with Consumer(topic, bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        got = []
+        async for record in consumer:
+            got.append(record.value)
+            if len(got) == len(values):
+                break
+    assert got == values
+
+
+def test_threads_with_an_event_loop_each() -> None:
+    """Eight at once, which have nothing but modules in common. It says most where there is no interpreter lock."""
+    topics = [f"of-thread-{number}" for number in range(8)]
+    with ClusterThread(EmbeddedCluster(2)) as cluster, ThreadPoolExecutor(len(topics)) as threads:
+        for topic in topics:
+            cluster.create_topic(topic)
+        ends = [
+            threads.submit(asyncio.run, own_records(cluster.bootstrap_servers, topic, CODECS[number % len(CODECS)]))
+            for number, topic in enumerate(topics)
+        ]
+        for end in ends:
+            end.result(timeout=60)
+
+
+async def sent_from_threads(threads: int, count: int) -> None:
+    """One producer, whose event loop sends, too: threads call ``send``, and let it run there."""
+    loop = asyncio.get_running_loop()
+    async with EmbeddedCluster(1) as cluster, Producer(cluster.bootstrap_servers) as producer:
+        cluster.create_topic("events")
+
+        def send(thread: int) -> None:
+            calls = [
+                asyncio.run_coroutine_threadsafe(producer.send("events", b"%d %d" % (thread, number)), loop)
+                for number in range(count)
+            ]
+            for call in calls:
+                call.result(timeout=60)
+
+        with ThreadPoolExecutor(threads) as pool:
+            ends = [loop.run_in_executor(pool, send, thread) for thread in range(1, threads + 1)]
+            for number in range(count):
+                await producer.send("events", b"0 %d" % number)
+                await asyncio.sleep(0)
+            await asyncio.gather(*ends)
+        await producer.flush()
+        got = [record.value or b"" for record in cluster.records("events")]
+        assert sorted(got) == sorted(b"%d %d" % (thread, n) for thread in range(threads + 1) for n in range(count))
+        for thread in range(threads + 1):
+            own = [value for value in got if value.startswith(b"%d " % thread)]
+            assert own == [b"%d %d" % (thread, number) for number in range(count)]
+
+
+def test_other_threads_send_by_way_of_the_event_loop() -> None:
+    asyncio.run(sent_from_threads(threads=4, count=1000))
+
+
+LOCKED = """
+import sys
+if not getattr(sys, "_is_gil_enabled", lambda: True)():
+    import aiokafka_lead._io.producer.send_methods
+    from aiokafka_lead import Consumer, Producer
+    assert not sys._is_gil_enabled()
+"""
+
+
+def test_the_interpreter_lock_stays_away_where_there_is_none() -> None:
+    done = run(LOCKED)  # where an import brings it back, Python warns
+    assert done.returncode == 0, done.stderr
 
 
 FOLDER = str(Path(__file__).parents[2])
@@ -110,22 +186,44 @@ def test_plain_python_is_said_once_and_can_be_silenced() -> None:
 IMPORTED = """
 import asyncio, sys
 before = set(sys.modules)
-from aiokafka_lead import Consumer, Producer
+{}
 print(*sorted(set(sys.modules) - before))
 """
-NEEDED = {"aiokafka_lead", "anyio", "cython_runtime", "idna", "sniffio", "typing_extensions"}
-LATER = [
-    "_io.run", "_io.group.consumer", "_records.arrow", "_records.compression.lz4_by_lz4",
+NEEDED = {"aiokafka", "aiokafka_lead", "anyio", "cython_runtime", "idna", "sniffio", "typing_extensions"}
+LATER = {
+    "_io.run", "_io.group.consumer", "_options.tls.material", "_records.arrow", "_records.compression.lz4_by_lz4",
     "_records.compression.zstd_by_zstandard", "_wire.schemas", "admin", "cli", "compat", "oidc", "spark", "testing",
-]  # fmt: skip
+}  # fmt: skip
 """Parts of the package that the first program that needs them imports."""
+CONSUMING = {"_core.group", "_core.run", "_io.consumer", "_wire.messages.fetch", "consumer"}
+STANDARD = {
+    "argparse", "base64", "bz2", "hmac", "http", "json", "lzma", "multiprocessing", "secrets", "shutil", "tempfile",
+    "unittest", "urllib.request", "xml",
+}  # fmt: skip
+"""What the standard library takes its time to import, and asyncio does without."""
 
 
-def test_nothing_is_imported_that_is_not_needed() -> None:
-    done = run(IMPORTED)
+COMPAT = """
+import aiokafka_lead.compat
+aiokafka_lead.compat.install()
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "later"),
+    [
+        ("from aiokafka_lead import Consumer, Producer", LATER),
+        ("from aiokafka_lead import Producer", LATER | CONSUMING),
+        (COMPAT, LATER - {"_io.group.consumer", "compat"}),
+    ],
+    ids=["both", "producer", "compat"],
+)
+def test_nothing_is_imported_that_is_not_needed(program: str, later: set[str]) -> None:
+    done = run(IMPORTED.format(program))
     assert done.returncode == 0, done.stderr
     imported = set(done.stdout.split())
     foreign = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names
     assert {name for name in foreign if not name.startswith("_cython_")} <= NEEDED
-    assert {f"aiokafka_lead.{name}" for name in LATER} & imported == set()
-    assert {"argparse", "http", "json", "multiprocessing", "unittest", "urllib.request", "xml"} & imported == set()
+    assert {f"aiokafka_lead.{name}" for name in later} & imported == set()
+    assert imported & STANDARD == set()

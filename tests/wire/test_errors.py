@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
+import pickle
+from typing import Any
+
 import pytest
 from kio.schema.errors import ErrorCode
 
-from aiokafka_lead import errors
+from aiokafka_lead import ConsumerRecord, TimestampType, errors
 from aiokafka_lead.errors import (
     BrokerError,
     InvalidMetadataError,
@@ -85,3 +90,27 @@ def test_a_class_of_a_users_own_changes_nothing() -> None:
     assert error_for_code(6) is errors.NotLeaderOrFollowerError
     assert Mine.__module__ == __name__
     assert issubclass(Mine, KafkaError)
+
+
+RECORD: Any = ConsumerRecord("events", 1, 7, 1_700_000_000_000, TimestampType.CREATE_TIME, b"k", b"v", ())
+GIVEN = {"record": RECORD, "topic": "events", "part": "key", "reasons": ("no such field",)}
+"""What the constructors of errors want beside a text, where a number will not do."""
+
+
+@pytest.mark.parametrize("name", [name for name in errors.__all__ if inspect.isclass(getattr(errors, name))])
+def test_errors_cross_processes_and_can_be_copied(name: str) -> None:
+    kind = getattr(errors, name)
+    if not issubclass(kind, KafkaError):
+        return
+    wanted = inspect.signature(kind).parameters.values()
+    given = {each.name: GIVEN.get(each.name, 3) for each in wanted if each.kind is each.KEYWORD_ONLY}
+    error = kind("what has happened", **given)
+    for same in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(same) is kind
+        assert (str(same), vars(same)) == (str(error), vars(error))
+
+
+def test_an_error_of_an_unknown_code_crosses_processes() -> None:
+    error = error_for_code(9999)("what the broker said", broker="1")
+    same = pickle.loads(pickle.dumps(error))
+    assert (type(same).code, type(same).__mro__[1], str(same)) == (9999, UnknownServerError, str(error))

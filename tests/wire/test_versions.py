@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._wire import ApiVersions, decode, encode
+from aiokafka_lead._wire import ApiVersions, codec, decode, encode
 from aiokafka_lead._wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -14,6 +19,7 @@ from aiokafka_lead._wire.messages.api_versions import (
     FinalizedFeatureKey,
 )
 from aiokafka_lead._wire.messages.fetch import FetchRequest
+from aiokafka_lead._wire.messages.metadata import MetadataRequest
 from aiokafka_lead._wire.messages.produce import ProduceRequest
 from aiokafka_lead.errors import UnsupportedVersionError
 
@@ -84,3 +90,26 @@ def test_the_downgrade() -> None:
     )
     assert versions.version_for(ApiVersionsRequest) == 2
     assert not ApiVersions.from_response(ApiVersionsResponse(error_code=35)).supports(ApiVersionsRequest)
+
+
+def test_threads_that_need_a_codec_at_once_get_the_same() -> None:
+    """Without the interpreter's lock, one thread must not let go of what another has just looked up."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            for _ in range(20):
+                message = type(
+                    "Fresh", (MetadataRequest,), {"__module__": MetadataRequest.__module__}
+                )  # of which nobody has a codec yet
+                for codec_of in (codec.encoder_of, codec.decoder_of):
+                    together = threading.Barrier(4)
+
+                    def get(codec_of: Any = codec_of, message: Any = message, together: Any = together) -> object:
+                        together.wait(30)
+                        return codec_of(message, 12)
+
+                    got = [call.result(30) for call in [threads.submit(get) for _ in range(4)]]
+                    assert got == [got[0]] * 4
+    finally:
+        sys.setswitchinterval(interval)

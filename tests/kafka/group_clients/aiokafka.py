@@ -12,7 +12,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import KafkaError
 
-from .journal import Journal, Options
+from .journal import HEARTBEAT_MS, Journal, Options
 
 
 class _Listener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
@@ -42,7 +42,7 @@ async def _run(options: Options, journal: Journal) -> None:
         client_id="aiokafka",
         partition_assignment_strategy=(_ASSIGNORS[options["assignor"]],),
         session_timeout_ms=options["session_ms"],
-        heartbeat_interval_ms=options["session_ms"] // 10,
+        heartbeat_interval_ms=HEARTBEAT_MS,
         metadata_max_age_ms=5000,
     )
     consumer.subscribe([options["topic"]], listener=_Listener(journal))

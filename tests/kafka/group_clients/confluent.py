@@ -6,14 +6,14 @@ import time
 
 import confluent_kafka
 
-from .journal import Journal, Options
+from .journal import HEARTBEAT_MS, Journal, Options
 
 
 def run(options: Options, journal: Journal) -> None:
     classic = {
         "partition.assignment.strategy": options["assignor"],
         "session.timeout.ms": options["session_ms"],
-        "heartbeat.interval.ms": options["session_ms"] // 10,
+        "heartbeat.interval.ms": HEARTBEAT_MS,
     }
     consumer = confluent_kafka.Consumer(
         {

@@ -9,6 +9,9 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
+HEARTBEAT_MS = 600
+"""Of the classic protocol, however long sessions are: with it members hear of rebalances."""
+
 
 class Options(TypedDict):
     """What kind of member it is to be."""

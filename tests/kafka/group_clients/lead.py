@@ -10,7 +10,7 @@ import anyio
 from aiokafka_lead import Consumer, OffsetAndMetadata, TopicPartition
 from aiokafka_lead.errors import KafkaError
 
-from .journal import Journal, Options
+from .journal import HEARTBEAT_MS, Journal, Options
 
 
 class _Listener:
@@ -42,7 +42,7 @@ async def _run(options: Options, journal: Journal) -> None:
     else:
         wanted["partition_assignment_strategy"] = (options["assignor"],)
         wanted["session_timeout_ms"] = options["session_ms"]
-        wanted["heartbeat_interval_ms"] = options["session_ms"] // 10
+        wanted["heartbeat_interval_ms"] = HEARTBEAT_MS
     consumer = Consumer(bootstrap_servers=options["bootstrap"], **wanted)
     consumer.subscribe(topics=[options["topic"]], listener=_Listener(journal))
     async with consumer:

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import confluent_kafka
 from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from ...ports import PortPool
 from . import java
 from .certificates import Certificates
-from .ports import PortPool
 from .processes import Processes, freeze, wait_until
 from .releases import Release
 from .settings import PASSWORD, USER, Kerberos, Listener, Node, TokenIssuer, server_properties
 from .tools import Tools
 
 _CONTROLLER_ID: Final = 100
+_SPARE_ID: Final = 101
 _CLUSTER_ID: Final = "YWlva2Fma2EtbGVhZC10ZQ"
 _START_TIMEOUT_S: Final = 120
+_CHANGE_TIMEOUT_S: Final = 90
+"""For what brokers do in a moment, but for a machine that stands still."""
 _START_ATTEMPTS: Final = 3
 _LOG_LINE: Final = 300
 _ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
@@ -38,8 +44,10 @@ class KafkaCluster:
 
     Brokers have the ids 1, 2, ... and the racks "rack-1", "rack-2", .... With ``secure`` each has the listeners of
     `Listener`, else PLAINTEXT alone; with ``kerberos`` those of SASL take GSSAPI, with ``issuer`` OAUTHBEARER, too. All
-    methods block and may be called from any thread. ``properties`` are added to every node's configuration;
-    ``heap_mib`` and ``optimise`` are for long runs (a JVM that compiles well, but late).
+    methods block and may be called from any thread. ``properties`` are added to every node's configuration,
+    ``plugin``, a Java source file, to its class path; ``heap_mib`` and ``optimise`` are for long runs (a JVM that
+    compiles well, but late). With ``spare`` there is one controller more, which does not vote, and the quorum may be
+    changed.
     """
 
     def __init__(
@@ -51,13 +59,16 @@ class KafkaCluster:
         kerberos: Kerberos | None = None,
         issuer: TokenIssuer | None = None,
         properties: Mapping[str, str] | None = None,
+        plugin: Path | None = None,
         heap_mib: int = 384,
         optimise: bool = False,
+        spare: bool = False,
     ) -> None:
         java.require_java()
         self.release: Final = release
         self._listeners: Final = list(Listener) if secure else [Listener.PLAINTEXT]
         self._properties: Final = dict(properties or {})
+        self._plugin: Final = plugin
         self._processes: Final = Processes()
         self.folder: Final = self._processes.folder
         self._ports: Final = PortPool()
@@ -65,7 +76,7 @@ class KafkaCluster:
         self.certificates: Final = Certificates.make(self.folder / "certificates") if secure else None
         self._kerberos: Final = kerberos
         self._issuer: Final = issuer
-        self._nodes: Final = self._plan(brokers)
+        self._nodes: Final = self._plan(brokers, spare)
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._flags: Final = [
             f"-Xmx{heap_mib}m",
@@ -125,6 +136,13 @@ class KafkaCluster:
         return f"127.0.0.1:{self._nodes[broker_id].ports[listener]}"
 
     @property
+    def spare(self) -> tuple[int, int]:
+        """The id and port of the controller that did not vote at the start."""
+        (node,) = [node for node in self._nodes.values() if node.is_spare]
+        assert node.controller_port is not None
+        return node.node_id, node.controller_port
+
+    @property
     def broker_ids(self) -> list[int]:
         """The ids of all brokers, whether they run or not."""
         return [node.node_id for node in self._nodes.values() if node.is_broker]
@@ -164,6 +182,10 @@ class KafkaCluster:
                 self._launch(self._nodes[broker_id])
         self.wait_for_brokers()
 
+    def properties_path(self, node_id: int) -> Path:
+        """A node's configuration."""
+        return self.folder / f"node-{node_id}.properties"
+
     def log(self, node_id: int, lines: int = 40) -> str:
         """The end of a node's log (warnings and errors), long lines cut: a fetch that failed names every partition."""
         path = self._log_path(node_id)
@@ -184,7 +206,10 @@ class KafkaCluster:
         copies = min(3, len(self._running)) if replication is None else replication
         topic = NewTopic(name, num_partitions=partitions, replication_factor=copies, config=dict(config or {}))
         admin = self.admin()
-        admin.create_topics([topic], operation_timeout=30)[name].result(60)
+        self._carry_out(
+            lambda: admin.create_topics([topic], operation_timeout=30)[name],
+            confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS,
+        )
         for broker_id in self._running:
             if self._nodes[broker_id].is_broker:
                 self._wait_for_leaders(self.admin(self.address(broker_id)), name, partitions)
@@ -193,21 +218,24 @@ class KafkaCluster:
     def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until the cluster no longer knows it."""
         admin = self.admin()
-        admin.delete_topics([name], operation_timeout=30)[name].result(60)
-        wait_until(lambda: name not in admin.list_topics(timeout=10).topics, f"{name} is gone", 30)
+        self._carry_out(
+            lambda: admin.delete_topics([name], operation_timeout=30)[name],
+            confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART,
+        )
+        wait_until(lambda: name not in self._known(admin).topics, f"{name} is gone", _CHANGE_TIMEOUT_S)
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """The id of the broker that leads a partition now, or -1."""
         admin = self.admin()
-        leader: int = admin.list_topics(topic, timeout=10).topics[topic].partitions[partition].leader
+        leader: int = self._known(admin, topic).topics[topic].partitions[partition].leader
         return leader
 
-    def wait_in_sync(self, topic: str, timeout_s: float = 60) -> None:
+    def wait_in_sync(self, topic: str, timeout_s: float = 120) -> None:
         """Wait until every replica of a topic's partitions is in sync."""
         admin = self.admin()
 
         def in_sync() -> bool:
-            partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
+            partitions = self._known(admin, topic).topics[topic].partitions.values()
             return all(len(p.isrs) == len(p.replicas) for p in partitions)
 
         wait_until(in_sync, f"all replicas of {topic} are in sync", timeout_s)
@@ -215,7 +243,7 @@ class KafkaCluster:
     def move_leader(self, topic: str, partition: int) -> int:
         """Make the next replica the preferred one and elect it; returns the new leader's id when it leads."""
         admin = self.admin()
-        found = admin.list_topics(topic, timeout=10).topics[topic].partitions[partition]
+        found = self._known(admin, topic).topics[topic].partitions[partition]
         replicas = [*found.replicas[1:], found.replicas[0]]
         while replicas[0] == found.leader:
             replicas = [*replicas[1:], replicas[0]]
@@ -228,64 +256,90 @@ class KafkaCluster:
                 *("--bootstrap-server", self.bootstrap(), "--reassignment-json-file", file.name, "--execute"),
             )
         wait_until(
-            lambda: admin.list_topics(topic, timeout=10).topics[topic].partitions[partition].replicas == replicas,
+            lambda: self._known(admin, topic).topics[topic].partitions[partition].replicas == replicas,
             f"the replicas of {topic}-{partition} are {replicas}",
-            30,
+            _CHANGE_TIMEOUT_S,
         )
-        wait_until(lambda: self._elect(admin, topic, partition), f"{replicas[0]} is elected", 30)
-        wait_until(lambda: self.leader(topic, partition) == replicas[0], f"{replicas[0]} leads {topic}-{partition}", 30)
+        self._elect(admin, topic, partition)
+        what = f"{replicas[0]} leads {topic}-{partition}"
+        wait_until(lambda: self.leader(topic, partition) == replicas[0], what, _CHANGE_TIMEOUT_S)
         leader: int = replicas[0]
         return leader
 
     @staticmethod
-    def _elect(admin: AdminClient, topic: str, partition: int) -> bool:
-        """Elect the preferred replica; False where librdkafka drops the broker, and with it the request, meanwhile."""
-        outcome = admin.elect_leaders(ElectionType.PREFERRED, [confluent_kafka.TopicPartition(topic, partition)])
-        try:
-            errors = outcome.result(30).values()
-        except KafkaException as error:
-            if error.args[0].code() != confluent_kafka.KafkaError._DESTROY_BROKER:
-                raise
-            return False
-        for refusal in errors:
+    def _known(admin: AdminClient, topic: str | None = None) -> Any:
+        """What a broker knows of a topic, or of all; asked again where librdkafka loses the broker meanwhile."""
+        deadline = time.monotonic() + _CHANGE_TIMEOUT_S
+        while True:
+            try:
+                return admin.list_topics(topic, timeout=30)
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+
+    def _elect(self, admin: AdminClient, topic: str, partition: int) -> None:
+        """Elect the preferred replica."""
+        wanted = [confluent_kafka.TopicPartition(topic, partition)]
+        for refusal in self._carry_out(lambda: admin.elect_leaders(ElectionType.PREFERRED, wanted)).values():
             # Not when the new leader is the leader already: election then fails with ELECTION_NOT_NEEDED.
             if refusal is not None and refusal.code() != confluent_kafka.KafkaError.ELECTION_NOT_NEEDED:
                 raise KafkaException(refusal)
-        return True
+
+    @staticmethod
+    def _carry_out(ask: Callable[[], Future[Any]], done_already: int | None = None) -> Any:
+        """Ask, and again where librdkafka drops the broker, and with it the answer, meanwhile; returns the answer.
+
+        ``done_already`` is the error that says then that the first request was carried out.
+        """
+        dropped = 0
+        while True:
+            try:
+                return ask().result(60)
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == confluent_kafka.KafkaError._DESTROY_BROKER and dropped < 5:
+                    dropped += 1
+                    continue
+                if not dropped or code != done_already:
+                    raise
+                return None
 
     # --- how it is done ---------------------------------------------------------------------------------------------
 
-    def _plan(self, brokers: int) -> dict[int, Node]:
-        if brokers == 1:
-            ports = {listener: self._ports.take() for listener in self._listeners}
-            return {1: Node(1, is_controller=True, is_broker=True, controller_port=self._ports.take(), ports=ports)}
-        nodes = {_CONTROLLER_ID: Node(_CONTROLLER_ID, True, False, self._ports.take(), {})}
+    def _plan(self, brokers: int, spare: bool) -> dict[int, Node]:
+        nodes = {}
+        if brokers > 1:
+            nodes[_CONTROLLER_ID] = Node(_CONTROLLER_ID, True, False, self._ports.take(), {})
         for node_id in range(1, brokers + 1):
             ports = {listener: self._ports.take() for listener in self._listeners}
-            nodes[node_id] = Node(node_id, False, True, None, ports)
+            nodes[node_id] = Node(node_id, brokers == 1, True, self._ports.take() if brokers == 1 else None, ports)
+        if spare:
+            nodes[_SPARE_ID] = Node(_SPARE_ID, True, False, self._ports.take(), {}, is_spare=True)
         return nodes
 
     def _write_properties(self, node: Node) -> None:
         data = str(self.folder / f"data-{node.node_id}")
         doors = (self.certificates, self._kerberos, self._issuer)
         text = server_properties(node, self._nodes.values(), data, *doors, self._properties)
-        self._properties_path(node.node_id).write_text(text)
+        self.properties_path(node.node_id).write_text(text)
 
     def _format(self, node: Node) -> None:
-        arguments = ["format", "-t", _CLUSTER_ID, "-c", str(self._properties_path(node.node_id))]
+        arguments = ["format", "-t", _CLUSTER_ID, "-c", str(self.properties_path(node.node_id))]
+        if node.is_controller and any(each.is_spare for each in self._nodes.values()):
+            arguments.append("--no-initial-controllers" if node.is_spare else "--standalone")
         if self.certificates is not None and self.release.scram:
             for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
                 arguments += ["--add-scram", f"{mechanism}=[name={USER},password={PASSWORD}]"]
         self.tools.run("kafka.tools.StorageTool", *arguments)
 
     def _launch(self, node: Node) -> None:
-        command = ["java", *self._flags, "-cp", java.class_path(self.release), "kafka.Kafka"]
-        command.append(str(self._properties_path(node.node_id)))
+        classes = java.class_path(self.release)
+        if self._plugin is not None:
+            classes = f"{java.compile_class(self._plugin, classes)}{os.pathsep}{classes}"
+        command = ["java", *self._flags, "-cp", classes, "kafka.Kafka"]
+        command.append(str(self.properties_path(node.node_id)))
         with self._log_path(node.node_id).open("ab") as log:
             self._running[node.node_id] = self._processes.start(command, log=log)
-
-    def _properties_path(self, node_id: int) -> Path:
-        return self.folder / f"node-{node_id}.properties"
 
     def _log_path(self, node_id: int) -> Path:
         return self.folder / f"node-{node_id}.log"
@@ -305,8 +359,8 @@ class KafkaCluster:
     def _wait_for_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
         def led() -> bool:
             # Asked for by its name, a topic that this broker has not heard of yet would be created.
-            found = admin.list_topics(timeout=10).topics.get(topic)
+            found = KafkaCluster._known(admin).topics.get(topic)
             known = {} if found is None else found.partitions
             return len(known) == partitions and all(p.leader >= 0 and len(p.isrs) > 0 for p in known.values())
 
-        wait_until(led, f"every partition of {topic} has a leader", 30)
+        wait_until(led, f"every partition of {topic} has a leader", _CHANGE_TIMEOUT_S)

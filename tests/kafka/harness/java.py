@@ -49,7 +49,7 @@ def _missing() -> str | None:
 def class_path(release: Release) -> str:
     """The release's jars as a class path; they come through Maven, once."""
     target = CACHE / f"jars-{release}"
-    with _lock(f"jars-{release}"):
+    with lock(f"jars-{release}"):
         if not target.is_dir():
             partial = CACHE / f"jars-{release}.partial"
             shutil.rmtree(partial, ignore_errors=True)
@@ -67,7 +67,7 @@ def class_path(release: Release) -> str:
 def compile_class(source: Path, classes_from: str) -> Path:
     """Compile one Java source file, unless it has been; the folder to put on the class path."""
     target = CACHE / source.stem
-    with _lock(source.stem):
+    with lock(source.stem):
         compiled = target / f"{source.stem}.class"
         if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
             command = ["javac", "-cp", classes_from, "-d", str(target), str(source)]
@@ -76,7 +76,7 @@ def compile_class(source: Path, classes_from: str) -> Path:
 
 
 @contextlib.contextmanager
-def _lock(name: str) -> Iterator[None]:
+def lock(name: str) -> Iterator[None]:
     """Two test runs at once must not write the same files."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{name}.lock").open("w") as file:

@@ -16,6 +16,9 @@ from typing import IO, Any, Final
 
 _REAPER: Final = Path(__file__).with_name("reaper.py")
 
+REMOVED_WITHIN_S: Final = 120.0
+"""Brokers leave thousands of files, which a busy machine takes a while to remove."""
+
 
 def freeze(process: subprocess.Popen[Any]) -> None:
     """SIGSTOP a child process, and wait until it has stopped.
@@ -92,7 +95,7 @@ class Processes:
             self.end(process, sig=signal.SIGKILL)
         assert self._reaper.stdin is not None
         self._reaper.stdin.close()
-        self._reaper.wait(30)
+        self._reaper.wait(REMOVED_WITHIN_S)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _tell(self, line: str) -> None:

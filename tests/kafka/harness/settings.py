@@ -63,6 +63,8 @@ class Node:
     """Set on controllers."""
     ports: Mapping[Listener, int]
     """Empty on a node that is only a controller."""
+    is_spare: bool = False
+    """Whether it is a controller that does not vote until it is added to the quorum."""
 
 
 _COMMON = {
@@ -78,8 +80,17 @@ _COMMON = {
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.session.timeout.ms": "6000",
+    # The same of share groups (KIP-932), and locks that tests can wait for.
+    "group.share.assignment.interval.ms": "0",
+    "group.share.heartbeat.interval.ms": "500",
+    "group.share.min.heartbeat.interval.ms": "500",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.min.session.timeout.ms": "6000",
+    "group.share.session.timeout.ms": "6000",
     "log.cleaner.dedupe.buffer.size": "2097152",
     "log.index.size.max.bytes": "1048576",
+    # Records with timestamps of long ago are deleted else, active segments too, whenever the brokers look for them.
+    "log.retention.ms": "-1",
     "num.io.threads": "4",
     "num.network.threads": "2",
     "offsets.topic.num.partitions": "3",
@@ -113,11 +124,9 @@ def server_properties(
     listeners = [*advertised, *([f"CONTROLLER://127.0.0.1:{node.controller_port}"] if node.is_controller else [])]
     properties = {
         **_COMMON,
+        **_quorum(everyone),
         "node.id": str(node.node_id),
         "process.roles": ",".join(roles),
-        "controller.quorum.voters": ",".join(
-            f"{each.node_id}@127.0.0.1:{each.controller_port}" for each in everyone if each.is_controller
-        ),
         "listeners": ",".join(listeners),
         "log.dirs": folder,
         "broker.rack": f"rack-{node.node_id}",
@@ -141,6 +150,15 @@ def server_properties(
         properties["delegation.token.secret.key"] = "a secret of the brokers and the controller"
     properties |= extra
     return "".join(f"{name}={value}\n" for name, value in properties.items())
+
+
+def _quorum(nodes: Iterable[Node]) -> dict[str, str]:
+    """Who the voters are; with a spare controller only where one finds them, so that they may change (KIP-853)."""
+    controllers = [node for node in nodes if node.is_controller]
+    voters = {node.node_id: f"127.0.0.1:{node.controller_port}" for node in controllers if not node.is_spare}
+    if len(voters) < len(controllers):
+        return {"controller.quorum.bootstrap.servers": ",".join(voters.values())}
+    return {"controller.quorum.voters": ",".join(f"{node_id}@{address}" for node_id, address in voters.items())}
 
 
 def _sasl(kerberos: Kerberos | None, issuer: TokenIssuer | None) -> dict[str, str]:
@@ -185,5 +203,7 @@ def _tls(certificates: Certificates) -> dict[str, str]:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(certificates.authority),
         "listener.name.ssl.ssl.client.auth": "requested",
+        # The other listeners take TLS 1.3 as well.
+        "listener.name.sasl_ssl.ssl.enabled.protocols": "TLSv1.2",
         "listener.name.mutual.ssl.client.auth": "required",
     }

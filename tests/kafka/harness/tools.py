@@ -41,14 +41,14 @@ class Tools:
         self._lock: Final = threading.Lock()
         self._host: subprocess.Popen[bytes] | None = None
 
-    def run(self, name: str, *arguments: str, stdin: bytes = b"", timeout_s: float = 60) -> str:
+    def run(self, name: str, *arguments: str, stdin: bytes = b"", timeout_s: float = 150) -> str:
         """Run a tool and return its stdout; `ToolError` if it does not end with status 0."""
         result = self.call(name, *arguments, stdin=stdin, timeout_s=timeout_s)
         if result.status != 0:
             raise ToolError(f"{name} {' '.join(arguments)}: {result.status}\n{result.stdout}\n{result.stderr}")
         return result.stdout
 
-    def call(self, name: str, *arguments: str, stdin: bytes = b"", timeout_s: float = 60) -> ToolResult:
+    def call(self, name: str, *arguments: str, stdin: bytes = b"", timeout_s: float = 150) -> ToolResult:
         """Run a tool, however it ends; `ToolError` if it takes longer than ``timeout_s``."""
         words = [name, *(base64.b64encode(word).decode() for word in (stdin, *map(str.encode, arguments)))]
         with self._lock:

@@ -1,0 +1,272 @@
+"""The order service and the consumer service of ``examples``, while brokers, workers and instances end and come back.
+
+    python -m tests.kafka.long_services                      # 2,000 requests, two workers, two consumers, three brokers
+    python -m tests.kafka.long_services --requests 20000 --per-second 100 --seed 7
+
+Brokers get SIGKILL or SIGTERM, workers of uvicorn and consumers SIGTERM. It prints what became of the requests, and
+their p50, p99 and longest time. The exit status is 0 only if every order that was accepted was billed once, requests
+were accepted or refused and nothing else, the programs ended in order, and no request took longer than the order
+service promises, but for what this machine withheld: the time by which a timer beside the request was late.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sqlite3
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+
+from tests.ports import PortPool
+from tests.programs import Program
+
+from .broker_trouble import ALL_KINDS, ENDS, KEEP_ACKNOWLEDGED, BrokerTrouble
+from .harness import NEWEST, KafkaCluster
+from .support import in_thread
+
+PROMISE_S = 10.0
+"""Within which the order service answers."""
+TOPIC = "orders"
+PARTITIONS = 6
+TICK_S = 0.05
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a request."""
+
+    order_id: str
+    status: int
+    """0 where the connection was lost."""
+    began: float
+    took_s: float
+    withheld_s: float
+    """By how much a timer was late meanwhile."""
+    what: str
+
+
+class Clock:
+    """Notices when this machine gives this process no time."""
+
+    def __init__(self) -> None:
+        self._late: list[tuple[float, float]] = []
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            due = time.monotonic() + TICK_S
+            await anyio.sleep(TICK_S)
+            now = time.monotonic()
+            if now - due > TICK_S:
+                self._late.append((now, now - due))
+
+    def late_since(self, began: float) -> float:
+        """By how much it was late in all."""
+        return sum(late for at, late in self._late if at >= began)
+
+
+class Customers:
+    """Send the requests."""
+
+    def __init__(self, client: httpx.AsyncClient, url: str, clock: Clock) -> None:
+        self._client = client
+        self._url = url
+        self._clock = clock
+        self.answers: list[Answer] = []
+        """Of each try: what finds its connection lost is tried again, as the same order."""
+
+    async def run(self, count: int, per_second: float) -> None:
+        """Requests at a steady rate, whether those before are answered or not."""
+        began = time.monotonic()
+        async with anyio.create_task_group() as requests:
+            for number in range(count):
+                await anyio.sleep(max(0.0, began + number / per_second - time.monotonic()))
+                requests.start_soon(self._order, number)
+
+    async def _order(self, number: int) -> None:
+        order_id = f"order-{number}"
+        while True:
+            answer = await self._try(order_id, {"customer": f"customer-{number % 50}", "cents": 1})
+            self.answers.append(answer)
+            if answer.status:
+                return
+            await anyio.sleep(0.1)
+
+    async def _try(self, order_id: str, order: dict[str, Any]) -> Answer:
+        began = time.monotonic()
+        try:
+            answer = await self._client.post(self._url, json=order, headers={"idempotency-key": order_id})
+            status, what = answer.status_code, "" if answer.status_code == 202 else answer.text
+        except httpx.TransportError as error:
+            status, what = 0, repr(error)
+        now = time.monotonic()
+        return Answer(order_id, status, began, now - began, self._clock.late_since(began), what)
+
+
+class Endings:
+    """SIGTERM for workers of the order service and for consumers, one after the other."""
+
+    def __init__(self, server: Program, consumers: list[Program], start_consumer: Any, seed: int) -> None:
+        self._server = server
+        self.consumers = consumers
+        self._start_consumer = start_consumer
+        self._rng = random.Random(seed)
+        self.ended: Counter[str] = Counter()
+        self.problems: list[str] = []
+
+    async def run(self, wait_s: tuple[float, float]) -> None:
+        """Until cancelled."""
+        while True:
+            await anyio.sleep(self._rng.uniform(*wait_s))
+            await in_thread(self._rng.choice([self._end_worker, self._end_consumer]))
+
+    def _end_worker(self) -> None:
+        workers = self._server.children("spawn_main")
+        if len(workers) < 2:
+            return  # the one before has not come back
+        worker = self._rng.choice(workers)
+        os.kill(worker, signal.SIGTERM)
+        self.ended["workers"] += 1
+
+    def _end_consumer(self) -> None:
+        at = self._rng.randrange(len(self.consumers))
+        status = self.consumers[at].end()
+        self.ended["consumers"] += 1
+        if status != 0:
+            self.problems.append(f"a consumer ended with {status}:\n{self.consumers[at].output[-2000:]}")
+        self.consumers[at] = self._start_consumer()
+
+
+def billed(ledger: Path) -> dict[str, int]:
+    """How often each order is in the ledger."""
+    with closing(sqlite3.connect(ledger, timeout=30)) as opened:
+        return dict(opened.execute("SELECT order_id, count(*) FROM bills GROUP BY order_id"))
+
+
+async def wait_until_billed(ledger: Path, wanted: set[str], timeout_s: float) -> set[str]:
+    """The orders that are not there, though there was this much time."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        missing = wanted - set(await in_thread(billed, ledger))
+        if not missing or time.monotonic() > deadline:
+            return missing
+        await anyio.sleep(0.2)
+
+
+async def main(options: argparse.Namespace) -> list[str]:
+    """What was wrong."""
+    kafka = KafkaCluster(NEWEST, brokers=3, properties=KEEP_ACKNOWLEDGED)
+    ports = PortPool()
+    try:
+        await in_thread(kafka.start)
+        for topic in (TOPIC, "orders.failed"):
+            await in_thread(kafka.create_topic, topic, partitions=PARTITIONS, config={"min.insync.replicas": "2"})
+        with tempfile.TemporaryDirectory() as folder, ExitStack() as programs:
+            return await serve(kafka, ports.take(), Path(folder) / "ledger.db", programs, options)
+    finally:
+        await in_thread(kafka.stop)
+        ports.close()
+
+
+async def serve(
+    kafka: KafkaCluster, port: int, ledger: Path, programs: ExitStack, options: argparse.Namespace
+) -> list[str]:
+    """The services and their customers at this cluster; what was wrong."""
+    started: list[Program] = []
+
+    def start_consumer() -> Program:
+        consumer = programs.enter_context(
+            Program("-m", "examples.consumer_service", kafka.bootstrap(), LEDGER=str(ledger))
+        )
+        consumer.read_until("handling orders")
+        started.append(consumer)
+        return consumer
+
+    uvicorn = ("-m", "uvicorn", "examples.fastapi_orders:app", "--workers", "2", "--port", str(port))
+    graceful = ("--timeout-graceful-shutdown", str(int(PROMISE_S)), "--no-access-log")
+    server = programs.enter_context(Program(*uvicorn, *graceful, BOOTSTRAP_SERVERS=kafka.bootstrap()))
+    for _ in range(2):
+        await in_thread(server.read_until, "Application startup complete")
+    consumers = [await in_thread(start_consumer) for _ in range(2)]
+    endings = Endings(server, consumers, start_consumer, options.seed)
+    brokers = BrokerTrouble(kafka, [TOPIC], options.seed, options.kinds)
+    clock = Clock()
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=50)
+    async with httpx.AsyncClient(timeout=PROMISE_S * 6, limits=limits) as client:
+        customers = Customers(client, f"http://127.0.0.1:{port}/orders", clock)
+        async with anyio.create_task_group() as trouble:
+            trouble.start_soon(clock.run)
+            trouble.start_soon(endings.run, (3.0, 8.0))
+            trouble.start_soon(brokers.run, (1.0, 3.0))
+            await customers.run(options.requests, options.per_second)
+            trouble.cancel_scope.cancel()
+    await in_thread(kafka.start_missing)
+    accepted = {answer.order_id for answer in customers.answers if answer.status == 202}
+    missing = await wait_until_billed(ledger, accepted, 120)
+    problems = endings.problems
+    for program in (*endings.consumers, server):
+        status = await in_thread(program.end)
+        if status != 0:
+            problems.append(f"a program ended with {status}:\n{program.output[-2000:]}")
+    if missing:
+        problems.append(f"accepted and not billed: {len(missing)}: {sorted(missing)[:20]}")
+    again = sum("was billed before" in line for program in started for line in program.lines)
+    entries = await in_thread(billed, ledger)
+    problems += [f"{order_id} was billed {times} times" for order_id, times in entries.items() if times > 1]
+    print(f"ended: {dict(endings.ended)}; brokers: {brokers.done}")
+    print(f"billed: {len(entries)} orders, of which {len(accepted)} were accepted; handled again: {again}")
+    return problems + report(customers.answers)
+
+
+def report(answers: list[Answer]) -> list[str]:
+    """Print the counts and times; what was wrong."""
+    named = {202: "accepted", 503: "refused (503)", 0: "connection lost, and tried again"}
+    problems = []
+    for status, count in sorted(Counter(answer.status for answer in answers).items()):
+        print(f"{named.get(status, str(status))}: {count}")
+    texts = Counter(answer.what for answer in answers if answer.what)
+    for text, count in texts.most_common(10):
+        print(f"    {count} x {text[:300]}")
+    problems += [f"{a.order_id}: {a.status} {a.what[:300]}" for a in answers if a.status not in named]
+    times = sorted(answer.took_s for answer in answers)
+    p50, p99 = times[len(times) // 2], times[len(times) * 99 // 100]
+    print(f"time of a request: p50 {p50 * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms, max {times[-1] * 1000:.0f} ms")
+    for answer in answers:
+        if answer.took_s > PROMISE_S:
+            text = f"{answer.order_id} took {answer.took_s:.2f} s ({answer.status}), {answer.withheld_s:.2f} s withheld"
+            print(text)
+            if answer.took_s - answer.withheld_s > PROMISE_S:
+                problems.append(text)
+    return problems
+
+
+def parsed() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.kafka.long_services", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("--requests", type=int, default=2000)
+    parser.add_argument("--per-second", type=float, default=20)
+    parser.add_argument(
+        "--kinds", nargs="+", choices=ALL_KINDS, default=list(ENDS), help="what happens to brokers; SIGSTOP freezes one"
+    )
+    parser.add_argument("--seed", type=int, default=1)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    found = anyio.run(main, parsed())
+    for problem in found:
+        print(problem)
+    sys.exit(bool(found))

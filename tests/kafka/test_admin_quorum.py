@@ -1,0 +1,98 @@
+"""A controller that begins and ends to vote on real Kafka (KIP-853), beside what Java's tool says and does."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from aiokafka_lead import AdminClient
+from aiokafka_lead.admin import QuorumReplica, RaftVoterEndpoint
+from aiokafka_lead.errors import DuplicateVoterError, InvalidRequestError, RequestTimedOutError, VoterNotFoundError
+
+from .harness import KafkaCluster
+from .support import in_thread, on_asyncio
+from .test_admin import eventually
+
+pytestmark = [pytest.mark.anyio, on_asyncio]
+
+_TOOL = "org.apache.kafka.tools.MetadataQuorumCommand"
+
+
+@pytest.fixture
+async def admin(kafka_with_spare: KafkaCluster) -> AsyncIterator[AdminClient]:
+    async with AdminClient(kafka_with_spare.bootstrap()) as admin:
+        yield admin
+
+
+async def replicas(admin: AdminClient, node_id: int) -> tuple[list[QuorumReplica], list[QuorumReplica]]:
+    """A node as voter, and as one that only follows."""
+    found = await admin.describe_metadata_quorum()
+    voters, observers = (
+        [each for each in all_ if each.replica_id == node_id] for all_ in (found.voters, found.observers)
+    )
+    return voters, observers
+
+
+async def in_java(kafka: KafkaCluster) -> list[dict[str, Any]]:
+    """The voters, as Java's tool prints them."""
+    printed = await in_thread(kafka.tools.run, _TOOL, "--bootstrap-server", kafka.bootstrap(), "describe", "--status")
+    (line,) = [line for line in printed.splitlines() if line.startswith("CurrentVoters:")]
+    voters: list[dict[str, Any]] = json.loads(line.partition(":")[2])
+    return voters
+
+
+def as_java(directory: UUID) -> str:
+    return base64.urlsafe_b64encode(directory.bytes).decode().rstrip("=")
+
+
+async def test_a_controller_begins_and_ends_to_vote(kafka_with_spare: KafkaCluster, admin: AdminClient) -> None:
+    kafka = kafka_with_spare
+    spare, port = kafka.spare
+    where = [RaftVoterEndpoint("CONTROLLER", "127.0.0.1", port)]
+
+    async def is_following() -> bool:
+        return (await replicas(admin, spare))[1] != []
+
+    await eventually(is_following)
+    _, (follower,) = await replicas(admin, spare)
+    directory = follower.directory_id
+    assert directory is not None
+    with pytest.raises(VoterNotFoundError):
+        await admin.remove_raft_voter(spare, directory)
+
+    await admin.add_raft_voter(spare, directory, where)
+    (voter,), observers = await replicas(admin, spare)
+    assert (voter.directory_id, observers) == (directory, [])
+    assert (await admin.describe_metadata_quorum()).nodes[spare] == tuple(where)
+    theirs = {each["id"]: each for each in await in_java(kafka)}
+    assert theirs.keys() == {1, spare}
+    assert theirs[spare]["directoryId"] == as_java(directory)
+    assert theirs[spare]["endpoints"] == [f"CONTROLLER://127.0.0.1:{port}"]
+
+    with pytest.raises(DuplicateVoterError):
+        await admin.add_raft_voter(spare, directory, where)
+    with pytest.raises(VoterNotFoundError):
+        await admin.remove_raft_voter(spare, uuid4())
+    await admin.remove_raft_voter(spare, directory)
+    assert [each["id"] for each in await in_java(kafka)] == [1]
+
+    # What Java's tool adds is removed as well.
+    given = ("--bootstrap-server", kafka.bootstrap(), "--command-config", str(kafka.properties_path(spare)))
+    await in_thread(kafka.tools.run, _TOOL, *given, "add-controller")
+    assert len((await replicas(admin, spare))[0]) == 1
+    await admin.remove_raft_voter(spare, directory)
+    await eventually(is_following)
+
+
+async def test_a_controller_that_cannot_vote_is_refused(kafka_with_spare: KafkaCluster, admin: AdminClient) -> None:
+    spare, port = kafka_with_spare.spare
+    with pytest.raises(InvalidRequestError):
+        await admin.add_raft_voter(spare, uuid4(), [RaftVoterEndpoint("ELSEWHERE", "127.0.0.1", port)])
+    with pytest.raises(RequestTimedOutError):
+        await admin.add_raft_voter(7, uuid4(), [RaftVoterEndpoint("CONTROLLER", "127.0.0.1", 1)], timeout_ms=3000)
+    assert [each.replica_id for each in (await admin.describe_metadata_quorum()).voters] == [1]

@@ -1,0 +1,66 @@
+"""A cluster for each test, and registries: the embedded one, and a real one where Java is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+from _pytest.terminal import TerminalReporter
+
+from aiokafka_lead.testing import EmbeddedSchemaRegistry
+from tests.embedded import cluster_with
+
+from ..kafka.harness import JavaUnavailableError
+from . import apicurio
+
+cluster = cluster_with(brokers=1, orders=1)
+
+_NO_JAVA = "no real schema registry here"
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Say aloud how many tests did not run for want of Java."""
+    reports = terminalreporter.stats.get("skipped", ())
+    missing = [r for r in reports if isinstance(r.longrepr, tuple) and _NO_JAVA in r.longrepr[2]]
+    if missing:
+        text = f"{len(missing)} tests against a real schema registry were SKIPPED: {_NO_JAVA}"
+        terminalreporter.write_sep("!", text, red=True, bold=True)
+
+
+@pytest.fixture(scope="session")
+def real_registry() -> Iterator[apicurio.Apicurio]:
+    """Apicurio's, for the session."""
+    try:
+        with apicurio.running() as registry:
+            yield registry
+    except JavaUnavailableError as error:
+        # In CI these tests are the proof, so that a machine without Java must not pass.
+        if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
+            pytest.fail(f"CI needs a real schema registry: {error}")
+        pytest.skip(f"{_NO_JAVA}: {error}")
+
+
+class Place(NamedTuple):
+    """A registry of either kind."""
+
+    url: str
+    has_guids: bool
+
+
+@pytest.fixture(params=["embedded", "apicurio"])
+def any_registry(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """Each in turn: what is true of the real one is true of the embedded one."""
+    if request.param == "apicurio":
+        registry: apicurio.Apicurio = request.getfixturevalue("real_registry")
+        yield Place(registry.url, has_guids=False)
+        return
+    with EmbeddedSchemaRegistry(compatibility="NONE") as embedded:
+        yield Place(embedded.url, has_guids=True)
+
+
+@pytest.fixture
+def name() -> str:
+    """A topic or subject that no other test uses."""
+    return f"orders-{os.urandom(4).hex()}"

@@ -1,0 +1,97 @@
+"""Protobuf's schemas as text, and what is written by them: beside Java, at a real registry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.protobuf import any_pb2, api_pb2, descriptor_pb2, struct_pb2, type_pb2
+
+from aiokafka_lead.errors import InvalidSchemaError
+from aiokafka_lead.schema import Schema, SchemaRegistry
+from aiokafka_lead.schema.proto_names import message_names
+from aiokafka_lead.schema.proto_text import NoText, proto_text
+from aiokafka_lead.testing import EmbeddedSchemaRegistry
+
+from . import messages
+from .apicurio import Apicurio
+
+pytestmark = pytest.mark.anyio
+
+MESSAGES: list[Any] = [
+    messages.PLAIN(id=7),
+    messages.SECOND(id=8),
+    messages.ADDRESS(city="x"),
+    messages.ORDER(id=1, customer="c", lines=[messages.LINE(item="a")], total=messages.MONEY(cents=3)),
+    messages.LINE(item="b"),
+    messages.BASKET(counts={"a": 2}, state=1, gift=messages.GIFT(item="c"), note=""),
+    messages.GIFT(item="d"),
+]
+
+
+# --- beside Java ---
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.DESCRIPTOR.full_name)
+async def test_protobuf_is_read_and_written_as_by_java(real_registry: Apicurio, name: str, message: Any) -> None:
+    registry = SchemaRegistry(real_registry.url)
+    kind = type(message)
+    with real_registry.protobuf() as java:
+        ours = await registry.protobuf_serializer(kind, auto_register=True).encode(message, f"{name}-ours")
+        assert java.read(f"{name}-ours", kind, ours) == message
+        theirs = java.write(f"{name}-theirs", message)
+        assert await registry.deserializer(kind).decode(theirs) == message
+        latest = await registry.protobuf_serializer(kind, use_latest=True).encode(message, f"{name}-theirs")
+        assert latest[:5] == theirs[:5]
+        assert java.read(f"{name}-theirs", kind, latest) == message
+
+
+# --- the text ---
+
+
+def described(kind: Any) -> descriptor_pb2.FileDescriptorProto:
+    """Its file."""
+    file = descriptor_pb2.FileDescriptorProto()
+    kind.DESCRIPTOR.file.CopyToProto(file)
+    return file
+
+
+@pytest.mark.parametrize(
+    "kind", [messages.ORDER, messages.PLAIN, any_pb2.Any, api_pb2.Api, struct_pb2.Struct, type_pb2.Type]
+)
+def test_the_text_has_every_message_type_in_its_place(kind: Any) -> None:
+    file = kind.DESCRIPTOR.file
+    top = {(index,): each.full_name for index, each in enumerate(file.message_types_by_name.values())}
+    assert {path: each for path, each in message_names(proto_text(described(kind))).items() if len(path) == 1} == top
+
+
+def test_the_text_of_a_file_with_everything() -> None:
+    assert proto_text(described(messages.EVERYTHING)) == messages.EVERYTHING_TEXT
+
+
+def test_a_file_without_a_text_here() -> None:
+    editions = descriptor_pb2.FileDescriptorProto(name="e.proto", syntax="editions")
+    with pytest.raises(NoText):
+        proto_text(editions)
+    unknown = descriptor_pb2.FileDescriptorProto(name="u.proto", syntax="proto3")
+    unknown.options.MergeFromString(b"\xc2\x3e\x01x")  # field 1000, which nothing defines
+    with pytest.raises(NoText):
+        proto_text(unknown)
+
+
+# --- the latest schema of a subject ---
+
+
+async def test_the_latest_schema_says_where_a_message_type_is(
+    schema_registry: EmbeddedSchemaRegistry, name: str
+) -> None:
+    """Others may have added types before it."""
+    registry = SchemaRegistry(schema_registry.url)
+    text = 'syntax = "proto3"; package shop; message Newer {} message Plain { int64 id = 1; }'
+    await registry.register(f"{name}-value", Schema(text, "PROTOBUF"))
+    serializer = registry.protobuf_serializer(messages.PLAIN, use_latest=True)
+    written = await serializer.encode(messages.PLAIN(id=3), name)
+    assert written[5:] == b"\x02\x02" + messages.PLAIN(id=3).SerializeToString()
+    assert await registry.deserializer().decode(written) == messages.PLAIN(id=3)
+    with pytest.raises(InvalidSchemaError, match=r"no message type shop\.Second"):
+        await registry.protobuf_serializer(messages.SECOND, use_latest=True).encode(messages.SECOND(id=3), name)

@@ -1,0 +1,343 @@
+"""What is asked of a registry, and registries on a bad day: errors are typed, bounded, and tell no secret."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+import trustme
+
+from aiokafka_lead.errors import (
+    ConfigError,
+    ConfigTypeError,
+    IncompatibleSchemaError,
+    InvalidSchemaError,
+    KafkaError,
+    SchemaNotFoundError,
+    SchemaRegistryAuthenticationError,
+    SchemaRegistryError,
+    SchemaRegistryUnavailableError,
+)
+from aiokafka_lead.oidc import ClientCredentials
+from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry
+from aiokafka_lead.testing import EmbeddedSchemaRegistry
+
+from ..leaks import everything
+from ..oidc.identity_provider import IdentityProvider
+from .material import LATER, ORDER, ORDER_TEXT, OTHER
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "MARKED/+ secret"
+LIST_TEXT = json.dumps({"type": "record", "name": "List", "fields": [{"name": "first", "type": "shop.Order"}]})
+
+
+def text(schema: Any) -> Schema:
+    return Schema(json.dumps(schema))
+
+
+# --- how often it is asked ---
+
+
+async def test_those_that_ask_at_the_same_time_share_a_request_that_none_can_cancel(
+    schema_registry: EmbeddedSchemaRegistry,
+) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    found = await registry.register("orders-value", text(ORDER))
+    assert found.id is not None
+    registry.forget()
+    schema_registry.requests.clear()
+    schema_registry.hold()
+    got: list[Schema] = []
+
+    async def ask() -> None:
+        assert found.id is not None
+        got.append((await registry.schema(found.id)).schema)
+
+    async with anyio.create_task_group() as tasks:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as first:
+                first.start_soon(ask)
+                for _ in range(20):
+                    tasks.start_soon(ask)
+                await anyio.lowlevel.checkpoint()
+                await anyio.lowlevel.checkpoint()
+                scope.cancel()
+        schema_registry.release()
+    assert got == [text(ORDER)] * 20
+    await ask()
+    assert schema_registry.asked("GET", f"/schemas/ids/{found.id}") == 1
+
+
+async def test_what_does_not_exist_is_remembered_for_a_while(schema_registry: EmbeddedSchemaRegistry) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    for _ in range(5):
+        with pytest.raises(SchemaNotFoundError) as raised:
+            await registry.schema(99)
+        assert (raised.value.status, raised.value.error_code) == (404, 40403)
+    assert schema_registry.asked("GET", "/schemas/ids/99") == 1
+    hasty = SchemaRegistry(schema_registry.url, absent_max_age_ms=0)
+    for _ in range(2):
+        with pytest.raises(SchemaNotFoundError):
+            await hasty.schema(99)
+    assert schema_registry.asked("GET", "/schemas/ids/99") == 3
+
+
+async def test_the_latest_version_is_asked_for_again_after_its_time(schema_registry: EmbeddedSchemaRegistry) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    await registry.register("orders-value", text(ORDER))
+    other = SchemaRegistry(schema_registry.url, latest_max_age_ms=0)
+    assert (await registry.latest("orders-value")).version == (await other.latest("orders-value")).version == 1
+    await SchemaRegistry(schema_registry.url).register("orders-value", text(LATER))
+    assert (await registry.latest("orders-value")).version == 1
+    assert (await other.latest("orders-value")).version == 2
+
+
+def test_one_registry_serves_one_event_loop_after_the_other(
+    schema_registry: EmbeddedSchemaRegistry, anyio_backend: str
+) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    registered = anyio.run(partial(registry.register, "orders-value", text(ORDER)), backend=anyio_backend)
+    assert registered.id is not None
+    assert anyio.run(registry.schema, registered.id, backend=anyio_backend).schema == text(ORDER)
+    assert anyio.run(registry.subjects, backend=anyio_backend) == ["orders-value"]
+
+
+# --- what it says ---
+
+
+async def test_the_whole_of_a_subjects_life(schema_registry: EmbeddedSchemaRegistry) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    first = await registry.register("orders-value", text(ORDER))
+    assert await registry.register("orders-value", text(ORDER)) == first
+    assert await registry.compatibility() == await registry.compatibility("orders-value") == "BACKWARD"
+    with pytest.raises(IncompatibleSchemaError) as raised:
+        await registry.register("orders-value", text(OTHER))
+    assert raised.value.reasons == ("/id/: the reader's type string does not read long",)
+    assert raised.value.status == 409
+    assert await registry.incompatibilities("orders-value", text(OTHER)) == list(raised.value.reasons)
+    assert await registry.incompatibilities("orders-value", text(LATER)) == []
+    await registry.set_compatibility("NONE", "orders-value")
+    assert await registry.compatibility("orders-value") == "NONE"
+    assert await registry.versions("orders-value") == [1]
+    await registry.register("orders-value", text(OTHER))
+    assert (await registry.version("orders-value", 2)).schema == text(OTHER)
+    assert (await registry.lookup("orders-value", text(OTHER))).version == 2
+    spaced = Schema(ORDER_TEXT.replace(",", " , "))
+    with pytest.raises(SchemaNotFoundError):
+        await registry.lookup("orders-value", spaced)
+    assert (await registry.lookup("orders-value", spaced, normalize=True)).version == 1
+    await registry.delete_version("orders-value", 2)
+    assert await registry.delete_subject("orders-value") == [1]
+    assert await registry.subjects() == []
+    assert await registry.subjects(deleted=True) == ["orders-value"]
+    await registry.delete_subject("orders-value", permanent=True)
+    assert await registry.subjects(deleted=True) == []
+    with pytest.raises(SchemaNotFoundError):
+        await registry.latest("orders-value")
+    with pytest.raises(InvalidSchemaError):
+        await registry.register("orders-value", Schema('{"type": "record"}'))
+
+
+async def test_references_are_resolved_with_what_they_refer_to(schema_registry: EmbeddedSchemaRegistry) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    await registry.register("order", text(ORDER))
+    reference = SchemaReference("shop.Order", "order", 1)
+    await registry.register("list", Schema(LIST_TEXT, references=(reference,)))
+    lists = {
+        "type": "record",
+        "name": "Lists",
+        "fields": [{"name": "all", "type": {"type": "array", "items": "List"}}, {"name": "one", "type": "shop.Order"}],
+    }
+    schema = Schema(json.dumps(lists), references=(SchemaReference("List", "list", 1), reference))
+    serializer = registry.avro_serializer(schema, auto_register=True)
+    one = {"id": 1, "customer": "c", "note": None}
+    value = {"all": [{"first": one}], "one": one}
+    written = await serializer.encode(value, "lists")
+    assert await SchemaRegistry(schema_registry.url).deserializer().decode(written) == value
+    with pytest.raises(InvalidSchemaError):
+        await registry.register("lists-value", Schema(LIST_TEXT, references=(SchemaReference("x", "missing", 1),)))
+
+
+# --- bad days ---
+
+
+async def test_another_registry_answers_where_one_is_gone(schema_registry: EmbeddedSchemaRegistry) -> None:
+    gone = EmbeddedSchemaRegistry()
+    gone.start()
+    gone.stop()
+    registry = SchemaRegistry(f"{gone.url},{schema_registry.url}")
+    await registry.register("orders-value", text(ORDER))
+    assert await registry.subjects() == ["orders-value"]
+    schema_registry.stop()
+    gone.start()
+    try:
+        assert await registry.subjects() == []
+    finally:
+        gone.stop()
+
+
+async def test_a_registry_that_is_not_well_is_asked_again(schema_registry: EmbeddedSchemaRegistry) -> None:
+    registry = SchemaRegistry(schema_registry.url, retry_backoff_ms=1)
+    for status in (500, 503, 429):
+        schema_registry.fail(status, count=3)
+        assert await registry.subjects() == []
+    assert len(schema_registry.requests) == 12
+
+
+async def test_a_registry_that_does_not_answer_costs_no_more_than_the_deadline(
+    schema_registry: EmbeddedSchemaRegistry,
+) -> None:
+    registry = SchemaRegistry(schema_registry.url, timeout_ms=400, request_timeout_ms=100, retry_backoff_ms=1)
+    schema_registry.hold()
+    with pytest.raises(SchemaRegistryUnavailableError, match="has not answered within"):
+        await registry.subjects()
+    schema_registry.release()
+    schema_registry.stop()
+    patient = SchemaRegistry(schema_registry.url, timeout_ms=2000, request_timeout_ms=2000)
+    with pytest.raises(SchemaRegistryUnavailableError, match="cannot be reached"):
+        await patient.subjects()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, SchemaRegistryError),
+        (401, SchemaRegistryAuthenticationError),
+        (403, SchemaRegistryAuthenticationError),
+        (404, SchemaNotFoundError),
+        (307, SchemaRegistryError),
+        (200, SchemaRegistryError),
+    ],
+)
+async def test_statuses_are_typed(
+    schema_registry: EmbeddedSchemaRegistry, status: int, kind: type[SchemaRegistryError]
+) -> None:
+    schema_registry.fail(status)
+    with pytest.raises(SchemaRegistryError) as raised:
+        await SchemaRegistry(schema_registry.url).subjects()
+    assert type(raised.value) is kind
+    assert raised.value.status == status
+    assert not raised.value.retriable
+
+
+# --- who asks ---
+
+
+async def test_basic_authentication() -> None:
+    with EmbeddedSchemaRegistry(basic_auth=("orders", SECRET)) as server:
+        registry = SchemaRegistry(server.url, basic_auth=("orders", SECRET))
+        assert await registry.subjects() == []
+        wrong = SchemaRegistry(server.url, basic_auth=("orders", f"{SECRET}!"))
+        with pytest.raises(SchemaRegistryAuthenticationError) as raised:
+            await wrong.subjects()
+        assert SECRET not in everything(raised.value)
+        assert SECRET not in repr(registry) + repr(registry._config) + repr(registry.deserializer())
+
+
+async def test_a_token_is_fetched_once_and_anew_where_it_is_refused() -> None:
+    provider = IdentityProvider({"orders": SECRET})
+    with provider.running() as idp, EmbeddedSchemaRegistry(tokens=set()) as server:
+        assert server.tokens is not None
+        credentials = ClientCredentials(idp.url, "orders", SECRET)
+        given: list[str] = []
+
+        def token() -> str:
+            made = credentials.token().value
+            given.append(made)
+            if len(given) != 2:
+                server.tokens = {made}
+            return made
+
+        class Provider:
+            def token(self) -> Any:
+                return token()
+
+        registry = SchemaRegistry(server.url, token_provider=Provider(), retry_backoff_ms=1)
+        assert await registry.subjects() == []
+        assert len(given) == 1
+        server.tokens = set()
+        with pytest.raises(SchemaRegistryAuthenticationError) as raised:
+            await SchemaRegistry(server.url, token_provider=lambda: "refused", retry_backoff_ms=1).subjects()
+        assert SECRET not in everything(raised.value)
+
+
+async def test_a_provider_of_tokens_that_fails() -> None:
+    with IdentityProvider({"orders": SECRET}).running() as idp, EmbeddedSchemaRegistry(tokens=set()) as server:
+        registry = SchemaRegistry(server.url, token_provider=ClientCredentials(idp.url, "orders", "wrong"))
+        with pytest.raises(SchemaRegistryAuthenticationError, match="no token"):
+            await registry.subjects()
+
+
+async def test_tls_with_certificates_of_both_sides(tmp_path: Any) -> None:
+    authority = trustme.CA()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    ca, own = tmp_path / "ca.pem", tmp_path / "own.pem"
+    authority.cert_pem.write_to_path(ca)
+    authority.issue_cert("orders.example.org").private_key_and_cert_chain_pem.write_to_path(own)
+    with EmbeddedSchemaRegistry(ssl_context=context) as server:
+        assert await SchemaRegistry(server.url, ssl_cafile=str(ca), ssl_certfile=str(own)).subjects() == []
+        once: Any = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}  # beyond the deadline
+        with pytest.raises(SchemaRegistryUnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
+            await SchemaRegistry(server.url, **once).subjects()
+        with pytest.raises(SchemaRegistryUnavailableError):
+            await SchemaRegistry(server.url, **once, ssl_cafile=str(ca)).subjects()
+
+
+@pytest.mark.parametrize("call", ["register", "lookup", "incompatibilities"])
+async def test_a_schema_that_is_mere_text_is_refused_before_it_is_sent(call: str) -> None:
+    with pytest.raises(ConfigTypeError, match="schema must be a Schema, not str"):
+        await getattr(SchemaRegistry("http://127.0.0.1:1"), call)("orders-value", json.dumps(ORDER))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: SchemaRegistry(""), "urls"),
+        (lambda: SchemaRegistry("registry:8081"), "urls"),
+        (lambda: SchemaRegistry("http://a:b@registry"), "credentials"),
+        (lambda: SchemaRegistry(7), "urls"),  # type: ignore[arg-type]
+        (lambda: SchemaRegistry("http://registry", basic_auth=("a", SECRET)), "https://"),
+        (lambda: SchemaRegistry("https://registry", basic_auth=SECRET), "basic_auth"),  # type: ignore[arg-type]
+        (lambda: SchemaRegistry("https://registry", basic_auth=("a", SECRET), token_provider=lambda: ""), "exclude"),
+        (lambda: SchemaRegistry("https://registry", headers={"a": 1}), "headers"),  # type: ignore[dict-item]
+        (lambda: SchemaRegistry("https://registry", timeout=1), "timeout"),  # type: ignore[call-arg]
+        (lambda: SchemaRegistry("http://r").avro_serializer(ORDER, subject="topics"), "subject"),  # type: ignore[arg-type]
+        (lambda: SchemaRegistry("http://r").avro_serializer(auto_register=True), "auto_register"),
+        (lambda: SchemaRegistry("http://r").avro_serializer({"type": "record"}), "Avro"),
+        (lambda: SchemaRegistry("http://r").avro_serializer(b"bytes"), "Avro"),
+        (lambda: SchemaRegistry("http://r").json_serializer({"type": 7}), "JSON Schema"),
+        (lambda: SchemaRegistry("http://r").deserializer(7), "into"),  # type: ignore[call-overload]
+    ],
+)
+def test_wrong_options_are_named_at_once(make: Callable[[], object], said: str) -> None:
+    with pytest.raises((ConfigError, ConfigTypeError, InvalidSchemaError), match=said) as raised:
+        make()
+    assert isinstance(raised.value, KafkaError)
+    assert SECRET not in everything(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "array", "items": "shop.Order"}, [{"id": 1, "customer": "c", "note": None}]),
+        (["null", "shop.Order"], {"id": 1, "customer": "c", "note": None}),
+        ("shop.Order", {"id": 1, "customer": "c", "note": None}),
+    ],
+)
+async def test_references_of_what_is_no_record(
+    schema_registry: EmbeddedSchemaRegistry, schema: Any, value: Any
+) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    await registry.register("order", text(ORDER))
+    whole = Schema(json.dumps(schema), references=(SchemaReference("shop.Order", "order", 1),))
+    written = await registry.avro_serializer(whole, auto_register=True).encode(value, "lists")
+    assert await SchemaRegistry(schema_registry.url).deserializer().decode(written) == value

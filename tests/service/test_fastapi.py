@@ -1,0 +1,201 @@
+"""`aiokafka_lead.fastapi`: the clients of an app."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from fastapi import Depends, FastAPI, Request
+
+from aiokafka_lead import AdminClient, Consumer, ConsumerRecord, Producer, ShareRecord
+from aiokafka_lead.errors import ConfigError, ConfigTypeError, IllegalStateError, KafkaConnectionError
+from aiokafka_lead.fastapi import Kafka
+from aiokafka_lead.testing import EmbeddedCluster
+from tests.share.support import configure
+
+from ..ports import PortPool
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(name="cluster")
+async def two_brokers() -> AsyncIterator[EmbeddedCluster]:
+    async with EmbeddedCluster(2) as cluster:
+        cluster.create_topic("orders", 2, replication_factor=2)
+        yield cluster
+
+
+@asynccontextmanager
+async def running(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """The app as a server runs it, with its lifespan."""
+    with anyio.fail_after(30):
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://app") as http,
+        ):
+            yield http
+
+
+class App:
+    """An app that publishes orders, and handles them."""
+
+    def __init__(self, kafka: Kafka, fails_at: bytes = b"") -> None:
+        orders, admin = kafka.producer(linger_ms=0), kafka.admin()
+        with_orders: Any = Depends(orders)
+        with_admin: Any = Depends(admin)
+        self._put, self.handled = anyio.create_memory_object_stream[bytes | None](100)
+        self.app = app = FastAPI(lifespan=kafka.lifespan)
+        app.include_router(kafka.router())
+        kafka.handle_errors(app)
+
+        @kafka.consumer("orders", group_id="audit", auto_offset_reset="earliest", run={"retries": 0})
+        async def audit(record: ConsumerRecord[Any, Any]) -> None:
+            if record.value == fails_at:
+                raise ValueError("cannot be handled")
+            await self._put.send(record.value)
+
+        @app.post("/orders")
+        async def accept(request: Request, producer: Producer[Any, Any] = with_orders) -> int:
+            return (await producer.send_and_wait("orders", await request.body(), partition=0)).offset
+
+        @app.get("/topics")
+        async def topics(client: AdminClient = with_admin) -> list[str]:
+            return sorted(await client.list_topics())
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self._put.close()
+        self.handled.close()
+
+
+async def test_a_share_group_does_what_requests_enqueue(cluster: EmbeddedCluster) -> None:
+    kafka = Kafka(cluster.bootstrap_servers, client_id="api")
+    jobs = kafka.producer(linger_ms=0)
+    with_jobs: Any = Depends(jobs)
+    app = FastAPI(lifespan=kafka.lifespan)
+    app.include_router(kafka.router())
+    put, done = anyio.create_memory_object_stream[bytes](10)
+
+    @kafka.share_consumer("orders", group_id="workers", run={"retries": 1, "retry_backoff_ms": 1})
+    async def work(record: ShareRecord[Any, Any]) -> None:
+        if record.delivery_count == 1:
+            raise ValueError("not yet")
+        await put.send(record.value)
+
+    with pytest.raises(ConfigTypeError, match="order"):
+        kafka.share_consumer("orders", group_id="workers", run={"order": "key"})  # type: ignore[arg-type]
+
+    @app.post("/jobs")
+    async def enqueue(request: Request, producer: Producer[Any, Any] = with_jobs) -> None:
+        await producer.send_and_wait("orders", await request.body())
+
+    await configure(cluster.bootstrap_servers, "workers")
+    with put, done:
+        async with running(app) as http:
+            assert (await http.post("/jobs", content=b"1")).status_code == 200
+            assert await done.receive() == b"1"
+            assert (await http.get("/health/ready")).json()["problems"] == []
+            assert (
+                'kafka_share_consumer_records_total{client_id="api",topic="orders"} 2'
+                in (await http.get("/metrics")).text
+            )
+
+
+async def test_routes_and_handlers_have_the_app_s_clients_each_time_that_it_runs(cluster: EmbeddedCluster) -> None:
+    app = App(Kafka(cluster.bootstrap_servers))
+    with app:
+        for run in range(2):
+            async with running(app.app) as http:
+                assert (await http.post("/orders", content=b"%d" % run)).json() == run
+                assert await app.handled.receive() == b"%d" % run  # what was handled before is committed
+                assert (await http.get("/topics")).json() == ["orders"]
+                assert (await http.get("/health/ready")).json() == {"healthy": True, "problems": []}
+                assert (await http.get("/health/live")).status_code == 200
+                assert 'kafka_consumer_records_total{client_id="aiokafka-lead"' in (await http.get("/metrics")).text
+                too_large = await http.post("/orders", content=b"x" * 2_000_000)
+                assert (too_large.status_code, too_large.json()) == (413, {"detail": "too large"})
+            assert cluster.requests.count("LeaveGroup") == run + 1
+
+
+async def test_a_handler_s_failure_ends_the_app_s_life(cluster: EmbeddedCluster) -> None:
+    app = App(Kafka(cluster.bootstrap_servers), fails_at=b"bad")
+    with app:
+        async with running(app.app) as http:
+            await http.post("/orders", content=b"good")
+            assert await app.handled.receive() == b"good"
+            await http.post("/orders", content=b"bad")
+            answer = await http.get("/health/live")
+            while answer.status_code == 200:
+                await anyio.sleep(0.02)
+                answer = await http.get("/health/live")
+            (problem,) = answer.json()["problems"]
+            assert "cannot be handled" in problem
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+async def test_handlers_whose_records_count_once(cluster: EmbeddedCluster, pipeline: bool) -> None:
+    cluster.create_topic("copies")
+    kafka = Kafka(cluster.bootstrap_servers, client_id="api")
+    make: Any = kafka.transaction_pipeline if pipeline else kafka.producer
+    orders, copies = kafka.producer(linger_ms=0), make(transactional_id="copier", linger_ms=0, client_id="copier")
+    failures = iter([True])
+
+    @kafka.consumer("orders", group_id="copiers", auto_offset_reset="earliest", exactly_once=copies)
+    async def copy(record: ConsumerRecord[Any, Any], txn: Any) -> None:
+        await txn.send("copies", record.value)
+        if record.value == b"3" and next(failures, False):
+            raise ValueError("once")
+
+    app = FastAPI(lifespan=kafka.lifespan)
+    app.include_router(kafka.router())
+    read: Any = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+    async with running(app) as http, Consumer("copies", bootstrap_servers=cluster.bootstrap_servers, **read) as reader:
+        producer = await orders()
+        for number in range(6):
+            await producer.send_and_wait("orders", b"%d" % number, partition=0)
+        assert [(await reader.getone()).value for _ in range(6)] == [b"%d" % number for number in range(6)]
+        name = "copier-0" if pipeline else "copier"
+        assert f'kafka_producer_healthy{{client_id="{name}"}} 1' in (await http.get("/metrics")).text
+        assert (await http.get("/health/live")).json()["problems"] == []
+
+
+async def test_an_app_that_must_not_start_without_kafka(ports: PortPool) -> None:
+    kafka = Kafka(f"127.0.0.1:{ports.take()}", wait=True)
+    with pytest.raises(KafkaConnectionError):
+        async with running(FastAPI(lifespan=kafka.lifespan)):
+            raise AssertionError
+
+
+async def test_what_cannot_be_right_raises_at_once(cluster: EmbeddedCluster) -> None:
+    with pytest.raises(ConfigTypeError, match="client_idd"):
+        Kafka("localhost:9092", client_idd="x")  # type: ignore[call-arg]
+    with pytest.raises(ConfigTypeError, match="wait"):
+        Kafka("localhost:9092", wait=1)  # type: ignore[arg-type]
+    kafka = Kafka(cluster.bootstrap_servers)
+    with pytest.raises(ConfigTypeError, match="lingerms"):
+        kafka.producer(lingerms=1)  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match="retry_backoff_ms belongs to the Client"):
+        kafka.admin(retry_backoff_ms=7)
+    with pytest.raises(ConfigError, match="group_instance_id"):
+        kafka.consumer("orders", group_instance_id="a")
+    with pytest.raises(ConfigTypeError, match="retriess"):
+        kafka.consumer("orders", run={"retriess": 1})  # type: ignore[arg-type]
+    with pytest.raises(ConfigTypeError, match="exactly_once must be what"):
+        kafka.consumer("orders", group_id="g", exactly_once="copier")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="transactional_id"):
+        kafka.consumer("orders", group_id="g", exactly_once=kafka.producer())
+    with pytest.raises(ConfigError, match="transactional_id"):
+        kafka.transaction_pipeline()
+    dependency = kafka.producer()
+    with pytest.raises(IllegalStateError, match="lifespan"):
+        await dependency()
+    async with running(FastAPI(lifespan=kafka.lifespan)):
+        with pytest.raises(IllegalStateError, match="another app"):
+            async with running(FastAPI(lifespan=kafka.lifespan)):
+                raise AssertionError

@@ -1,0 +1,157 @@
+"""An app and the service behind it, as the documents build them, while brokers die and processes are told to end."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+
+from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
+
+from ..otlp import Collector
+from ..ports import PortPool
+from ..programs import Program
+
+ORDERS = 2000
+AT_ONCE = 40
+DEADLINE_S = 25
+
+
+@contextmanager
+def three_brokers() -> Iterator[ClusterThread]:
+    with ClusterThread(EmbeddedCluster(3)) as cluster:
+        cluster.create_topic("orders", 6, replication_factor=3)
+        cluster.create_topic("orders.failed", 1, replication_factor=3)
+        yield cluster
+
+
+def billed(ledger: Path) -> Counter[tuple[str, str, int]]:
+    with closing(sqlite3.connect(ledger, timeout=30)) as opened:
+        return Counter(opened.execute("SELECT order_id, customer, cents FROM bills").fetchall())
+
+
+class Orders:
+    """Customers who order, and do so again with the same id until they hear that their order is accepted."""
+
+    def __init__(self) -> None:
+        self.slowest_s = 0.0
+        self.refused = 0
+        self.accepted: dict[str, tuple[int, int]] = {}
+        """Where the records are, by the order's id."""
+
+    async def order(self, http: httpx.AsyncClient, number: int) -> None:
+        order_id = f"order-{number}"
+        while order_id not in self.accepted:
+            began = time.monotonic()
+            answer = await http.post("/orders", json=order(number), headers={"idempotency-key": order_id})
+            self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+            if answer.status_code == 202:
+                self.accepted[order_id] = (answer.json()["partition"], answer.json()["offset"])
+            else:
+                assert answer.status_code == 503
+                self.refused += 1
+                await anyio.sleep(0.1)
+
+
+def order(number: int) -> dict[str, Any]:
+    return {"customer": f"c{number % 50}", "cents": number + 1}
+
+
+def test_every_order_is_billed_once_though_brokers_die_and_processes_end(ports: PortPool, tmp_path: Path) -> None:
+    port, ledger, orders = ports.take(), tmp_path / "ledger.db", Orders()
+    with three_brokers() as cluster, Collector() as collector, ExitStack() as programs:
+        traced = {"OTLP_ENDPOINT": collector.endpoint}
+
+        def start_service() -> Program:
+            arguments = ("-m", "tests.service.traced_billing", cluster.bootstrap_servers)
+            return programs.enter_context(Program(*arguments, LEDGER=str(ledger), **traced))
+
+        server = programs.enter_context(
+            Program(
+                *("-m", "uvicorn", "tests.service.traced_orders:app", "--port", str(port), "--workers", "2"),
+                BOOTSTRAP_SERVERS=cluster.bootstrap_servers,
+                **traced,
+            )
+        )
+        services = [start_service() for _ in range(2)]
+        for _ in range(2):
+            server.read_until("Application startup complete")
+        for service in services:
+            service.read_until("handling orders")
+
+        async def go_wrong(number: int) -> None:
+            if number == 500:
+                await anyio.to_thread.run_sync(cluster.kill_broker, 1)
+            elif number == 1000:
+                services[0].send_signal()
+                services.append(start_service())
+            elif number == 1200:
+                await anyio.to_thread.run_sync(cluster.start_broker, 1)
+            elif number == 1500:
+                await anyio.to_thread.run_sync(cluster.kill_broker, 2)
+
+        async def order_all() -> None:
+            async def order_some(http: httpx.AsyncClient) -> None:
+                for number in numbers:
+                    await orders.order(http, number)
+                    await go_wrong(number)
+
+            numbers = iter(range(ORDERS))
+            async with (
+                httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as http,
+                anyio.create_task_group() as tasks,
+            ):
+                assert (await http.get("/health/live")).status_code == 200
+                assert (await http.get("/health/ready")).json() == {"healthy": True, "problems": []}
+                for _ in range(AT_ONCE):
+                    tasks.start_soon(order_some, http)
+
+        anyio.run(order_all)
+        assert len(orders.accepted) == ORDERS
+        assert orders.slowest_s < DEADLINE_S
+        assert server.end() in (0, -signal.SIGTERM)  # a server of one process ends by the signal that it has heeded
+        until = time.monotonic() + 60
+        while len(billed(ledger)) < ORDERS and time.monotonic() < until:
+            time.sleep(0.05)
+        for service in services:
+            if service.is_running:
+                service.send_signal()
+            assert service.wait() == 0
+            assert "stopped\n" in service.lines
+        assert cluster.records("orders.failed") == []
+    assert billed(ledger) == Counter((f"order-{number}", *order(number).values()) for number in range(ORDERS))
+    paths = collector.paths()
+    for place in orders.accepted.values():
+        work, sent, *_, request = paths[place]
+        assert (work.service, work.name) == ("billing", "process orders")
+        assert (sent.service, sent.name) == ("orders-api", "send orders")
+        assert request.name == "POST /orders"
+        assert work.trace_id == sent.trace_id == request.trace_id
+
+
+def test_an_app_starts_though_kafka_is_down_and_is_ready_when_it_is_up(ports: PortPool) -> None:
+    port, broker = ports.take(), ports.take()
+    arguments = ("-m", "uvicorn", "examples.fastapi_orders:app", "--port", str(port))
+    with (
+        Program(*arguments, BOOTSTRAP_SERVERS=f"127.0.0.1:{broker}") as server,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as http,
+    ):
+        server.read_until("Uvicorn running on")
+        assert http.get("/health/live").status_code == 200
+        assert http.get("/health/ready").json()["problems"] == ["no broker has been reached yet"]
+        assert http.post("/orders", json={"customer": "ann", "cents": 1}).status_code == 503
+        with ClusterThread(EmbeddedCluster(1, ports=[broker])) as cluster:
+            cluster.create_topic("orders")
+            cluster.wait_for_requests("Metadata")
+            assert http.post("/orders", json={"customer": "ann", "cents": 1}).status_code == 202
+            assert http.get("/health/ready").status_code == 200
+            assert len(cluster.records("orders")) == 1
+        assert server.end() in (0, -signal.SIGTERM)  # a server of one process ends by the signal that it has heeded

@@ -1,0 +1,23 @@
+"""A cluster for each test, with a topic of jobs and a group that begins at its first record."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .support import cluster_with_locks
+
+
+@pytest.fixture
+def lock_ms() -> int:
+    """How long a lock lasts: longer than any test. `SHORT_LOCKS` is for those that see locks run out."""
+    return 60_000
+
+
+@pytest.fixture
+async def cluster(lock_ms: int) -> AsyncIterator[EmbeddedCluster]:
+    async with cluster_with_locks(lock_ms) as embedded:
+        yield embedded

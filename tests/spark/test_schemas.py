@@ -1,0 +1,191 @@
+"""Columns of Avro by a schema registry: as Spark's Python workers read and write them, and through Spark itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSourceArrowWriter
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from aiokafka_lead.schema import Schema, SchemaRegistry
+from aiokafka_lead.spark.schemas import typed_columns
+from aiokafka_lead.spark.sink.task import WriteError
+from aiokafka_lead.testing import EmbeddedSchemaRegistry
+from aiokafka_lead.testing.thread import ClusterThread
+
+from .support import batch_reader, fill, read, rows, source, stream_reader
+
+NewTopic = Callable[..., str]
+AT = datetime(2026, 11, 23, 4, 5, 6, 789_000, tzinfo=UTC)
+ORDER: dict[str, Any] = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "customer", "type": ["null", "string"]},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "tags", "type": {"type": "map", "values": "int"}},
+    ],
+}
+LATER: dict[str, Any] = {**ORDER, "fields": [*ORDER["fields"], {"name": "paid", "type": "boolean", "default": False}]}
+ROWS: list[dict[str, Any]] = [
+    {"id": 1, "customer": "ada", "at": AT, "price": Decimal("1.50"), "tags": {"a": 1}},
+    {"id": 2, "customer": None, "at": AT, "price": Decimal("-2.00"), "tags": {}},
+]
+SECRET = "MARKED secret"
+
+
+@pytest.fixture
+def registry() -> Iterator[EmbeddedSchemaRegistry]:
+    with EmbeddedSchemaRegistry(basic_auth=("orders", SECRET)) as made:
+        yield made
+
+
+@pytest.fixture
+def given(registry: EmbeddedSchemaRegistry, tmp_path: Path) -> dict[str, str]:
+    secrets = tmp_path / "secrets.properties"
+    secrets.write_text(f"registry={SECRET}")
+    return {
+        "schema.registry.url": registry.url,
+        "kafka.config.providers": "file",
+        "kafka.config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+        "schema.registry.user": "orders",
+        "schema.registry.password": f"${{file:{secrets}:registry}}",
+        "valueSchema": "latest",
+    }
+
+
+def register(registry: EmbeddedSchemaRegistry, subject: str, schema: Any) -> None:
+    client = SchemaRegistry(registry.url, basic_auth=("orders", SECRET))
+    asyncio.run(client.register(subject, Schema(json.dumps(schema))))
+
+
+def write_values(registry: EmbeddedSchemaRegistry, topic: str) -> list[bytes]:
+    serializer = SchemaRegistry(registry.url, basic_auth=("orders", SECRET)).avro_serializer(ORDER)
+
+    async def encode() -> list[bytes]:
+        return [await serializer.encode(row, topic) for row in ROWS]
+
+    return asyncio.run(encode())
+
+
+def write(cluster: ClusterThread, batch: pa.RecordBatch, **options: str) -> int:
+    writer = source(cluster, **options).writer(from_arrow_schema(batch.schema), overwrite=False)
+    task = pickle.loads(pickle.dumps(writer))
+    assert isinstance(task, DataSourceArrowWriter)
+    message: Any = task.write(iter([batch]))
+    return int(message.rows)
+
+
+def typed_rows(**more: Any) -> list[dict[str, Any]]:
+    return [{**row, "tags": list(row["tags"].items()), **more} for row in ROWS]
+
+
+def test_values_are_read_by_the_schemas_they_were_written_with(
+    cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str]
+) -> None:
+    topic = new_topic(1)
+    register(registry, f"{topic}-value", ORDER)
+    contents = write_values(registry, topic)
+    register(registry, f"{topic}-value", LATER)
+    fill(cluster, topic, [*contents, None])
+    reader = pickle.loads(pickle.dumps(batch_reader(cluster, subscribe=topic, **given)))
+    registry.requests.clear()
+    found = [row["value"] for row in rows(reader, reader.partitions())]
+    assert found == [*typed_rows(paid=False), None]
+    assert [each.path for each in registry.requests] == ["/schemas/ids/1"]
+    as_written = read(cluster, subscribe=topic, **{**given, "valueSchema": json.dumps(ORDER)})
+    assert [row["value"] for row in as_written] == [*typed_rows(), None]
+    streamed = stream_reader(cluster, subscribe=topic, **given)
+    assert isinstance(streamed.schema["value"].dataType, StructType)  # type: ignore[attr-defined]
+
+
+def test_rows_are_written_by_the_latest_schema(
+    cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str]
+) -> None:
+    topic = new_topic(1)
+    register(registry, f"{topic}-value", ORDER)
+    register(registry, f"{topic}-key", "long")
+    kinds = pa.struct(
+        [
+            ("id", pa.int64()),
+            ("customer", pa.string()),
+            ("at", pa.timestamp("us", tz="UTC")),
+            ("price", pa.decimal128(9, 2)),
+            ("tags", pa.map_(pa.string(), pa.int32())),
+        ]
+    )
+    values = pa.array(typed_rows(), kinds)
+    batch = pa.record_batch({"key": pa.array([7, None], pa.int64()), "value": values})
+    assert write(cluster, batch, topic=topic, keySchema="latest", **given) == 2
+    records = cluster.records(topic, 0)
+    assert [record.value for record in records] == write_values(registry, topic)
+    assert [record.key for record in records] == [b"\x00\x00\x00\x00\x02\x0e", None]
+    wrong = pa.record_batch({"value": pa.array([{"id": 1}], pa.struct([("id", pa.int64())]))})
+    with pytest.raises(WriteError, match=r"row 0: its value is not written by its schema: .*Order"):
+        write(cluster, wrong, topic=topic, **given)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"schema.registry.url": ""}, "schema.registry.url"),
+        ({"schema.registry.user": "other"}, "401"),
+        ({"schema.registry.password": "wrong"}, "401"),
+        ({"schema.registry.url": "registry"}, "schema.registry.url"),
+        ({"subscribe": "one,two"}, "valueSubject"),
+        ({"valueSubject": "none"}, "none"),
+        ({"valueSchema": '["int", "string"]'}, "union"),
+    ],
+)
+def test_wrong_options_are_named(
+    cluster: ClusterThread, given: dict[str, str], changes: dict[str, str], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said) as raised:
+        source(cluster, **{"subscribe": "orders", **given, **changes}).schema()
+    assert SECRET not in str(raised.value)
+
+
+def test_no_secret_in_what_goes_to_tasks_shows(given: dict[str, str]) -> None:
+    assert SECRET not in repr(typed_columns(given))
+
+
+def test_a_users_own_schema_for_a_typed_column_is_refused(
+    cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str]
+) -> None:
+    found = source(cluster, subscribe=new_topic(1), **given)
+    wrong = StructType([StructField("value", StructType([StructField("id", BinaryType())]))])
+    with pytest.raises(ValueError, match="'value' is binary"):
+        found.reader(wrong)
+
+
+def test_through_spark(
+    spark: SparkSession,
+    cluster: ClusterThread,
+    new_topic: NewTopic,
+    registry: EmbeddedSchemaRegistry,
+    given: dict[str, str],
+) -> None:
+    first, second = new_topic(1), new_topic(1)
+    for topic in (first, second):
+        register(registry, f"{topic}-value", ORDER)
+    contents = write_values(registry, first)
+    fill(cluster, first, contents)
+    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, **given}
+    frame = spark.read.format("aiokafka_lead").options(subscribe=first, **options).load()
+    frame.where("value.id > 0").select("value").write.format("aiokafka_lead").options(topic=second, **options).mode(
+        "append"
+    ).save()
+    assert [record.value for record in cluster.records(second, 0)] == contents

@@ -1,0 +1,83 @@
+"""The guides from other clients say of each call and option of theirs what becomes of it: none is left out."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import aiokafka.admin
+import confluent_kafka.admin
+import confluent_kafka.aio
+import pytest
+
+with warnings.catch_warnings():  # it reads its schemas in a way that Python has deprecated
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import kafka
+
+GUIDES = Path(__file__).parents[1] / "docs" / "migration"
+FIRST_COLUMN = re.compile(r"^\|([^|]*)\|", re.MULTILINE)
+CONSTANT = re.compile(r"[A-Z_]+")
+KAFKA_PYTHON = (kafka.KafkaProducer, kafka.KafkaConsumer, kafka.KafkaAdminClient)
+AIOKAFKA = (aiokafka.AIOKafkaProducer, aiokafka.AIOKafkaConsumer, aiokafka.admin.AIOKafkaAdminClient)
+CONFLUENT = (
+    confluent_kafka.Producer,
+    confluent_kafka.Consumer,
+    confluent_kafka.Message,
+    confluent_kafka.admin.AdminClient,
+    confluent_kafka.aio.AIOProducer,
+    confluent_kafka.aio.AIOConsumer,
+    *(getattr(confluent_kafka, name) for name in ("ShareConsumer",) if hasattr(confluent_kafka, name)),  # from 2.14 on
+)
+
+
+def theirs(client: str) -> list[str]:
+    """What stands between backticks in the first columns of a guide's tables."""
+    text = (GUIDES / f"from-{client}.md").read_text()
+    return [span for column in FIRST_COLUMN.findall(text) for span in re.findall(r"`([^`]+)`", column)]
+
+
+def named(client: str) -> set[str]:
+    return {word for span in theirs(client) for word in re.findall(r"[A-Za-z_]\w*", span)}
+
+
+def calls(kind: type[object]) -> set[str]:
+    """A class's public methods; not its constants."""
+    public = {name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))}
+    return {name for name in public if not CONSTANT.fullmatch(name)}
+
+
+@pytest.mark.parametrize(
+    ("client", "kind"),
+    [("aiokafka", kind) for kind in AIOKAFKA]
+    + [("confluent-kafka", kind) for kind in CONFLUENT]
+    + [("kafka-python", kind) for kind in KAFKA_PYTHON],
+)
+def test_every_call_has_its_row(client: str, kind: type[object]) -> None:
+    assert calls(kind) - named(client) == set()
+
+
+@pytest.mark.parametrize("kind", KAFKA_PYTHON)
+def test_every_option_of_kafka_python_has_its_row(kind: Any) -> None:
+    assert set(kind.DEFAULT_CONFIG) - named("kafka-python") == set()
+
+
+@pytest.mark.parametrize("kind", AIOKAFKA)
+def test_every_option_of_aiokafka_has_its_row(kind: type[object]) -> None:
+    assert set(inspect.signature(kind).parameters) - {"topics"} - named("aiokafka") == set()
+
+
+def test_every_option_of_librdkafka_that_is_named_exists() -> None:
+    options = {span for span in theirs("confluent-kafka") if re.fullmatch(r"[a-z]+(\.[a-z]+)+", span)}
+    assert len(options) > 140
+    assert {name for name in options if not is_option(name)} == set()
+    assert not is_option("no.such.option")
+
+
+def is_option(name: str) -> bool:
+    """Whether librdkafka knows it. No client is made, since options are looked at in turn and the last one is none."""
+    with pytest.raises((confluent_kafka.KafkaException, TypeError)) as refused:
+        confluent_kafka.Producer({name: "\0", "none.such": ""})
+    return f'No such configuration property: "{name}"' not in str(refused.value)

@@ -1,0 +1,158 @@
+"""The collector for Prometheus, as a scrape sees it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from aiokafka_lead import Consumer, Producer, ShareConsumer, TransactionPipeline
+from aiokafka_lead.errors import ConfigTypeError
+from aiokafka_lead.prometheus import KafkaCollector
+from tests.embedded import cluster_with
+from tests.share.support import configure, fill, take
+
+pytestmark = pytest.mark.anyio
+
+cluster = cluster_with(brokers=1, events=2)
+
+Sample = tuple[str, frozenset[tuple[str, str]]]
+
+
+async def scrape(registry: CollectorRegistry) -> dict[Sample, float]:
+    """What is collected, in a thread as a server has it."""
+    text = (await anyio.to_thread.run_sync(generate_latest, registry)).decode()
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def key(name: str, **labels: str) -> Sample:
+    return name, frozenset(labels.items())
+
+
+async def test_a_scrape(cluster: Any) -> None:
+    servers = cluster.bootstrap_servers
+    options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "client_id": "reader"}
+    async with (
+        Producer(servers, client_id="writer") as producer,
+        Consumer("events", bootstrap_servers=servers, **options) as consumer,
+    ):
+        registry = CollectorRegistry()
+        collector = KafkaCollector(producer, consumer)
+        registry.register(collector)
+        await (await producer.send_many("events", [b"1", b"2", b"3"], partition=1))
+        for _ in range(3):
+            await consumer.getone()
+        await consumer.commit()
+        found = await scrape(registry)
+        assert found[key("kafka_producer_records_acked_total", client_id="writer", topic="events")] == 3
+        assert found[key("kafka_producer_send_latency_seconds_count", client_id="writer")] == 1
+        assert found[key("kafka_producer_send_latency_seconds_bucket", client_id="writer", le="+Inf")] == 1
+        assert found[key("kafka_producer_healthy", client_id="writer")] == 1
+        assert found[key("kafka_consumer_records_total", client_id="reader", topic="events")] == 3
+        assert found[key("kafka_consumer_lag", client_id="reader", topic="events", partition="1")] == 0
+        assert found[key("kafka_consumer_position", client_id="reader", topic="events", partition="1")] == 3
+        assert found[key("kafka_consumer_commit_latency_seconds_count", client_id="reader")] == 1
+        assert found[key("kafka_consumer_rebalance_latency_seconds_count", client_id="reader")] >= 1
+        assert found[key("kafka_consumer_fetch_latency_seconds_count", client_id="reader")] >= 1
+        collector.remove(producer)
+        collector.remove(producer)
+        assert not any(name.startswith("kafka_producer") for name, _ in await scrape(registry))
+    assert (await scrape(registry))[key("kafka_consumer_healthy", client_id="reader")] == 0
+
+
+async def test_a_scrape_of_a_share_consumer(cluster: Any) -> None:
+    servers = cluster.bootstrap_servers
+    await configure(servers, "workers")
+    await fill(servers, "events", 3, partition=0)
+    options: dict[str, Any] = {"group_id": "workers", "client_id": "worker"}
+    async with ShareConsumer("events", bootstrap_servers=servers, **options) as jobs:
+        registry = CollectorRegistry()
+        registry.register(KafkaCollector(jobs))
+        assert len(await take(jobs, 3)) == 3
+        await jobs.commit()
+        found = await scrape(registry)
+    for name in ("records", "records_accepted"):
+        assert found[key(f"kafka_share_consumer_{name}_total", client_id="worker", topic="events")] == 3
+    assert found[key("kafka_share_consumer_records_lost_total", client_id="worker", topic="events")] == 0
+    assert found[key("kafka_share_consumer_acknowledge_latency_seconds_count", client_id="worker")] == 1
+    assert found[key("kafka_share_consumer_buffered_records", client_id="worker")] == 0
+    assert found[key("kafka_share_consumer_healthy", client_id="worker")] == 1
+
+
+async def test_a_scrape_of_a_pipeline_tells_its_producers_apart(cluster: Any) -> None:
+    options: dict[str, Any] = {"client_id": "copier", "transactional_id": "copier"}
+    async with TransactionPipeline(cluster.bootstrap_servers, **options) as pipeline:
+        for number in range(3):
+            async with pipeline.transaction() as txn:
+                await txn.send_many("events", [b"%d" % number] * 10, partition=1)
+        registry = CollectorRegistry()
+        collector = KafkaCollector(pipeline)
+        registry.register(collector)
+        found = await scrape(registry)
+        acked = [
+            found[key("kafka_producer_records_acked_total", client_id=f"copier-{n}", topic="events")] for n in (0, 1)
+        ]
+        assert acked == [20, 10]
+        assert found[key("kafka_producer_healthy", client_id="copier-1")] == 1
+        collector.remove(pipeline)
+        assert await scrape(registry) == {}
+
+
+async def test_every_metric_is_documented(cluster: Any) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "observability.md").read_text()
+    servers = cluster.bootstrap_servers
+    producer, consumer = Producer(servers), Consumer(bootstrap_servers=servers)
+    jobs = ShareConsumer(bootstrap_servers=servers, group_id="g")
+    names = [family.name for family in KafkaCollector(producer, consumer, jobs).collect()]
+    assert len(names) > 39
+    assert [name for name in names if f"`{name}`" not in page] == []
+
+
+def test_only_clients_are_collected_from() -> None:
+    with pytest.raises(ConfigTypeError, match=r"must be a Producer, .* or a ShareConsumer, not str"):
+        KafkaCollector("localhost:9092")  # type: ignore[arg-type]
+
+
+async def test_clients_of_one_client_id_have_series_of_their_own(cluster: Any) -> None:
+    servers = cluster.bootstrap_servers
+    async with (
+        Producer(servers, client_id="app") as first,
+        Producer(servers, client_id="app") as second,
+        Producer(servers, client_id="app-2") as third,
+        Consumer("events", bootstrap_servers=servers, client_id="app") as reader,
+        Consumer("events", bootstrap_servers=servers, client_id="app") as another,
+        TransactionPipeline(servers, transactional_id="t", in_flight=2, client_id="app") as pipeline,
+        ShareConsumer("events", bootstrap_servers=servers, group_id="w", client_id="app") as jobs,
+        ShareConsumer("events", bootstrap_servers=servers, group_id="w", client_id="app") as more_jobs,
+    ):
+        collector = KafkaCollector(first, second, third, reader, another, pipeline, jobs, more_jobs, second)
+        registry = CollectorRegistry()
+        registry.register(collector)
+        await (await first.send_many("events", [b"1"] * 3, partition=0))
+        await (await second.send_many("events", [b"1"] * 5, partition=0))
+        text = (await anyio.to_thread.run_sync(generate_latest, registry)).decode()
+        series = [line.rpartition(" ")[0] for line in text.splitlines() if not line.startswith("#")]
+        assert len(series) == len(set(series))
+        found = await scrape(registry)
+        assert found[key("kafka_producer_records_acked_total", client_id="app", topic="events")] == 3
+        assert found[key("kafka_producer_records_acked_total", client_id="app-2", topic="events")] == 5
+        healthy = {labels for name, labels in found if name == "kafka_producer_healthy"}
+        assert len(healthy) == 5
+        assert key("kafka_producer_healthy", client_id="app-2-2") in found
+        assert key("kafka_consumer_healthy", client_id="app-2") in found
+        assert key("kafka_share_consumer_healthy", client_id="app-2") in found
+        collector.remove(first)
+        found = await scrape(registry)
+        assert key("kafka_producer_records_acked_total", client_id="app", topic="events") not in found
+        assert found[key("kafka_producer_records_acked_total", client_id="app-2", topic="events")] == 5
+        collector.add(first)
+        found = await scrape(registry)
+        assert found[key("kafka_producer_records_acked_total", client_id="app", topic="events")] == 3

@@ -9,7 +9,22 @@ import importlib
 import sys
 from pathlib import Path
 
-_HELPERS = {"__init__", "__main__", "busy", "embedded", "follower", "load", "prober", "reader", "stats", "traces"}
+_HELPERS = {
+    "__init__",
+    "__main__",
+    "busy",
+    "embedded",
+    "follower",
+    "leader_gaps",
+    "load",
+    "prober",
+    "reader",
+    "roll_clusters",
+    "roll_load",
+    "share_prober",
+    "stats",
+    "traces",
+}
 _COMPARISONS = ["produce", "consume", "latency", "steady", "scale", "pauses", "footprint"]
 
 

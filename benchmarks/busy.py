@@ -1,32 +1,63 @@
 """Other producers that keep the brokers busy, until Metadata answers become slow: KIP-951's own condition.
 
-``python -m benchmarks.busy --bootstrap A,B,C --topic T --partitions N`` keeps one batch on its way to each partition,
-until it is killed. The topic is compressed by the brokers, so that each batch costs them time.
+``python -m benchmarks.busy --bootstrap A,B,C --topic T --connections N`` keeps one batch on its way on each of N
+connections to every broker, until it is killed. Each broker has one request handler left (``num.io.threads``) and
+flushes each batch to its disk (``flush.messages``), which takes 10 ms (`slow_disks`): all other requests wait in line
+behind those Produce requests, while the processors, which brokers and clients share here, are free.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
+import os
 import random
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 
-from aiokafka_lead import AdminClient, Producer
+from aiokafka_lead import AdminClient
+from aiokafka_lead._records import StoredRecord, build_batch
 from aiokafka_lead._wire import encode_request
 from aiokafka_lead._wire.messages.metadata import MetadataRequest
-from aiokafka_lead.admin import NewTopic
+from aiokafka_lead._wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from aiokafka_lead.admin import ConfigChange, ConfigResource, ConfigResourceType, NewTopic
 
+SLOW_DISK = Path(__file__).with_name("slow_disk.c")
 SLOW_MS = 50.0
-FIRST_PARTITIONS, LAST_PARTITIONS = 6, 192
-BATCH = 200_000
+FLUSH_MS = 10
+FIRST_CONNECTIONS, LAST_CONNECTIONS = 2, 128
+"""To each broker; doubled until its answers are slow."""
+BROKERS = ConfigResource(ConfigResourceType.BROKER, "")
+PARTITIONS = 30
+BATCH = 1_000
+HANDLERS = (4, 2, 1)
+"""A broker's request handlers, of which it has eight: one change may halve them at most."""
 WATCH_S = 4.0
 _VERSION = 9
+
+
+@contextmanager
+def slow_disks() -> Iterator[None]:
+    """Brokers started meanwhile take `FLUSH_MS` to flush what `busy_brokers` lets others write. Needs gcc."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder, "slow_disk.so")
+        subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", library, SLOW_DISK, "-ldl"], check=True)
+        preloaded = {"LD_PRELOAD": str(library), "SLOW_DISK_MS": str(FLUSH_MS)}
+        before = {name: os.environ.get(name) for name in preloaded}
+        os.environ.update(preloaded)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 @asynccontextmanager
@@ -36,18 +67,21 @@ async def busy_brokers(bootstrap: str) -> AsyncIterator[float]:
     Raises `RuntimeError` where they do not become so slow.
     """
     topic = f"busy-{uuid.uuid4().hex[:8]}"
-    partitions, took = FIRST_PARTITIONS, 0.0
+    connections, took = FIRST_CONNECTIONS, 0.0
     config: dict[str, str | None] = {
-        "compression.type": "zstd",
+        "flush.messages": "1",
         "retention.bytes": "20000000",
         "segment.bytes": "10000000",
     }
     async with AdminClient(bootstrap) as admin:
-        await admin.create_topics([NewTopic(topic, LAST_PARTITIONS, 3, topic_configs=config)])
-    while partitions <= LAST_PARTITIONS:
+        await admin.create_topics([NewTopic(topic, PARTITIONS, 1, topic_configs=config)])
+        for handlers in HANDLERS:
+            await admin.incremental_alter_configs({BROKERS: [ConfigChange("num.io.threads", str(handlers))]})
+            await asyncio.sleep(1)  # until every broker has it: the next change is judged by what it has now
+    while connections <= LAST_CONNECTIONS:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "benchmarks.busy", "--bootstrap", bootstrap, "--topic", topic,
-            "--partitions", str(partitions), stdout=subprocess.DEVNULL,
+            "--connections", str(connections), stdout=subprocess.DEVNULL,
         )  # fmt: skip
         try:
             await asyncio.sleep(WATCH_S)
@@ -58,7 +92,7 @@ async def busy_brokers(bootstrap: str) -> AsyncIterator[float]:
         finally:
             process.kill()
             await process.wait()
-        partitions *= 2
+        connections *= 2
     raise RuntimeError(f"Metadata takes {took:.0f} ms only")
 
 
@@ -87,19 +121,31 @@ async def _ask(server: str, seconds: float, took: list[float]) -> None:
 
 
 async def keep_busy(options: argparse.Namespace) -> None:
-    """One batch after the other to each partition."""
-    content = random.Random(1).randbytes(BATCH // 2).hex().encode()
+    """One batch after the other on each connection."""
+    async with AdminClient(options.bootstrap) as admin:
+        described = (await admin.describe_topics([options.topic]))[options.topic].partitions
+        brokers = {each.node_id: (each.host, each.port) for each in (await admin.describe_cluster()).brokers}
+    led = {
+        node_id: itertools.cycle([each.partition for each in described if each.leader_id == node_id])
+        for node_id in brokers
+    }
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(options.connections):
+            for node_id, (host, port) in brokers.items():
+                tasks.create_task(_write(host, port, options.topic, next(led[node_id])))
 
-    async def one(producer: Producer, partition: int) -> None:
-        while True:
-            await producer.send_and_wait(options.topic, content, partition=partition)
 
-    async with (
-        Producer(options.bootstrap, linger_ms=0, delivery_timeout_ms=600_000) as producer,
-        asyncio.TaskGroup() as tasks,
-    ):
-        for partition in range(options.partitions):
-            tasks.create_task(one(producer, partition))
+async def _write(host: str, port: int, topic: str, partition: int) -> None:
+    record = StoredRecord(int(time.time() * 1000), value=random.Random(1).randbytes(BATCH // 2).hex().encode())
+    data = PartitionProduceData(index=partition, records=memoryview(build_batch([record])))
+    request = ProduceRequest(
+        acks=-1, timeout_ms=60_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
+    )
+    frame = b"".join(encode_request(request, _VERSION, 1, "busy"))
+    reader, writer = await asyncio.open_connection(host, port)
+    while True:
+        writer.write(frame)
+        await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
 
 
 def main() -> None:
@@ -107,7 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", required=True)
-    parser.add_argument("--partitions", type=int, default=FIRST_PARTITIONS)
+    parser.add_argument("--connections", type=int, default=FIRST_CONNECTIONS, help="to each broker")
     asyncio.run(keep_busy(parser.parse_args()))
 
 

@@ -1,8 +1,8 @@
 """What programs written for aiokafka cost on `aiokafka_lead.compat`, beside themselves on aiokafka.
 
 ``python -m benchmarks compat``: client CPU a record of the same programs, unchanged but for one line, on a sink broker.
-They produce and consume with aiokafka's own calls, and with FastStream where that is installed. Each run is a process
-of its own.
+They produce and consume with aiokafka's own calls, and with FastStream where that is installed: then also on a client
+that does nothing, which shows what FastStream itself takes. Each run is a process of its own.
 """
 
 from __future__ import annotations
@@ -16,13 +16,18 @@ import time
 from collections.abc import Callable, Coroutine
 from importlib.util import find_spec
 from statistics import median
+from typing import Any
 
 from .suite.brokers import sink
 from .suite.sink import SinkTopic
 
 CLIENTS = ("compat", "aiokafka")
+NOTHING = "nothing"
+"""The client that sends nothing, and gets the same record again and again."""
 AT_ONCE = 500
 """Records that are on their way before a program waits for them."""
+IN_BATCH = 100
+"""Records of a batch."""
 VALUE = bytes(100)
 
 
@@ -68,6 +73,15 @@ async def consume(bootstrap: str, topic: str, meter: Meter) -> None:
                 break
 
 
+async def consume_one(bootstrap: str, topic: str, meter: Meter) -> None:
+    """``getone``."""
+    from aiokafka import AIOKafkaConsumer
+
+    async with AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        while not meter.count():
+            await consumer.getone()
+
+
 async def consume_many(bootstrap: str, topic: str, meter: Meter) -> None:
     """``getmany``."""
     from aiokafka import AIOKafkaConsumer
@@ -90,6 +104,24 @@ async def faststream_publish(bootstrap: str, topic: str, meter: Meter) -> None:
                 await future
 
 
+async def faststream_publish_one(bootstrap: str, topic: str, meter: Meter) -> None:
+    """A FastStream broker whose every message waits for the one before."""
+    from faststream.kafka import KafkaBroker  # pyright: ignore[reportMissingImports]
+
+    async with KafkaBroker(bootstrap, logger=None) as broker:
+        while not meter.count():
+            await broker.publish(VALUE, topic)
+
+
+async def faststream_publish_batch(bootstrap: str, topic: str, meter: Meter) -> None:
+    """A FastStream broker that publishes a hundred messages at once, and waits for them."""
+    from faststream.kafka import KafkaBroker  # pyright: ignore[reportMissingImports]
+
+    async with KafkaBroker(bootstrap, logger=None) as broker:
+        while not meter.count(IN_BATCH):
+            await broker.publish_batch(*[VALUE] * IN_BATCH, topic=topic)
+
+
 async def faststream_subscribe(bootstrap: str, topic: str, meter: Meter) -> None:
     """A FastStream subscriber."""
     from faststream.kafka import KafkaBroker  # pyright: ignore[reportMissingImports]
@@ -107,13 +139,34 @@ async def faststream_subscribe(bootstrap: str, topic: str, meter: Meter) -> None
         await done.wait()
 
 
+async def faststream_subscribe_batch(bootstrap: str, topic: str, meter: Meter) -> None:
+    """A FastStream subscriber that takes a hundred records at a time."""
+    from faststream.kafka import KafkaBroker  # pyright: ignore[reportMissingImports]
+
+    broker = KafkaBroker(bootstrap, logger=None)
+    done = asyncio.Event()
+
+    async def handle(values: list[bytes]) -> None:
+        if meter.count(len(values)):
+            done.set()
+
+    broker.subscriber(topic, auto_offset_reset="earliest", batch=True, max_records=IN_BATCH)(handle)
+    async with broker:
+        await broker.start()
+        await done.wait()
+
+
 Program = Callable[[str, str, Meter], Coroutine[None, None, None]]
 PROGRAMS: dict[str, tuple[Program, int]] = {
     "produce": (produce, 60_000),
     "consume, async for": (consume, 300_000),
+    "consume, getone": (consume_one, 300_000),
     "consume, getmany": (consume_many, 300_000),
     "FastStream publishes": (faststream_publish, 20_000),
+    "FastStream publishes and waits": (faststream_publish_one, 5_000),
+    "FastStream publishes batches": (faststream_publish_batch, 20_000),
     "FastStream subscribes": (faststream_subscribe, 20_000),
+    "FastStream takes batches": (faststream_subscribe_batch, 50_000),
 }
 """Each with its number of records."""
 
@@ -127,19 +180,27 @@ def main(arguments: list[str]) -> None:
     if options.run:
         _run(*options.run)
         return
-    print(f"{'client CPU a record, us':28}{'compat':>10}{'aiokafka':>10}{'share':>8}")
+    clients = (*CLIENTS, NOTHING)
+    print(
+        f"{'client CPU a record, us':32}{'compat':>10}{'aiokafka':>10}{'share':>8}{'FastStream':>12}{'beside it':>11}"
+    )
     with sink() as brokers:
         for name, (_, records) in PROGRAMS.items():
-            if name.startswith("FastStream") and find_spec("faststream") is None:
+            faststream = name.startswith("FastStream")
+            if faststream and find_spec("faststream") is None:
                 continue
             kind = SinkTopic(6, 0 if "produce" in name or "publishes" in name else records, len(VALUE))
             topic = brokers.topic(kind)
-            found: dict[str, list[float]] = {client: [] for client in CLIENTS}
+            found: dict[str, list[float]] = {client: [] for client in (clients if faststream else CLIENTS)}
             for _ in range(options.rounds):
-                for client in CLIENTS:
-                    found[client].append(_child(client, name, brokers.bootstrap, topic))
+                for client, measured in found.items():
+                    measured.append(_child(client, name, brokers.bootstrap, topic))
             own, theirs = (median(found[client]) for client in CLIENTS)
-            print(f"{name:28}{own:10.2f}{theirs:10.2f}{own / theirs:8.0%}", flush=True)
+            line = f"{name:32}{own:9.2f}{theirs:9.2f}{own / theirs:8.0%}"
+            if faststream:
+                alone = median(found[NOTHING])
+                line += f"{alone:12.2f}{(own - alone) / (theirs - alone):11.0%}"
+            print(line, flush=True)
 
 
 def _child(client: str, program: str, bootstrap: str, topic: str) -> float:
@@ -150,11 +211,56 @@ def _child(client: str, program: str, bootstrap: str, topic: str) -> float:
 
 
 def _run(client: str, program: str, bootstrap: str, topic: str) -> None:
-    if client == "compat":
+    if client != "aiokafka":
         import aiokafka_lead.compat
 
         aiokafka_lead.compat.install()  # the one line
+    if client == NOTHING:
+        _do_nothing()
     run, records = PROGRAMS[program]
     meter = Meter(records)
     asyncio.run(run(bootstrap, topic, meter))
     print(json.dumps(meter.us()))
+
+
+def _do_nothing() -> None:
+    """Have aiokafka's names give clients that leave the broker alone."""
+    from aiokafka_lead import compat
+
+    class Producer(compat.AIOKafkaProducer):
+        async def start(self) -> None:
+            await super().start()
+            self._done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            self._done.set_result(None)
+
+        async def send(self, topic: str, *_: Any, **__: Any) -> Any:
+            return self._done
+
+        async def send_batch(self, batch: Any, topic: str, *, partition: int | None) -> Any:
+            return self._done
+
+        def create_batch(self) -> Any:
+            return Batch()
+
+    class Batch:
+        def append(self, **_: Any) -> Any:
+            return self
+
+    class Consumer(compat.AIOKafkaConsumer):
+        _again: Any = None
+        _many: Any = None
+        _given = 0
+
+        async def getone(self, *_: Any) -> Any:
+            self._given += 1
+            if self._given % AT_ONCE == 0:
+                await asyncio.sleep(0)
+            self._again = self._again or await super().getone()
+            return self._again
+
+        async def getmany(self, *_: Any, **limits: Any) -> Any:
+            await asyncio.sleep(0)
+            self._many = self._many or await super().getmany(**limits)
+            return self._many
+
+    compat.AIOKafkaProducer, compat.AIOKafkaConsumer = Producer, Consumer  # type: ignore[misc]

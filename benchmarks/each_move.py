@@ -1,65 +1,53 @@
 """What one leader move costs, move by move, beside the time that the brokers themselves needed for that very move.
 
 ``python -m benchmarks each_move [--rounds 10] [--moves 20] [--busy]``: three brokers of the newest Apache Kafka, and
-one client at a time, in random order within each round. Each writes at a steady rate to a partition whose leader
-moves, again and again (the replicas are put in another order, and the preferred one is elected), while a consumer of
-the same client reads it. A move's figures are the time between the last acknowledgement before it and the first one
-after it, less the time in which the partition had no leader (a prober asks every 2 ms); and, for the consumer, how
-long after its acknowledgement the first record of the new leader was in its hands. Medians and percentiles come with
-95 % confidence intervals (percentile bootstrap over moves). With ``--busy`` other producers load the brokers until
-their answer to Metadata takes 50 ms or more: KIP-951's own condition.
+one client at a time, in random order within each round. Each writes at a steady rate to a partition whose leader moves,
+again and again (the replicas are put in another order, and the preferred one is elected), while a consumer of the same
+client reads it. A move's figure is the time between the last acknowledgement before it and the first one after it, less
+what the brokers themselves needed for that move: the time in which a prober that sends a record to every broker every 2
+ms got none acknowledged (a new leader waits for its followers), and, in another table, the time in which no broker led
+the partition. A third table compares with a client that knew the move at once: the first acknowledgement after the gap,
+less that of the first record that the prober sent to the new leader once the old one had stopped; so both wait in the
+same line where brokers are busy. For the consumer it is how long after its acknowledgement the first record of the new
+leader was in its hands; with ``--group`` it is the one member of a group instead of being assigned the partition.
+Medians and percentiles come with 95 % confidence intervals (percentile bootstrap over moves). With ``--busy`` other
+producers load the brokers until their answer to Metadata takes 50 ms or more: KIP-951's own condition. ``agree``
+compares the results of several runs. With ``--traces HOST:PORT`` the times of every record and of every move go to
+topics there, from which ``spark_moves`` makes the same tables.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import itertools
 import json
 import random
 import time
 import uuid
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import NamedTuple
 
 from aiokafka_lead import AdminClient, TopicPartition
 from aiokafka_lead.admin import NewTopic
 
-from .busy import busy_brokers
+from .busy import busy_brokers, slow_disks
 from .failover import apache
+from .leader_gaps import HEADER, SHARES, TABLES, Figures, Move, Round, figures, move_traces, record_traces
 from .leader_move import CLIENTS, output_of, program, start
-from .peers import FOREIGN, available, load_command
-from .stats import percentile, table
+from .peers import FOREIGN, available, load_command, reader_command
+from .stats import estimate, percentile, quantile, table
+from .traces import MOVES, TRACES, prepare_topic, write_traces
 
-READERS = ("lead", "lead-no-hints", "aiokafka", "confluent")
-"""The clients whose consumer takes part, too."""
+GROUPS = {"classic": set(CLIENTS), "consumer": {"lead", "lead-no-hints", "confluent", "java"}}
+"""The protocols of groups, and the clients that speak them."""
 SETTLE_S = 1.5
-EVERY_S = 0.5
-"""From one move to the next: longer than any client needs in ordinary times."""
-RESAMPLES = 2_000
-
-
-class Move(NamedTuple):
-    """The leader of the partition was to change."""
-
-    at: float
-    """Wall-clock second at which it was asked for."""
-    leader: int
-    """The index of the new leader among the brokers that the prober asks."""
-
-
-class Figures(NamedTuple):
-    """One move, in milliseconds."""
-
-    leaderless: float
-    acknowledged: float
-    """The client's gap less the brokers'."""
-    consumed: float | None
-    """From the acknowledgement of the first record after the move to the consumer's hands."""
+EVERY_S, BUSY_EVERY_S = 0.5, 2.5
+"""From one move to the next: longer than any client needs in ordinary times, and with busy brokers."""
+WARM_UP_MOVES = 10
+BUSY_CONNECTIONS = 32
+"""Of the probers to each busy broker, so that they get an answer every few milliseconds, too."""
 
 
 # --- a round ---------------------------------------------------------------------------------------------------------
@@ -77,16 +65,18 @@ async def move(admin: AdminClient, topic: str, servers: Sequence[str]) -> Move:
     return Move(began, servers.index(brokers[replicas[0]]))
 
 
-async def measure(client: str, bootstrap: str, backoff_ms: int, options: argparse.Namespace) -> list[Figures]:
+async def measure(client: str, bootstrap: str, backoff_ms: int, options: argparse.Namespace) -> Round:
     """One client's moves of one round."""
     topic = f"each-move-{uuid.uuid4().hex[:8]}"
-    seconds = options.moves * (EVERY_S + 0.2) + 2 * SETTLE_S
+    every_s = BUSY_EVERY_S if options.busy else EVERY_S
+    seconds = options.moves * (every_s + 0.2) + 2 * SETTLE_S
     async with AdminClient(bootstrap) as admin, AsyncExitStack() as ended:
         await admin.create_topics([NewTopic(topic, 1, 3)])
         where: list[object] = ["--bootstrap", bootstrap, "--topic", topic]
         reader = None
-        if client in READERS:
-            reader = await program("reader", client, *where, "--retry-backoff-ms", backoff_ms)
+        if options.group is None or client in GROUPS[options.group]:
+            member = [] if options.group is None else ["--group-protocol", options.group]
+            reader = await start(reader_command(client), *where, *member, "--retry-backoff-ms", backoff_ms)
             ended.callback(end, reader)
         load = await start(
             load_command(client), *where, "--partitions", 1, "--rate", options.rate, "--seconds", seconds,
@@ -96,17 +86,24 @@ async def measure(client: str, bootstrap: str, backoff_ms: int, options: argpars
         assert load.stderr is not None
         while (line := await load.stderr.readline()) and line != b"ready\n":
             pass
-        prober = await program("prober", *where, "--partitions", 1, "--seconds", seconds - 0.5, "--every-answer")
-        ended.callback(end, prober)
-        results = asyncio.gather(output_of(load), output_of(prober))
+        probers = [
+            await program(
+                "prober", *where, "--partitions", 1, "--seconds", seconds - 0.5, "--every-answer", *kind,
+                "--connections", BUSY_CONNECTIONS if options.busy else 1,
+            )
+            for kind in ((), ("--writes",))
+        ]  # fmt: skip
+        for prober in probers:
+            ended.callback(end, prober)
+        results = asyncio.gather(*map(output_of, [load, *probers]))
         await asyncio.sleep(SETTLE_S)
         moves: list[Move] = []
         last = time.monotonic() + seconds - 2 * SETTLE_S
         while len(moves) < options.moves and time.monotonic() < last:
-            due = time.monotonic() + EVERY_S * random.uniform(0.8, 1.2)
+            due = time.monotonic() + every_s * random.uniform(0.8, 1.2)
             moves.append(await move(admin, topic, bootstrap.split(",")))
             await asyncio.sleep(max(0.0, due - time.monotonic()))
-        result, led = await results
+        result, led, wrote = await results
         seen = {}
         if reader is not None:
             reader.terminate()
@@ -114,48 +111,13 @@ async def measure(client: str, bootstrap: str, backoff_ms: int, options: argpars
         await admin.delete_topics([topic])
     if result["failed"]:
         print(f"{client}: {result['failed']} records failed")
-    return list(figures(moves, result["samples"], led, seen))
+    return Round(moves, result["samples"], led, wrote, seen)
 
 
 def end(process: asyncio.subprocess.Process) -> None:
     """Leave nothing behind when a run fails."""
     if process.returncode is None:
         process.kill()
-
-
-def figures(
-    moves: Sequence[Move],
-    samples: Sequence[tuple[int, float, float]],
-    led: Sequence[tuple[float, int]],
-    seen: dict[int, float],
-) -> list[Figures]:
-    """What each move has cost; those of which the prober or the load did not see the end are left out.
-
-    ``samples`` are [number, second of the send, milliseconds to the acknowledgement], ``led`` are [second of a leader's
-    answer, its index], ``seen`` when the consumer had which record.
-    """
-    acknowledged = sorted((sent + ms / 1000, number) for number, sent, ms in samples)
-    times = [at for at, _ in acknowledged]
-    found = []
-    for this, following in itertools.pairwise([*moves, Move(times[-1], -1)]):
-        new = [at for at, leader in led if leader == this.leader and this.at <= at < following.at]
-        old = [at for at, leader in led if leader != this.leader and this.at - EVERY_S <= at < following.at]
-        if not new or not old:
-            continue
-        leaderless = max(0.0, new[0] - old[-1])
-        first, last = max(1, bisect_left(times, this.at)), bisect_left(times, following.at)
-        if first >= last:
-            continue
-        gap, at = max((times[index] - times[index - 1], index) for index in range(first, last))
-        read = seen.get(acknowledged[at][1])
-        found.append(
-            Figures(
-                1000 * leaderless,
-                1000 * (gap - leaderless),
-                None if read is None else 1000 * max(0.0, read - times[at]),
-            )
-        )
-    return found
 
 
 # --- the whole -------------------------------------------------------------------------------------------------------
@@ -174,36 +136,46 @@ async def condition(bootstrap: str, busy: bool) -> AsyncIterator[str]:
 async def run(options: argparse.Namespace) -> None:
     """Every client in every round, in random order."""
     found: dict[tuple[int, str], list[Figures]] = defaultdict(list)
-    async with apache() as cluster:
-        for backoff_ms in options.backoff_ms:  # a young JVM's first seconds are nobody's
-            await measure("lead", cluster.bootstrap, backoff_ms, options)
+    warm_up = argparse.Namespace(**{**vars(options), "moves": WARM_UP_MOVES, "busy": False})
+    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())  # the topics may have runs of other times
+    if options.traces:
+        for topic in (TRACES, MOVES):
+            await prepare_topic(options.traces, topic)
+    async with AsyncExitStack() as started:
+        with slow_disks() if options.busy else nullcontext():
+            cluster = await started.enter_async_context(apache())
+        await measure("lead", cluster.bootstrap, options.backoff_ms[0], warm_up)  # a young JVM's seconds are nobody's
         async with condition(cluster.bootstrap, options.busy) as name:
             for number in range(options.rounds):
                 cases = [(backoff_ms, client) for backoff_ms in options.backoff_ms for client in options.clients]
                 random.shuffle(cases)
                 for backoff_ms, client in cases:
-                    moves = await measure(client, cluster.bootstrap, backoff_ms, options)
+                    seen = await measure(client, cluster.bootstrap, backoff_ms, options)
+                    moves = figures(seen)
                     found[backoff_ms, client] += moves
-                    middle = percentile(sorted(one.acknowledged for one in moves), 0.5)
+                    middle = percentile(sorted(one.over_floor for one in moves), 0.5)
                     print(f"round {number + 1:2} {client:14} backoff {backoff_ms:5} ms: {middle:7.1f} ms", flush=True)
+                    if options.traces:
+                        run = f"{began} {name}, backoff {backoff_ms} ms, round {number + 1}"
+                        await write_traces(options.traces, TRACES, record_traces(seen, run, client))
+                        moved = move_traces(seen, run, client, name, backoff_ms)
+                        await write_traces(options.traces, MOVES, moved)
     report(name, found, options)
 
 
 def report(name: str, found: dict[tuple[int, str], list[Figures]], options: argparse.Namespace) -> None:
-    """Two tables on the screen, and everything as JSON."""
-    for title, field in (
-        ("from the last acknowledgement to the next, less the brokers' own time", "acknowledged"),
-        ("from the acknowledgement to the consumer's hands, of a new leader's first record", "consumed"),
-    ):
+    """Four tables on the screen, and everything as JSON."""
+    for field, title in TABLES.items():
         rows: list[list[object]] = []
         for (backoff_ms, client), moves in sorted(found.items()):
             values = [value for one in moves if (value := getattr(one, field)) is not None]
-            floor = percentile(sorted(one.leaderless for one in moves), 0.5)
+            brokers = ([move.leaderless for move in moves], [move.floor for move in moves])
+            middles = [percentile(sorted(each), 0.5) for each in brokers]
             if values:
                 label = f"{CLIENTS[client]}, backoff {backoff_ms} ms"
-                rows.append([label, len(values), floor, *(interval(values, share) for share in (0.5, 0.9, 0.99))])
+                rows.append([label, len(values), *middles, *(estimate(values, quantile(share)) for share in SHARES)])
         print(f"\nA leader move, {name}: {title}; ms [95 % interval]\n")
-        print(table(["client", "moves", "leaderless, p50", "p50", "p90", "p99"], rows))
+        print(table(HEADER, rows))
     options.out.mkdir(parents=True, exist_ok=True)
     every = [
         {"condition": name, "client": client, "backoff_ms": backoff_ms, **one._asdict()}
@@ -212,20 +184,6 @@ def report(name: str, found: dict[tuple[int, str], list[Figures]], options: argp
     ]
     stem = "each_move_busy" if options.busy else "each_move"
     (options.out / stem).with_suffix(".json").write_text(json.dumps(every, indent=1))
-
-
-def interval(values: Sequence[float], share: float) -> str:
-    """A percentile with its confidence interval."""
-    value = percentile(sorted(values), share)
-    low, high = bootstrap_interval(values, lambda some: percentile(sorted(some), share))
-    return f"{value:.1f} [{low:.1f}, {high:.1f}]"
-
-
-def bootstrap_interval(values: Sequence[float], statistic: Callable[[Sequence[float]], float]) -> tuple[float, float]:
-    """The 2.5th and 97.5th percentile of the statistic over resamples (the same ones in each call)."""
-    draw = random.Random(1)
-    resampled = sorted(statistic(draw.choices(values, k=len(values))) for _ in range(RESAMPLES))
-    return percentile(resampled, 0.025), percentile(resampled, 0.975)
 
 
 def main(arguments: list[str]) -> None:
@@ -240,5 +198,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--backoff-ms", nargs="+", type=int, default=[100, 1000])
     parser.add_argument("--rate", type=float, default=300)
     parser.add_argument("--busy", action="store_true", help="other producers load the brokers")
+    parser.add_argument("--group", choices=list(GROUPS), help="consumers are members of groups, by this protocol")
+    parser.add_argument("--traces", metavar="HOST:PORT", help="a cluster that takes the times of records and moves")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))
     asyncio.run(run(parser.parse_args(arguments)))

@@ -33,7 +33,7 @@ from aiokafka_lead.admin import NewTopic
 from .embedded import embedded_cluster
 from .peers import FOREIGN, available, load_command
 from .stats import latency_picture, latency_row, table
-from .traces import Trace, prepare_topic, write_traces
+from .traces import TRACES, Trace, prepare_topic, write_traces
 
 CLIENTS = {
     "lead": "aiokafka_lead",
@@ -46,7 +46,6 @@ CLIENTS = {
 CHUNK = 10
 """Partitions moved at a time."""
 SLOW_METADATA_MS = 100.0
-TRACES = "traces"
 SETTLE_S = 2.0
 """Steady load before the first and after the last move."""
 

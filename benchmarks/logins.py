@@ -2,13 +2,15 @@
 
 For each trouble of an identity provider, or of a KDC where Kerberos is installed: the error that a client's start
 raises and after how long; the longest time for which the event loop was held up meanwhile; and how soon a client that
-waits has logged in once the trouble is over. The machine's own pauses are among the loop's: compare them with those of
-"none".
+waits has logged in once the trouble is over. What this process's threads waited for a processor is left out where the
+system says it (Linux), and the least of several runs counts: other programs are no client's doing, and what a client
+does it does in each run. The broker is on this event loop, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import shutil
 import time
@@ -17,7 +19,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import anyio
 
@@ -35,6 +37,7 @@ TIMEOUT_S = 1.0
 """How long a provider may take, and a connection to be set up."""
 
 LARGE: Answer = (200, {}, bytes(100_000_000))
+PARTS: Answer = (200, {}, b'{"parts":[' + b"{}," * 340_000 + b"{}]}")
 
 Trouble = Callable[[], Any]
 
@@ -53,26 +56,45 @@ def troubles(provider: IdentityProvider) -> dict[str, Callable[[], Answer] | Non
         "silent": partial(held, provider, 3.0),
         "down (503)": lambda: json_answer(503, error="temporarily_unavailable"),
         "garbage": lambda: (200, {}, b"<html>" * 1000),
+        "1 MB of JSON": lambda: PARTS,
         "an answer of 100 MB": lambda: LARGE,
         "a token that is too large": lambda: json_answer(200, access_token="x" * 600_000),
         "a token that has ended": lambda: json_answer(200, access_token="x", expires_in=-5),
     }
 
 
+def waits_ms() -> dict[str, float]:
+    """How long each thread has been ready to run and without a processor; none where the system does not say.
+
+    Any of them may hold the interpreter's lock meanwhile, and so hold up the event loop's.
+    """
+    found: dict[str, float] = {}
+    for place in Path("/proc/self/task").glob("*/schedstat"):
+        try:
+            found[place.parent.name] = int(place.read_text().split()[1]) / 1e6
+        except OSError:  # it has ended
+            continue
+    return found
+
+
 class Gaps:
-    """The longest time between two turns of a task that wants one each millisecond."""
+    """The longest time between two turns of a task that wants one each millisecond, without waits for a processor.
+
+    The work of the event loop's own thread counts in any case.
+    """
 
     def __init__(self) -> None:
         self.longest_ms = 0.0
 
     async def watch(self) -> None:
         """Runs until it is cancelled."""
-        before = time.perf_counter()
+        before, waits, work = time.perf_counter(), waits_ms(), time.thread_time()
         while True:
             await anyio.sleep(0.001)
-            now = time.perf_counter()
-            self.longest_ms = max(self.longest_ms, (now - before) * 1000 - 1)
-            before = now
+            now, waits_now, work_now = time.perf_counter(), waits_ms(), time.thread_time()
+            waited = sum(ms - waits.get(thread, 0.0) for thread, ms in waits_now.items())
+            self.longest_ms = max(self.longest_ms, (now - before) * 1000 - 1 - waited, (work_now - work) * 1000)
+            before, waits, work = now, waits_now, work_now
 
 
 @asynccontextmanager
@@ -186,13 +208,19 @@ def main(arguments: list[str]) -> None:
     """All troubles, one after the other."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks logins", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--backend", choices=["asyncio", "trio"], default="asyncio")
-    backend = parser.parse_args(arguments).backend
-    rows: list[list[object]] = []
-    anyio.run(oauth, rows, backend=backend)
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args(arguments)
+    gc.freeze()  # a collection of all that was imported for this would hold up the loop for 20 ms
     wanting = kerberos.missing()
-    if wanting is None:
-        with realm_and_folder() as (realm, folder):
-            anyio.run(gssapi, rows, realm, folder, backend=backend)
+    runs: list[list[list[object]]] = []
+    for _ in range(options.runs):
+        rows: list[list[object]] = []
+        anyio.run(oauth, rows, backend=options.backend)
+        if wanting is None:
+            with realm_and_folder() as (realm, folder):
+                anyio.run(gssapi, rows, realm, folder, backend=options.backend)
+        runs.append(rows)
+    rows = [min(same, key=lambda row: cast(float, row[3])) for same in zip(*runs, strict=True)]
     print(table(["trouble", "error", "after, s", "loop held up, ms", "back after, ms"], rows))
     if wanting is not None:
         print(f"Without those of Kerberos: {wanting}")

@@ -1,9 +1,14 @@
 """How long the brokers themselves had no leader: the floor that no client can beat.
 
-``python -m benchmarks.prober --bootstrap A,B,C --topic T --partitions N --seconds S``: one connection per broker asks
-each broker every two milliseconds whether it leads the partitions (ListOffsets, which only a leader answers). A gap is
-the time from the last answer of the old leader to the first of the new one. Writes JSON to standard output: the gaps,
-or with ``--every-answer`` the first partition's leaders as [wall-clock second, the broker's index in ``--bootstrap``].
+``python -m benchmarks.prober --bootstrap A,B,C --topic T --partitions N --seconds S`` asks each broker every two
+milliseconds whether it leads the partitions (ListOffsets, which only a leader answers), on ``--connections`` of them in
+turn, since a busy broker takes long for each answer. A gap is the time from the last answer of the old leader to the
+first of the new one. Writes JSON to standard output: the gaps, or with ``--every-answer`` the first partition's leaders
+as [wall-clock second, the broker's index in ``--bootstrap``, second at which it was asked].
+
+With ``--writes`` each broker is sent a record every two milliseconds instead (Produce with ``acks=all``), and an answer
+is an acknowledgement. That gap is longer: a new leader acknowledges nothing before its followers fetch from it. It is
+what a writer would see that knew every move at once.
 """
 
 from __future__ import annotations
@@ -14,8 +19,11 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+from aiokafka_lead._records import StoredRecord, build_batch
 from aiokafka_lead._wire import decode_response, encode_request
 from aiokafka_lead._wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -23,20 +31,77 @@ from aiokafka_lead._wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from aiokafka_lead._wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from aiokafka_lead.errors import OffsetNotAvailableError
+
+from .load import NUMBER
 
 EVERY_S = 0.002
-VERSION = 6
-"""Spoken by every broker from 2.8 to 4.x."""
-LEADS = (0, 78)
-"""No error, and OFFSET_NOT_AVAILABLE: a leader that still waits for its followers."""
 LATEST = -1
 
 
-Seen = dict[int, list[tuple[float, int]]]
-"""By partition: when a broker answered as its leader, and which one, as an index among those asked."""
+class Question(ABC):
+    """What every broker is asked, again and again. The versions are spoken by every broker from 2.8 to 4.x."""
+
+    @abstractmethod
+    def frame(self, correlation_id: int) -> bytes:
+        """The request, as it is written."""
+
+    @abstractmethod
+    def led(self, frame: memoryview) -> Iterable[int]:
+        """The partitions for which this answer shows a leader at work."""
 
 
-async def probe(index: int, server: str, question: ListOffsetsRequest, until: float, seen: Seen) -> None:
+class Leads(Question):
+    """Whether the broker leads the partitions."""
+
+    VERSION = 6
+    LEADS = (0, OffsetNotAvailableError.code)
+    """The latter is a leader that still waits for its followers."""
+
+    def __init__(self, topic: str, partitions: Iterable[int]) -> None:
+        asked = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in partitions]
+        self._request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=asked)])
+
+    def frame(self, correlation_id: int) -> bytes:
+        return b"".join(encode_request(self._request, self.VERSION, correlation_id, "prober"))
+
+    def led(self, frame: memoryview) -> Iterable[int]:
+        _, answer = decode_response(ListOffsetsResponse, self.VERSION, frame)
+        return [each.partition_index for each in answer.topics[0].partitions if each.error_code in self.LEADS]
+
+
+class Writes(Question):
+    """Whether the broker acknowledges a record, which a reader takes for one of the load's warm-up."""
+
+    VERSION = 9
+
+    def __init__(self, topic: str, partitions: Iterable[int]) -> None:
+        record = StoredRecord(int(time.time() * 1000), value=NUMBER.pack(-1))
+        written = [PartitionProduceData(index=index, records=memoryview(build_batch([record]))) for index in partitions]
+        topics = [TopicProduceData(name=topic, partition_data=written)]
+        self._request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=topics)
+
+    def frame(self, correlation_id: int) -> bytes:
+        return b"".join(encode_request(self._request, self.VERSION, correlation_id, "prober"))
+
+    def led(self, frame: memoryview) -> Iterable[int]:
+        _, answer = decode_response(ProduceResponse, self.VERSION, frame)
+        return [each.index for each in answer.responses[0].partition_responses if not each.error_code]
+
+
+Seen = dict[int, list[tuple[float, int, float]]]
+"""By partition: when a broker answered as its leader, which one, as an index among those asked, and when asked."""
+
+
+async def probe(
+    index: int, server: str, question: Question, until: float, seen: Seen, every_s: float, offset_s: float
+) -> None:
     """Ask one broker until the end, or until it goes; note when it led which partition."""
     host, port = server.rsplit(":", 1)
     try:
@@ -44,7 +109,8 @@ async def probe(index: int, server: str, question: ListOffsetsRequest, until: fl
     except ConnectionError:
         return
     try:
-        await ask(reader, writer, index, question, until, seen)
+        await asyncio.sleep(offset_s)
+        await ask(reader, writer, index, question, until, seen, every_s)
     except (ConnectionError, asyncio.IncompleteReadError):
         pass
     finally:
@@ -55,41 +121,37 @@ async def ask(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     index: int,
-    question: ListOffsetsRequest,
+    question: Question,
     until: float,
     seen: Seen,
+    every_s: float,
 ) -> None:
-    """Ask every two milliseconds."""
+    """Ask again and again."""
     correlation_id = 0
     while time.monotonic() < until:
-        due = time.monotonic() + EVERY_S
+        due = time.monotonic() + every_s
         correlation_id += 1
-        writer.writelines(encode_request(question, VERSION, correlation_id, "prober"))
+        asked = time.time()
+        writer.write(question.frame(correlation_id))
         frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
         answered = time.time()
-        _, response = decode_response(ListOffsetsResponse, VERSION, memoryview(frame))
-        for partition in response.topics[0].partitions:
-            if partition.error_code in LEADS:
-                seen[partition.partition_index].append((answered, index))
+        for partition in question.led(memoryview(frame)):
+            seen[partition].append((answered, index, asked))
         await asyncio.sleep(max(0.0, due - time.monotonic()))
 
 
-async def leaders(bootstrap: str, topic: str, partitions: Iterable[int], seconds: float) -> Seen:
+async def leaders(
+    bootstrap: str, kind: type[Any], topic: str, partitions: Sequence[int], seconds: float, connections: int
+) -> Seen:
     """Ask every broker for so long; the answers in the order of time."""
     seen: Seen = {index: [] for index in partitions}
-    question = ListOffsetsRequest(
-        replica_id=-1,
-        topics=[
-            ListOffsetsTopic(
-                name=topic,
-                partitions=[ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in seen],
-            )
-        ],
-    )
+    question: Question = kind(topic, partitions)
     until = time.monotonic() + seconds
     async with asyncio.TaskGroup() as tasks:
         for index, server in enumerate(bootstrap.split(",")):
-            tasks.create_task(probe(index, server, question, until, seen))
+            for number in range(connections):
+                turn = EVERY_S * connections, EVERY_S * number
+                tasks.create_task(probe(index, server, question, until, seen, *turn))
     for answers in seen.values():
         answers.sort()
     return seen
@@ -100,7 +162,7 @@ def gaps_in(seen: Seen) -> list[tuple[float, float]]:
     return sorted(
         (earlier, (later - earlier) * 1000)
         for answers in seen.values()
-        for (earlier, _), (later, _) in itertools.pairwise(answers)
+        for (earlier, *_), (later, *_) in itertools.pairwise(answers)
         if later - earlier > 3 * EVERY_S
     )
 
@@ -113,10 +175,13 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=100)
     parser.add_argument("--watched", type=int, default=5, help="how many of the partitions to ask about")
     parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--connections", type=int, default=1, help="to each broker")
     parser.add_argument("--every-answer", action="store_true")
+    parser.add_argument("--writes", action="store_true", help="ask for acknowledgements")
     options = parser.parse_args()
     watched = range(0, options.partitions, max(1, options.partitions // options.watched))
-    seen = asyncio.run(leaders(options.bootstrap, options.topic, watched, options.seconds))
+    kind = Writes if options.writes else Leads
+    seen = asyncio.run(leaders(options.bootstrap, kind, options.topic, watched, options.seconds, options.connections))
     json.dump(seen[0] if options.every_answer else gaps_in(seen), sys.stdout)
 
 

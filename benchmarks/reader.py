@@ -1,7 +1,8 @@
 """When each record of a load came into the hands of a consumer of one client.
 
 ``python -m benchmarks.reader CLIENT --bootstrap HOST:PORT --topic T`` reads partition 0 until SIGTERM, then writes
-JSON to standard output: [record's number, wall-clock second], the first time that each was seen.
+JSON to standard output: [record's number, wall-clock second], the first time that each was seen. With
+``--group-protocol classic|consumer`` the consumer is the one member of a group that subscribes to the topic.
 """
 
 from __future__ import annotations
@@ -24,14 +25,18 @@ Note = Callable[[bytes | None], None]
 async def lead(options: argparse.Namespace, note: Note, *, leader_hint_policy: Any = "trust") -> None:
     from aiokafka_lead import Consumer, TopicPartition
 
-    consumer = Consumer(
-        bootstrap_servers=options.bootstrap,
-        auto_offset_reset="earliest",
-        retry_backoff_ms=options.retry_backoff_ms,
-        retry_backoff_max_ms=max(1000, options.retry_backoff_ms),
-        leader_hint_policy=leader_hint_policy,
-    )
-    consumer.assign([TopicPartition(options.topic, 0)])
+    config: dict[str, Any] = {
+        "bootstrap_servers": options.bootstrap,
+        "auto_offset_reset": "earliest",
+        "retry_backoff_ms": options.retry_backoff_ms,
+        "retry_backoff_max_ms": max(1000, options.retry_backoff_ms),
+        "leader_hint_policy": leader_hint_policy,
+    }
+    if options.group_protocol:
+        consumer = Consumer(options.topic, group_id=options.topic, group_protocol=options.group_protocol, **config)
+    else:
+        consumer = Consumer(**config)
+        consumer.assign([TopicPartition(options.topic, 0)])
     async with consumer:
         async for record in consumer:
             note(record.value)
@@ -41,12 +46,16 @@ async def aiokafka(options: argparse.Namespace, note: Note) -> None:
     from aiokafka import AIOKafkaConsumer
     from aiokafka.structs import TopicPartition
 
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=options.bootstrap,
-        auto_offset_reset="earliest",
-        retry_backoff_ms=options.retry_backoff_ms,
-    )
-    consumer.assign([TopicPartition(options.topic, 0)])
+    config: dict[str, Any] = {
+        "bootstrap_servers": options.bootstrap,
+        "auto_offset_reset": "earliest",
+        "retry_backoff_ms": options.retry_backoff_ms,
+    }
+    if options.group_protocol:
+        consumer = AIOKafkaConsumer(options.topic, group_id=options.topic, **config)
+    else:
+        consumer = AIOKafkaConsumer(**config)
+        consumer.assign([TopicPartition(options.topic, 0)])
     async with consumer:
         async for record in consumer:
             note(record.value)
@@ -58,13 +67,17 @@ async def confluent(options: argparse.Namespace, note: Note) -> None:
     consumer = Consumer(
         {
             "bootstrap.servers": options.bootstrap,
-            "group.id": "reader",
-            "enable.auto.commit": False,
+            "group.id": options.topic,
+            "group.protocol": options.group_protocol or "classic",
+            "enable.auto.commit": bool(options.group_protocol),
             "auto.offset.reset": "earliest",
             "retry.backoff.ms": min(options.retry_backoff_ms, 1000),
         }
     )
-    consumer.assign([TopicPartition(options.topic, 0, 0)])
+    if options.group_protocol:
+        consumer.subscribe([options.topic])
+    else:
+        consumer.assign([TopicPartition(options.topic, 0, 0)])
     stopped = threading.Event()
 
     def poll() -> None:
@@ -110,6 +123,7 @@ def main() -> None:
     parser.add_argument("client", choices=list(CLIENTS))
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", required=True)
+    parser.add_argument("--group-protocol", choices=["classic", "consumer"])
     parser.add_argument("--retry-backoff-ms", type=int, default=100)
     json.dump(asyncio.run(run(parser.parse_args())), sys.stdout)
 

@@ -1,228 +1,212 @@
-"""Brokers are restarted one by one under load: KIP-951's roll simulation in small.
+"""Brokers are restarted one by one under load: KIP-951's roll simulation.
 
-``python -m benchmarks roll [--real] [--shape low|high]``: on the embedded cluster, in a process of its own, or on
-three brokers of Apache Kafka that this starts. Shapes: 108 partitions, and 9,000 spread over many producers in one
-process. Each with leader hints and without; times are from `send` to the acknowledgement, and to the consumer.
+``python -m benchmarks roll [--real] [--shape high|low] [--per-second N] [--minutes M] [--acks all|1] [--linger-ms L]
+[--hints on|off] [--separate]``: on the embedded cluster, in a process of its own, or on three brokers of Apache Kafka
+that this starts. The KIP's shapes: ``high`` is one topic of 9,000 partitions, 60 producers, three subscriptions of 60
+consumers, and 23,400 records of 512 bytes a second; ``low`` is 108 partitions, 6 producers, three subscriptions of 6
+consumers, and 234,000 a second. All clients are in this one process and share connections and metadata, unless they are
+to be ``--separate``. Each with leader hints and without. Leaders move when a broker shuts down, and again when they are
+given back to their preferred brokers, halfway to the next restart. Times are from when a record is due to its
+acknowledgement (produce), and to a consumer's hands (end to end), so that a client that falls behind cannot hide it;
+the figures are those of the minutes in which brokers are restarted, and nothing may be lost or come twice. With
+``--traces HOST:PORT`` the times of every record go to the topic ``traces`` there, from which ``spark_traces`` makes its
+tables and pictures.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import random
-import struct
-import subprocess
-import sys
+import gc
+import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Literal, NamedTuple
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
-from aiokafka_lead import AdminClient, Consumer, Producer, TopicPartition
+from aiokafka_lead import AdminClient, Client, Consumer, Producer
 from aiokafka_lead.admin import NewTopic
-from aiokafka_lead.testing import EmbeddedCluster
 
-from .stats import latency_row, table
+from .roll_clusters import BROKERS, Restart, apache, embedded
+from .roll_load import Load
+from .stats import table
+from .traces import TRACES, prepare_topic, write_traces
 
-BROKERS = 3
+WARM_UP_S = 5.0
+SETTLED_WITHIN_S = 120.0
+"""Groups of 60 members need several rounds of heartbeats until every partition has its owner."""
 SETTLE_S = 1.0
-"""Before the first restart, and after each."""
-DOWN_S = 1.0
-DRAIN_MS = 300
-"""A broker that shuts down in order answers for so long after its leaders have moved."""
-QUICK_FOLLOWERS = {"replica.fetch.backoff.ms": "20", "replica.fetch.wait.max.ms": "20"}
-"""With Kafka's defaults a follower that meets a move waits a second, and every acknowledgement with it."""
-VALUE_BYTES = 100
-_SENT_AT = struct.Struct(">d")
+"""Between two things that move leaders, at least."""
+KEPT_BYTES = 2_000_000_000
+"""Of records in the topic."""
 
 
 class Shape(NamedTuple):
-    """A topic, and who writes to it."""
+    """A topic, the clients that write to it and read from it, and how much is written."""
 
     partitions: int
     producers: int
+    consumers: int
+    """Of each subscription."""
     per_second: float
 
 
-SHAPES = {"low": Shape(108, 1, 500), "high": Shape(9000, 6, 300)}
-
-Restart = Callable[[int], Awaitable[None]]
+SHAPES = {"high": Shape(9000, 60, 60, 23_400), "low": Shape(108, 6, 6, 234_000)}
 
 
-# --- clusters --------------------------------------------------------------------------------------------------------
+# --- a roll -----------------------------------------------------------------------------------------------------------
 
 
-@asynccontextmanager
-async def embedded() -> AsyncIterator[tuple[str, Restart]]:
-    """An embedded cluster in a process of its own, which takes orders line by line."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "benchmarks.roll", "--serve", stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    stdin, stdout = process.stdin, process.stdout
+class Clients:
+    """Makes the clients, on shared connections or each on its own."""
 
-    async def restart(broker: int) -> None:
-        stdin.write(b"%d\n" % broker)
-        await stdout.readline()
+    def __init__(self, bootstrap: str, shared: Client | None, **options: Any) -> None:
+        self._bootstrap = bootstrap
+        self._shared = shared
+        self._options = options
 
-    try:
-        yield (await stdout.readline()).decode().strip(), restart
-    finally:
-        stdin.close()
-        await process.wait()
+    def producer(self, **options: Any) -> Producer:
+        if self._shared is not None:
+            return self._shared.producer(**options)
+        return Producer(self._bootstrap, **self._options, **options)
+
+    def consumer(self, topic: str, **options: Any) -> Consumer:
+        if self._shared is not None:
+            return self._shared.consumer(topic, **options)
+        return Consumer(topic, bootstrap_servers=self._bootstrap, **self._options, **options)
 
 
-async def serve() -> None:
-    """Restart the brokers that standard input names, until it ends."""
-    async with EmbeddedCluster(BROKERS) as cluster:
-        sys.stdout.write(f"{cluster.bootstrap_servers}\n")
-        sys.stdout.flush()
-        while line := await asyncio.to_thread(sys.stdin.readline):
-            broker = int(line)
-            await cluster.stop_broker(broker, drain_ms=DRAIN_MS)
-            await asyncio.sleep(DOWN_S)
-            await cluster.start_broker(broker)
-            sys.stdout.write("done\n")
-            sys.stdout.flush()
-
-
-@asynccontextmanager
-async def apache() -> AsyncIterator[tuple[str, Restart]]:
-    """Three brokers of the newest Apache Kafka, with controlled shutdowns."""
-    from tests.kafka.harness import NEWEST, KafkaCluster
-
-    cluster = KafkaCluster(NEWEST, brokers=BROKERS, properties=QUICK_FOLLOWERS, heap_mib=768, optimise=True)
-
-    async def restart(broker: int) -> None:
-        await asyncio.to_thread(cluster.terminate, broker)
-        await asyncio.to_thread(cluster.start_broker, broker)
-
-    try:
-        await asyncio.to_thread(cluster.start)
-        yield cluster.bootstrap(), restart
-    finally:
-        await asyncio.to_thread(cluster.stop)
-
-
-# --- the load --------------------------------------------------------------------------------------------------------
-
-
-class Load:
-    """Producers that write to random partitions, a consumer that reads them all, and what was measured."""
-
-    def __init__(self, topic: str, shape: Shape, producers: list[Producer], consumer: Consumer) -> None:
-        self.acknowledged_ms: list[float] = []
-        self.consumed_ms: list[float] = []
-        self.sent = 0
-        self.failed = 0
-        self.measuring = False
-        self._topic = topic
-        self._shape = shape
-        self._producers = producers
-        self._consumer = consumer
-        self._rng = random.Random(1)
-        self._waiting: set[asyncio.Task[None]] = set()
-        self._arrived = asyncio.Event()
-
-    async def write(self) -> None:
-        """Send each record at its time, whether earlier ones are acknowledged or not."""
-        began, count = time.monotonic(), 0
-        while True:
-            while count < (time.monotonic() - began) * self._shape.per_second:
-                count += 1
-                task = asyncio.create_task(self._send(count % len(self._producers)))
-                self._waiting.add(task)
-                task.add_done_callback(self._waiting.discard)
-            await asyncio.sleep(0.001)
-
-    async def _send(self, index: int) -> None:
-        """To any of the partitions that are this producer's."""
-        partition = self._rng.randrange(index, self._shape.partitions, len(self._producers))
-        sent_at, measured = time.monotonic(), self.measuring
-        value = _SENT_AT.pack(sent_at if measured else 0.0).ljust(VALUE_BYTES)
-        self.sent += measured
-        try:
-            await self._producers[index].send_and_wait(self._topic, value, partition=partition)
-        except Exception:
-            self.failed += measured
-        else:
-            if measured:
-                self.acknowledged_ms.append(1000 * (time.monotonic() - sent_at))
-
-    async def read(self) -> None:
-        """Read for ever."""
-        async for record in self._consumer:
-            sent_at = _SENT_AT.unpack_from(record.value or b"")[0]
-            if sent_at:
-                self.consumed_ms.append(1000 * (time.monotonic() - sent_at))
-                self._arrived.set()
-
-    async def finish(self, timeout_s: float = 30) -> None:
-        """Wait for what is pending; what takes longer is not counted."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                if self._waiting:
-                    await asyncio.wait(self._waiting)
-                while len(self.consumed_ms) < self.sent - self.failed:
-                    self._arrived.clear()
-                    await self._arrived.wait()
-        except TimeoutError:
-            pass
-
-
-async def roll(bootstrap: str, restart: Restart, shape: Shape, *, hints: bool) -> list[object]:
+async def roll(
+    bootstrap: str, restart: Restart, shape: Shape, options: argparse.Namespace, *, hints: bool
+) -> dict[str, Any]:
     """One roll over all brokers; the figures of it."""
     topic = f"roll-{shape.partitions}-{'hints' if hints else 'none'}"
-    async with AsyncExitStack() as stack:
-        admin = await stack.enter_async_context(AdminClient(bootstrap, request_timeout_ms=120_000))
-        await admin.create_topics([NewTopic(topic, shape.partitions, BROKERS)], timeout_ms=120_000)
-        policy: Literal["trust", "off"] = "trust" if hints else "off"
-        producers = [
-            await stack.enter_async_context(Producer(bootstrap, linger_ms=0, leader_hint_policy=policy))
-            for _ in range(shape.producers)
-        ]
-        consumer = await stack.enter_async_context(
-            Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", leader_hint_policy=policy)
-        )
-        consumer.assign([TopicPartition(topic, partition) for partition in range(shape.partitions)])
-        for producer in producers:  # knows the topic
-            await producer.send_and_wait(topic, _SENT_AT.pack(0.0), partition=0)
-        load = Load(topic, shape, producers, consumer)
-        tasks = [asyncio.create_task(load.write()), asyncio.create_task(load.read())]
-        await asyncio.sleep(3 * SETTLE_S)
-        load.measuring = True
-        await asyncio.sleep(SETTLE_S)
-        for broker in range(1, BROKERS + 1):
-            await restart(broker)
-            await asyncio.sleep(SETTLE_S)
-        load.measuring = False
-        tasks[0].cancel()
-        await load.finish()
-        tasks[1].cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        accepted = sum(producer.metrics().metadata.hints_accepted for producer in producers)
+    client = "lead" if hints else "lead-no-hints"
+    async with AdminClient(bootstrap, request_timeout_ms=120_000) as admin:
+        kept = {"retention.bytes": str(KEPT_BYTES // shape.partitions), "segment.bytes": "50000000"}
+        if not options.real:
+            kept["segment.bytes"] = str(KEPT_BYTES // shape.partitions // 4)
+        await admin.create_topics([NewTopic(topic, shape.partitions, BROKERS, topic_configs=kept)], timeout_ms=120_000)
+        async with AsyncExitStack() as stack:
+            policy: Literal["trust", "off"] = "trust" if hints else "off"
+            shared = None
+            if not options.separate:
+                shared = await stack.enter_async_context(Client(bootstrap, leader_hint_policy=policy))
+            clients = Clients(bootstrap, shared, leader_hint_policy=policy)
+            acks = 1 if options.acks == "1" else "all"
+            producers = [clients.producer(acks=acks, linger_ms=options.linger_ms) for _ in range(shape.producers)]
+            load = Load(topic, shape.per_second, producers, keep=bool(options.traces))
+            group: dict[str, Any] = {"group_protocol": "consumer", "auto_offset_reset": "earliest"}
+            readers = [
+                (clients.consumer(topic, group_id=f"{topic}-{number}", **group), number)
+                for number in range(len(load.subscriptions))
+                for _ in range(shape.consumers)
+            ]
+            for producer in producers:
+                await stack.enter_async_context(producer)
+            await asyncio.gather(*(stack.enter_async_context(consumer) for consumer, _ in readers))
+            tasks = [asyncio.create_task(load.read(*reader)) for reader in readers]
+            writing = asyncio.create_task(load.write())
+            await settled(readers, shape.partitions)
+            await asyncio.sleep(WARM_UP_S)
+            gc.collect()
+            gc.freeze()  # a collection would walk over thousands of partitions
+            load.measuring = True
+            cpu_s, began = time.process_time(), time.monotonic()
+            restarts = await restart_all(restart, admin, load, 60 * options.minutes)
+            load.measuring = False
+            behind = load.pending()
+            cpu_s, took_s = time.process_time() - cpu_s, time.monotonic() - began
+            writing.cancel()
+            await load.drain()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(writing, *tasks, return_exceptions=True)
+            metrics = [shared.metrics()] if shared is not None else [each.metrics().metadata for each in producers]
         await admin.delete_topics([topic])
-    label = f"{shape.partitions:,} partitions, {shape.producers} producer(s), hints {'on' if hints else 'off'}"
-    latencies = [*latency_row(load.acknowledged_ms), *latency_row(load.consumed_ms)]
-    unread = load.sent - load.failed - len(load.consumed_ms)
-    return [label, *latencies, load.sent, load.failed, unread, accepted]
+    gc.unfreeze()
+    if load.kept is not None:
+        run = f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} roll, {shape.partitions} partitions"
+        await write_traces(options.traces, TRACES, load.kept.traces(run, client, restarts))
+    messages = load.acknowledged + sum(each.read for each in load.subscriptions)
+    times = {
+        f"{kind} {name}": value
+        for kind, seen in (("produce", load.produce), ("end to end", load.end_to_end))
+        for name, value in zip(("p50", "p99", "max"), seen.percentiles(), strict=True)
+    }
+    return {
+        "": f"{shape.partitions:,} partitions, hints {'on' if hints else 'off'}",
+        **times,
+        "records": load.sent,
+        "a second": f"{load.sent / took_s:,.0f}",
+        "unacknowledged at the end": behind[0],
+        "unread at the end": behind[1],
+        "failed": load.failed,
+        "lost": max(load.sent - load.failed - each.read for each in load.subscriptions),
+        "twice": sum(each.twice for each in load.subscriptions),
+        "hints": sum(each.hints_accepted for each in metrics),
+        "CPU us a message": f"{1e6 * cpu_s / max(1, messages):.1f}",
+    }
+
+
+async def settled(readers: Sequence[tuple[Consumer, int]], partitions: int) -> None:
+    """Wait until each subscription's consumers own all partitions; raises TimeoutError."""
+    async with asyncio.timeout(SETTLED_WITHIN_S):
+        while set(owned(readers).values()) != {partitions}:  # noqa: ASYNC110 (nobody tells who owns what)
+            await asyncio.sleep(0.2)
+
+
+def owned(readers: Sequence[tuple[Consumer, int]]) -> Counter[int]:
+    """How many partitions each subscription's consumers own."""
+    found: Counter[int] = Counter()
+    for consumer, number in readers:
+        found[number] += len(consumer.assignment())
+    return found
+
+
+async def restart_all(restart: Restart, admin: AdminClient, load: Load, seconds: float) -> list[float]:
+    """Restart one broker after the other within this time; when each began to shut down."""
+    began = time.monotonic()
+    each_s = seconds / BROKERS
+    restarts = []
+    for number in range(BROKERS):
+        await _at(began + each_s * (number + 0.25))
+        restarts.append(time.monotonic())
+        await restart(number + 1)
+        at = f"{time.monotonic() - began:.0f} s"
+        print(f"  broker {number + 1} restarted after {at}; pending: {load.pending()}", flush=True)
+        await _at(began + each_s * (number + 0.75))
+        await admin.elect_leaders()
+    await _at(began + seconds)
+    return restarts
+
+
+async def _at(at: float) -> None:
+    await asyncio.sleep(max(SETTLE_S, at - time.monotonic()))
 
 
 async def run(options: argparse.Namespace) -> None:
     """Every shape that was asked for, with hints and without."""
-    rows: list[list[object]] = []
-    async with apache() if options.real else embedded() as (bootstrap, restart):
-        for name in options.shape or SHAPES:
-            for hints in (True, False):
-                rows.append(await roll(bootstrap, restart, SHAPES[name], hints=hints))
+    rows: list[dict[str, Any]] = []
+    if options.traces:
+        await prepare_topic(options.traces, TRACES)
+    for name in options.shape or ["high"]:
+        shape = SHAPES[name]
+        if options.per_second:
+            shape = shape._replace(per_second=options.per_second)
+        if options.partitions:
+            shape = shape._replace(partitions=options.partitions)
+        for hints in (True, False) if options.hints == "both" else (options.hints == "on",):
+            async with apache() if options.real else embedded() as (bootstrap, restart):
+                rows.append(await roll(bootstrap, restart, shape, options, hints=hints))
+            print(rows[-1], flush=True)
     where = "Apache Kafka" if options.real else "the embedded cluster"
-    print(
-        f"\n{BROKERS} brokers of {where} restarted one by one; ms from send to acknowledgement, and to the consumer\n"
-    )
-    columns = ["p50", "p99", "p99.9", "max"]
-    header = ["", *columns, *(f"read {name}" for name in columns), "records", "failed", "unread", "hints"]
-    print(table(header, rows))
+    print(f"\n{BROKERS} brokers of {where} restarted one by one, acks={options.acks}; ms\n")
+    print(table(list(rows[0]), [list(row.values()) for row in rows]))
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "roll.json").write_text(json.dumps(rows, indent=1))
 
 
 def main(arguments: list[str]) -> None:
@@ -232,10 +216,13 @@ def main(arguments: list[str]) -> None:
     )
     parser.add_argument("--real", action="store_true", help="on Apache Kafka (Java 17+ and Maven)")
     parser.add_argument("--shape", action="append", choices=list(SHAPES), help="only this one; may be repeated")
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    asyncio.run(serve() if options.serve else run(options))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser.add_argument("--per-second", type=float, help="records; the shape's own by default")
+    parser.add_argument("--partitions", type=int, help="the shape's own by default")
+    parser.add_argument("--minutes", type=float, default=2)
+    parser.add_argument("--acks", choices=["all", "1"], default="all")
+    parser.add_argument("--linger-ms", type=float, default=5)
+    parser.add_argument("--hints", choices=["on", "off", "both"], default="both")
+    parser.add_argument("--separate", action="store_true", help="connections and metadata of its own for each client")
+    parser.add_argument("--traces", metavar="HOST:PORT", help="a cluster that takes the times of every record")
+    parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))
+    asyncio.run(run(parser.parse_args(arguments)))

@@ -32,11 +32,28 @@ _SLICES = 400
 """Parts of a run's time in a picture; each has three dots for every client."""
 
 
+EVERYTHING = "the whole run"
+"""Instead of a phase."""
+
+
+def session(name: str) -> SparkSession:
+    """Spark, with this client's format."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = SparkSession.builder.appName(name).config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    kafka.register(spark)
+    return spark
+
+
+def read_values(spark: SparkSession, bootstrap: str, topic: str, schema: str) -> DataFrame:
+    """What `benchmarks.traces.write_traces` has written to a topic."""
+    reader = spark.read.format(kafka.FORMAT).option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    values = reader.load().select(f.from_json(f.col("value").cast("string"), schema).alias("trace"))
+    return values.select("trace.*").where("run is not null")
+
+
 def read_traces(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
     """The topic's traces, with latencies in milliseconds and the second of the run at which each record was sent."""
-    reader = spark.read.format(kafka.FORMAT).option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
-    values = reader.load().select(f.from_json(f.col("value").cast("string"), SCHEMA).alias("trace"))
-    traces = values.select("trace.*").where("run is not null")
+    traces = read_values(spark, bootstrap, topic, SCHEMA)
     starts = traces.groupBy("run", "client").agg(f.min("sent_us").alias("start_us"))
     return traces.join(f.broadcast(starts), ["run", "client"]).select(
         "run",
@@ -49,8 +66,12 @@ def read_traces(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
 
 
 def latency_rows(traces: DataFrame, latency: str) -> list[list[Any]]:
-    """Phase, client, p50, p99, p99.9, max, records, and how many of them never got there; phases as they came."""
-    summed = traces.groupBy("phase", "client").agg(
+    """Phase, client, p50, p99, p99.9, max, records, and how many of them never got there.
+
+    Phases as they came; after those of several, all together.
+    """
+    both = traces.withColumn("phase", f.explode(f.array("phase", f.lit(EVERYTHING))))
+    summed = both.groupBy("phase", "client").agg(
         f.percentile_approx(latency, f.array(*map(f.lit, _SHARES)), _ACCURACY).alias("shares"),
         f.max(latency).alias("highest"),
         f.count("*").alias("records"),
@@ -58,7 +79,9 @@ def latency_rows(traces: DataFrame, latency: str) -> list[list[Any]]:
         f.min("second").alias("began"),
     )
     rows = summed.orderBy("began", "phase", "client").collect()
-    phases = {row.phase: None for row in rows}
+    phases = {row.phase: None for row in rows if row.phase != EVERYTHING}
+    if len(phases) > 1:
+        phases[EVERYTHING] = None
     return [
         [row.phase, row.client, *(row.shares or [float("nan")] * 3), _number(row.highest), row.records, row.missing]
         for phase in phases
@@ -94,9 +117,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--runs", default="", metavar="REGEX", help="only runs whose name it is found in")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))
     options = parser.parse_args(arguments)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = SparkSession.builder.appName("traces").config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    kafka.register(spark)
+    spark = session("traces")
     traces = read_traces(spark, options.bootstrap, options.topic).where(f.col("run").rlike(options.runs)).cache()
     print("Runs: " + ", ".join(row.run for row in traces.select("run").distinct().orderBy("run").collect()))
     options.out.mkdir(parents=True, exist_ok=True)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from typing import NamedTuple
+
+RESAMPLES = 2_000
+"""Of a bootstrap."""
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
@@ -16,6 +21,44 @@ def latency_row(values: Sequence[float]) -> list[float]:
     """p50, p99, p99.9 and max."""
     ordered = sorted(values)
     return [percentile(ordered, share) for share in (0.5, 0.99, 0.999, 1.0)]
+
+
+class Estimate(NamedTuple):
+    """A figure with its 95 % confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        value, low, high = (f"{each:.{0 if abs(each) >= 1000 else 1 if abs(each) >= 1 else 2}f}" for each in self)
+        return f"{value} [{low}, {high}]"
+
+
+Statistic = Callable[[Sequence[float]], float]
+"""A figure of ordered values."""
+
+
+def quantile(share: float) -> Statistic:
+    """The percentile of a share from 0 to 1."""
+    return lambda ordered: percentile(ordered, share)
+
+
+def resampled(values: Sequence[float], statistic: Statistic, seed: int = 1) -> list[float]:
+    """The statistic of each bootstrap resample of the values, whatever their order; the same ones in each call."""
+    draw, ordered = random.Random(seed), sorted(values)
+    return [statistic(sorted(draw.choices(ordered, k=len(ordered)))) for _ in range(RESAMPLES)]
+
+
+def estimate(values: Sequence[float], statistic: Statistic) -> Estimate:
+    """The statistic of the values, with a percentile bootstrap's interval."""
+    return within(statistic(sorted(values)), resampled(values, statistic))
+
+
+def within(value: float, resamples: Sequence[float]) -> Estimate:
+    """A figure with the interval that holds 95 % of its resamples."""
+    ordered = sorted(resamples)
+    return Estimate(value, percentile(ordered, 0.025), percentile(ordered, 0.975))
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -38,8 +81,22 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-_COLOURS = ("#1b7f4d", "#c9871f", "#b3382c", "#4c5fb8", "#777777")
+COLOURS = ("#1f9159", "#c9871f", "#c9463a", "#6274cc", "#858585")
+GRID = 'stroke="#888" stroke-opacity="0.35"'
+"""Of lines behind the figures."""
+_DARK = "@media (prefers-color-scheme: dark) {svg {color: #ddd; fill: #ddd} .page {fill: #1e2129}}"
+_STYLE = f"<style>svg {{color: #222; fill: #222}} .page {{fill: #fff}} {_DARK}</style>"
 _WIDTH, _PANEL, _LEFT, _TOP = 920, 150, 70, 40
+
+
+def canvas(title: str, width: int, height: int, left: int = 16) -> list[str]:
+    """The first lines of an SVG, on a page that is dark where the reader's system is; ``</svg>`` ends it."""
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
+        f'{_STYLE}<rect class="page" width="{width}" height="{height}"/>',
+        f'<text x="{left}" y="22" font-size="15" font-weight="bold">{escape(title)}</text>',
+    ]
 
 
 def latency_picture(
@@ -53,12 +110,7 @@ def latency_picture(
     highest = max((ms for samples in series.values() for _, ms in samples), default=1.0)
     decades = (-1, max(1, math.ceil(math.log10(max(highest, 1.0)))))
     height = _TOP + len(series) * _PANEL + 30
-    size = f'width="{_WIDTH}" height="{height}"'
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
-        f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
-        f'<text x="{_LEFT}" y="22" font-size="15" font-weight="bold">{escape(title)}</text>',
-    ]
+    out = canvas(title, _WIDTH, height, _LEFT)
 
     def x(at: float) -> float:
         return _LEFT + at / seconds * (_WIDTH - _LEFT - 20)
@@ -70,14 +122,15 @@ def latency_picture(
             share = (math.log10(max(ms, 10 ** decades[0])) - decades[0]) / (decades[1] - decades[0])
             return bottom - share * (bottom - top)
 
-        out.append(f'<text x="{_LEFT}" y="{top - 5}" fill="{_COLOURS[index % len(_COLOURS)]}">{escape(name)}</text>')
+        out.append(f'<text x="{_LEFT}" y="{top - 5}" fill="{COLOURS[index % len(COLOURS)]}">{escape(name)}</text>')
         for decade in range(decades[0], decades[1] + 1):
             level = y(10**decade)
-            out.append(f'<line x1="{_LEFT}" x2="{_WIDTH - 20}" y1="{level:.1f}" y2="{level:.1f}" stroke="#ddd"/>')
+            out.append(f'<line x1="{_LEFT}" x2="{_WIDTH - 20}" y1="{level:.1f}" y2="{level:.1f}" {GRID}/>')
             out.append(f'<text x="{_LEFT - 6}" y="{level + 4:.1f}" text-anchor="end">{10**decade:g} ms</text>')
         for mark in marks:
-            out.append(f'<line x1="{x(mark):.1f}" x2="{x(mark):.1f}" y1="{top}" y2="{bottom}" stroke="#cde"/>')
-        out.append(f'<path stroke="{_COLOURS[index % len(_COLOURS)]}" stroke-width="2" d="{_dots(samples, x, y)}"/>')
+            place = f'x1="{x(mark):.1f}" x2="{x(mark):.1f}" y1="{top}" y2="{bottom}"'
+            out.append(f'<line {place} stroke="#58c" stroke-opacity="0.3"/>')
+        out.append(f'<path stroke="{COLOURS[index % len(COLOURS)]}" stroke-width="2" d="{_dots(samples, x, y)}"/>')
     out.append(f'<text x="{_WIDTH - 20}" y="{height - 10}" text-anchor="end">{seconds:.0f} s</text></svg>')
     return "\n".join(out)
 

@@ -1,4 +1,7 @@
-"""What became of every record of a benchmark, written to a topic; ``python -m benchmarks spark_traces`` reads it."""
+"""What became of every record of a benchmark, and of every leader move, written to topics for Spark.
+
+``python -m benchmarks spark_traces`` and ``spark_moves`` read them.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,15 @@ from typing import NamedTuple
 from aiokafka_lead import AdminClient, Producer
 from aiokafka_lead.admin import NewTopic
 
+TRACES, MOVES = "traces", "moves"
+"""The topics' names."""
 SCHEMA = "run string, client string, phase string, record bigint, sent_us bigint, acked_us bigint, consumed_us bigint"
 """A trace's fields as Spark's SQL has them; the topic's values are JSON objects of them."""
+MOVE_SCHEMA = (
+    "run string, client string, condition string, backoff_ms bigint, at_us bigint, until_us bigint, "
+    "leaderless_us bigint, floor_us bigint, at_once_us bigint"
+)
+"""The same of a move."""
 _AT_ONCE = 5_000
 _PARTITIONS = 6
 
@@ -30,6 +40,25 @@ class Trace(NamedTuple):
     consumed_us: int | None = None
 
 
+class MoveTrace(NamedTuple):
+    """A move of the leader of the one partition that a run wrote to, in microseconds of the clock of its records."""
+
+    run: str
+    client: str
+    condition: str
+    """What the brokers were like, such as ``idle brokers``."""
+    backoff_ms: int
+    at_us: int
+    until_us: int
+    """The next move."""
+    leaderless_us: int | None
+    """No broker led the partition; None where that was not seen."""
+    floor_us: int | None
+    """No broker acknowledged a record; None where that was not seen."""
+    at_once_us: int | None
+    """When a client that knew the move at once got its first acknowledgement; None where that was not seen."""
+
+
 async def prepare_topic(bootstrap: str, topic: str) -> None:
     """Make the topic if it isn't there: better now than after all has been measured."""
     async with AdminClient(bootstrap) as admin:
@@ -37,7 +66,7 @@ async def prepare_topic(bootstrap: str, topic: str) -> None:
             await admin.create_topics([NewTopic(topic, _PARTITIONS)])
 
 
-async def write_traces(bootstrap: str, topic: str, traces: Iterable[Trace]) -> int:
+async def write_traces(bootstrap: str, topic: str, traces: Iterable[Trace | MoveTrace]) -> int:
     """Append traces to the topic; returns how many. Takes them as they come: they may be more than fit in memory."""
     written = 0
     left = iter(traces)

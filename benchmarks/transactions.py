@@ -1,8 +1,13 @@
-"""Transactions back to back, on Apache Kafka: ``python -m benchmarks transactions``.
+"""Transactions back to back, on Apache Kafka: ``python -m benchmarks transactions``, or in pieces.
+
+    python -m benchmarks transactions --rounds 2                    # all of it, in about nine minutes
+    python -m benchmarks transactions --case "1 partition"          # one case
+    python -m benchmarks transactions --client franz --join         # one client, beside what was measured before
 
 How many a second and what a commit takes, of twelve records to one partition and to six, beside other clients in the
 same run; and what a record costs in transactions of 1,000, beside the same records without any, where a flush stands
-for each commit. Every client has its own defaults, idempotence, and a linger of 5 ms.
+for each commit. Every client has its own defaults, idempotence, and a linger of 5 ms. In a pipeline
+(`TransactionPipeline`) leaving a block is what counts as the commit, and the rate includes the last commit's answer.
 """
 
 from __future__ import annotations
@@ -11,53 +16,64 @@ from .peers import available
 from .stats import table
 from .suite.brokers import Brokers
 from .suite.report import bars
-from .suite.rounds import OURS, PEERS, Case, Contender, Sample, Spread, parser, places, play, save, spreads
+from .suite.rounds import OURS, PEERS, Case, Contender, Sample, Spread, joined, parser, places, play, save, spreads
 from .suite.sink import SinkTopic
 from .suite.workload import Workload
 
 RECORDS = 12
 LONG = 1000
 COPIES = 3
+FEWEST = 100
+"""So many of 12 records each client has in a turn; with fewer there would be no 99th percentile."""
+PIPELINES = [Contender("lead_pipeline"), Contender("lead_pipeline", "uvloop")]
+OUTSIDE = [Contender("lead_outside"), Contender("lead_outside", "uvloop")]
 CONTENDERS = [
     *OURS,
+    *PIPELINES,
     *(peer for peer in PEERS if peer.client != "confluent_aio"),
-    *(Contender(client.replace("-", "_")) for client in available()),
+    *(Contender(client.replace("-", "_"), speed=0.3) for client in available()),
 ]
 
 
-def case(name: str, contenders: list[Contender], partitions: int, count: int, **details: object) -> Case:
-    """A case of so many transactions."""
+def case(name: str, contenders: list[Contender], partitions: int, count: int, records: int = RECORDS) -> Case:
+    """A case of so many transactions; slower clients have fewer."""
 
     def workload(contender: Contender, place: Brokers) -> Workload:
-        size = int(str(details.get("transaction", RECORDS)))
+        own_count = max(min(count, FEWEST), round(count * contender.speed))
         return Workload(
             "transactions", contender.client, place.bootstrap, place.topic(SinkTopic(partitions, replicas=COPIES)),
-            loop=contender.loop, pure=contender.pure, partitions=partitions, spread=True, run=1, records=count * size,
-            **{"transaction": size, **details},  # type: ignore[arg-type]
+            loop=contender.loop, pure=contender.pure, partitions=partitions, spread=True, run=1,
+            records=own_count * records, transaction=records,
         )  # fmt: skip
 
-    return Case(name, contenders, workload)
+    return Case(name, contenders, workload, warm_up=[OURS[0], PIPELINES[0]])
 
 
 def main(arguments: list[str]) -> None:
     made = parser("transactions", __doc__)
-    made.set_defaults(on="kafka", rounds=3, records=LONG * 100)
+    made.set_defaults(on="kafka", rounds=2, records=LONG * 400)
     made.add_argument("--transactions", type=int, default=300, help="in a turn; of 1,000 records as --records says")
     options = made.parse_args(arguments)
     short = [case(f"{n} partition(s)", CONTENDERS, n, options.transactions) for n in (1, 6)]
-    long = [
-        case(name, OURS[:2], 6, options.records // LONG, transaction=LONG, method=method)
-        for name, method in (("outside", "outside"), ("in transactions", "send"))
-    ]
+    costs_of = [*OUTSIDE, *OURS[:2], *PIPELINES]
+    long = [case(f"{LONG:,} records", costs_of, 6, options.records // LONG, LONG)]
     for place in places(options):
         with place as brokers:
-            rates = play(short, brokers, options)
-            costs = play(long, brokers, options)
-            print(f"\nTransactions of {RECORDS} records back to back on {brokers.name}\n\n{_rates(rates)}\n")
-            print(f"A record at {LONG:,} a transaction, CPU us\n\n{_costs(costs)}\n")
-            per_second = spreads(rates, "transactions_per_second", max)
-            pictures = {"rate": bars(f"Transactions back to back on {brokers.name}", "transactions/s", per_second)}
-            save(options, f"transactions-{brokers.name}", [*rates, *costs], pictures)
+            name = f"transactions-{brokers.name}"
+            samples = joined(options, name, play([*short, *long], brokers, options))
+            rates, costs = ([sample for sample in samples if sample.case in _names(cases)] for cases in (short, long))
+            pictures = {}
+            if rates:
+                print(f"\nTransactions of {RECORDS} records back to back on {brokers.name}\n\n{_rates(rates)}\n")
+                per_second = spreads(rates, "transactions_per_second", max)
+                pictures = {"rate": bars(f"Transactions back to back on {brokers.name}", "transactions/s", per_second)}
+            if costs:
+                print(f"A record at {LONG:,} a transaction, CPU us\n\n{_costs(costs)}\n")
+            save(options, name, samples, pictures)
+
+
+def _names(cases: list[Case]) -> list[str]:
+    return [case.name for case in cases]
 
 
 def _rates(samples: list[Sample]) -> str:
@@ -77,12 +93,18 @@ def _rates(samples: list[Sample]) -> str:
 
 def _costs(samples: list[Sample]) -> str:
     cpu = spreads(samples, "cpu_us")
-    rows = [
-        [f"{name}: {who}", f"{figure.middle:.3f}", f"{figure.best:.3f}-{figure.worst:.3f}",
-         _ratio(figure, cpu.get(("outside", who)))]
-        for (name, who), figure in cpu.items()
-    ]  # fmt: skip
-    return table(["case", "median", "spread", "to outside"], rows)
+    rows = []
+    for (name, who), figure in cpu.items():
+        outside = cpu.get((name, _outside(who)))
+        rows.append(
+            [who, f"{figure.middle:.3f}", f"{figure.best:.3f}-{figure.worst:.3f}", _ratio(figure, outside)]
+        )  # fmt: skip
+    return table(["client", "median", "spread", "to outside"], rows)
+
+
+def _outside(who: str) -> str:
+    """The label of the same without transactions, on the same event loop."""
+    return next(one.label for one in OUTSIDE if ("uvloop" in one.label) == ("uvloop" in who))
 
 
 def _ratio(one: Spread | None, other: Spread | None) -> str:

@@ -1,4 +1,4 @@
-"""Other languages' clients, franz-go and Apache Kafka's own: loads as `benchmarks.load` is one, and transactions."""
+"""Other languages' clients, franz-go and Apache Kafka's own, as programs that do what those of this package do."""
 
 from __future__ import annotations
 
@@ -26,9 +26,21 @@ def load_command(client: str) -> list[str]:
     return [sys.executable, "-m", "benchmarks.load", client]
 
 
+def reader_command(client: str) -> list[str]:
+    """The command of this client's consumer; its program is built first, where that is due."""
+    if client in FOREIGN:
+        return _built(client, "read", "./read", "JavaRead")
+    return [sys.executable, "-m", "benchmarks.reader", client]
+
+
 def transactions_command(client: str) -> list[str]:
     """The command of this client's transactions, built where that is due; its sources say what the arguments are."""
     return _built(client, "transactions", "./transactions", "JavaTransactions")
+
+
+def share_command(client: str) -> list[str]:
+    """The command of this client's share consumer; its source says what the arguments are."""
+    return _built(client, "share", "./share", "JavaShare")
 
 
 def _built(client: str, name: str, go_package: str, java_class: str) -> list[str]:

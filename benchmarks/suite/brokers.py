@@ -39,14 +39,14 @@ def sink() -> Iterator[Brokers]:
 
 
 @contextmanager
-def kafka(bootstrap: str | None) -> Iterator[Brokers]:
-    """The Apache Kafka cluster at an address, or one of three brokers that lives as long as this does."""
+def kafka(bootstrap: str | None, count: int = 3) -> Iterator[Brokers]:
+    """The Apache Kafka cluster at an address, or one of so many brokers that lives as long as this does."""
     if bootstrap is not None:
         yield Brokers("kafka", bootstrap, _maker(bootstrap))
         return
     from tests.kafka.harness import NEWEST, KafkaCluster
 
-    cluster = KafkaCluster(NEWEST, heap_mib=1024, optimise=True)
+    cluster = KafkaCluster(NEWEST, brokers=count, heap_mib=1024, optimise=True)
     try:
         cluster.start()
         yield Brokers("kafka", cluster.bootstrap(), _maker(cluster.bootstrap()), is_cold=True)

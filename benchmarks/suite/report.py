@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from itertools import cycle
 
-from ..stats import table
+from ..stats import canvas, table
 from .rounds import Sample, Spread, spreads
 
-_COLOURS = ("#1b7f4d", "#4fae7c", "#8fcfae", "#c3e6d3", "#b3382c", "#d98a80", "#4c5fb8", "#8f9bd6", "#777777")
-_WIDTH, _LEFT, _BAR = 920, 250, 15
+_OURS = ("#1f9159", "#4fae7c", "#8fcfae", "#c3e6d3")
+_THEIRS = ("#b3382c", "#d98a80", "#4c5fb8", "#8f9bd6", "#777777")
+_WIDTH, _LEFT, _BAR = 760, 190, 17
 
 
 def cost_table(samples: Sequence[Sample], ours: str = "aiokafka_lead") -> str:
@@ -41,22 +43,17 @@ def _ratio(figure: Spread, own: Spread | None) -> str:
 def bars(title: str, unit: str, figures: Mapping[tuple[str, str], Spread]) -> str:
     """An SVG: a group for each case, a bar for each contender as long as its median, a line from best to worst."""
     cases = list(dict.fromkeys(case for case, _ in figures))
-    contenders = list(dict.fromkeys(contender for _, contender in figures))
+    colours = _colours(dict.fromkeys(contender for _, contender in figures))
     height = 60 + sum(24 + _BAR * sum(key[0] == case for key in figures) for case in cases)
-    size = f'width="{_WIDTH}" height="{height}"'
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11">',
-        f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
-        f'<text x="16" y="22" font-size="15" font-weight="bold">{escape(title)}</text>',
-    ]
+    out = canvas(title, _WIDTH, height)
     y = 40
     for case in cases:
         group = {contender: spread for (name, contender), spread in figures.items() if name == case}
-        scale = (_WIDTH - _LEFT - 110) / (max(spread.worst for spread in group.values()) or 1.0)
+        scale = (_WIDTH - _LEFT - 110) / (max(map(max, group.values())) or 1.0)
         out.append(f'<text x="16" y="{y + 12}" font-weight="bold">{escape(case)}</text>')
         y += 18
         for contender, spread in group.items():
-            colour = _COLOURS[contenders.index(contender) % len(_COLOURS)]
+            colour = colours[contender]
             middle = y + _BAR / 2
             best, worst = _LEFT + spread.best * scale, _LEFT + spread.worst * scale
             end = max(best, worst) + 6
@@ -64,9 +61,19 @@ def bars(title: str, unit: str, figures: Mapping[tuple[str, str], Spread]) -> st
             out += [
                 f'<text x="{_LEFT - 8}" y="{y + 11}" text-anchor="end">{escape(contender)}</text>',
                 f'<rect x="{_LEFT}" y="{y + 2}" {bar} fill="{colour}"/>',
-                f'<line x1="{best:.1f}" x2="{worst:.1f}" y1="{middle}" y2="{middle}" stroke="black"/>',
-                f'<text x="{end:.1f}" y="{y + 11}">{spread.middle:.3g} {escape(unit)}</text>',
+                f'<line x1="{best:.1f}" x2="{worst:.1f}" y1="{middle}" y2="{middle}" stroke="currentColor"/>',
+                f'<text x="{end:.1f}" y="{y + 11}">{_number(spread.middle)} {escape(unit)}</text>',
             ]
             y += _BAR
         y += 6
     return "\n".join([*out, "</svg>"])
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _colours(contenders: Iterable[str]) -> dict[str, str]:
+    """This client is green, however it is run."""
+    ours, theirs = cycle(_OURS), cycle(_THEIRS)
+    return {name: next(ours if name.startswith(("aiokafka_lead", "aiokafka-lead")) else theirs) for name in contenders}

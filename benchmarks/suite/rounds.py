@@ -22,6 +22,15 @@ from .workload import Workload
 TIMEOUT_S = 120
 
 
+_NAMES = {
+    "lead": "aiokafka_lead",
+    "lead_pipeline": "aiokafka_lead pipeline",
+    "lead_outside": "aiokafka_lead outside",
+    "confluent_aio": "confluent AIO",
+    "kafka_python": "kafka-python",
+}
+
+
 class Contender(NamedTuple):
     """A client as it is run."""
 
@@ -34,9 +43,7 @@ class Contender(NamedTuple):
     @property
     def label(self) -> str:
         """For tables."""
-        name = {"lead": "aiokafka_lead", "confluent_aio": "confluent AIO", "kafka_python": "kafka-python"}.get(
-            self.client, self.client
-        )
+        name = _NAMES.get(self.client, self.client)
         how = [*([self.loop] if self.loop != "asyncio" else []), *(["pure"] if self.pure else [])]
         return f"{name} ({', '.join(how)})" if how else name
 
@@ -62,6 +69,8 @@ class Case(NamedTuple):
     name: str
     contenders: Sequence[Contender]
     workload: Callable[[Contender, brokers.Brokers], Workload]
+    warm_up: Sequence[Contender] = ()
+    """Those whose turns warm cold brokers up; all of the case if there are none."""
 
 
 class Sample(NamedTuple):
@@ -90,6 +99,9 @@ def parser(name: str, doc: str | None) -> argparse.ArgumentParser:
     made.add_argument("--case", default="", help="only cases with this in their name")
     made.add_argument("--client", default="", help="only contenders with this in their name")
     made.add_argument("--out", type=Path, default=Path("build/benchmarks"))
+    made.add_argument(
+        "--join", action="store_true", help="with what earlier runs have written: pieces of one comparison"
+    )
     return made
 
 
@@ -114,10 +126,13 @@ def play(cases: Iterable[Case], place: brokers.Brokers, options: argparse.Namesp
         if options.case not in case.name:
             continue
         contenders = [contender for contender in case.contenders if options.client in contender.label]
+        if not contenders:
+            continue
         for number in range(1 if warm else 0, options.rounds + 1):
             turn = f"round {number}" if number else "to warm up"
             found = {}
-            for contender in random.sample(contenders, len(contenders)):
+            turns = contenders if number or not case.warm_up else case.warm_up
+            for contender in random.sample(turns, len(turns)):
                 found[contender] = measure(case.workload(contender, place))
                 print(f"{case.name}, {turn}: {contender.label}", file=sys.stderr)
             if number:
@@ -156,6 +171,14 @@ def spreads(samples: Iterable[Sample], figure: str, best: Callable[..., float] =
         found.setdefault((sample.case, sample.contender), []).append(sample.figures.get(figure, math.nan))
     worst = max if best is min else min
     return {key: Spread(best(values), median(values), worst(values)) for key, values in found.items()}
+
+
+def joined(options: argparse.Namespace, name: str, samples: Sequence[Sample]) -> list[Sample]:
+    """With ``--join`` behind those that were saved before."""
+    written = options.out / f"{name}.json"
+    if not options.join or not written.exists():
+        return list(samples)
+    return [*(Sample(**sample) for sample in json.loads(written.read_text())), *samples]
 
 
 def save(options: argparse.Namespace, name: str, samples: Sequence[Sample], pictures: Mapping[str, str]) -> None:

@@ -9,12 +9,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from ..peers import transactions_command
 from ..stats import percentile
 from .payload import records
 from .usage import Meter
 from .workload import LINGER_MS, Workload
+
+Send = Callable[..., Awaitable[object]]
 
 WARM_UP = 0.1
 """The part of the transactions that comes before those that count."""
@@ -27,20 +30,24 @@ def new_id() -> str:
 
 async def back_to_back(
     work: Workload,
-    begin: Callable[[], Awaitable[object]],
-    send: Callable[..., Awaitable[object]],
+    begin: Callable[[], Awaitable[Send | None]],
+    send: Send | None,
     commit: Callable[[], Awaitable[object]],
+    settle: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
 ) -> dict[str, Any]:
-    """Figures of a producer's transactions of that many records each; ``send`` takes what `Producer.send` takes.
+    """Figures of a producer's transactions of that many records each; ``send`` takes what `Producer.send` takes,
+    and so does what ``begin`` returns, if that is for one transaction only.
 
-    ``p50`` and ``p99`` are milliseconds of ``commit``, which waits for the records as well.
+    ``p50`` and ``p99`` are milliseconds of ``commit``, which waits for the records as well. ``settle`` waits for
+    commits that it leaves behind.
     """
     topic = work.topic
 
     async def transaction() -> float:
-        await begin()
+        send_now = await begin() or send
+        assert send_now is not None
         for value, key, partition in records(work, work.transaction):
-            await send(topic, value, key, partition)
+            await send_now(topic, value, key, partition)
         began = time.perf_counter()
         await commit()
         return (time.perf_counter() - began) * 1000
@@ -50,6 +57,7 @@ async def back_to_back(
         await transaction()
     with Meter(count * work.transaction) as meter:
         took = sorted([await transaction() for _ in range(count)])
+        await settle()
     return {
         **meter.figures(),
         "transactions_per_second": count / meter.wall_s,

@@ -17,7 +17,8 @@ class Workload:
     """One measurement of one client. Not every field means something to every kind of work."""
 
     work: str
-    """``produce``, ``consume``, ``latency``, ``steady``, ``transactions``, ``idle`` or ``buffered``."""
+    """``produce``, ``consume``, ``latency``, ``steady``, ``transactions``, ``share``, ``share_moves``, ``idle`` or
+    ``buffered``."""
     client: str
     """A module of `benchmarks.suite.clients`."""
     bootstrap: str
@@ -39,6 +40,10 @@ class Workload:
     run: int = 20
     transaction: int = 1
     """Records of each transaction."""
+    group: str = ""
+    """The share group that takes records."""
+    seconds: float = 0.0
+    """How long, where that is not a matter of records."""
     rate: int = 0
     """Records a second, where they come at a steady rate."""
     clients: int = 1

@@ -173,3 +173,17 @@ def _read(consumer: Any, count: int) -> int:
         for record in found:
             assert record.value() is not None
     return seen
+
+
+async def share(work: Workload) -> dict[str, Any]:
+    """Take records of a share group."""
+    from ..share import of_confluent
+
+    return await of_confluent(work)
+
+
+async def share_moves(work: Workload) -> list[float]:
+    """The same while leaders move."""
+    from ..share import moves_of_confluent
+
+    return await moves_of_confluent(work)

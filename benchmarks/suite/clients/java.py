@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import share as share_groups
 from ..transactions import of_another_language
 from ..workload import Workload
 
@@ -11,3 +12,13 @@ from ..workload import Workload
 async def transactions(work: Workload) -> dict[str, Any]:
     """Transactions one after the other."""
     return await of_another_language("java", work)
+
+
+async def share(work: Workload) -> dict[str, Any]:
+    """Take records of a share group."""
+    return await share_groups.of_another_language("java", work)
+
+
+async def share_moves(work: Workload) -> list[float]:
+    """The same while leaders move."""
+    return await share_groups.moves_of_another_language("java", work)

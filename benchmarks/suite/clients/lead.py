@@ -138,12 +138,9 @@ async def steady(work: Workload) -> list[float]:
 
 
 async def transactions(work: Workload) -> dict[str, Any]:
-    """Transactions one after the other; ``outside`` is the same without any: a flush stands for each commit."""
+    """Transactions one after the other."""
     from ..transactions import back_to_back, new_id
 
-    if work.method == "outside":
-        async with producer(work) as one:
-            return await back_to_back(work, anyio.lowlevel.checkpoint, one.send, one.flush)
     async with producer(work, transactional_id=new_id()) as one:
         return await back_to_back(work, one.begin_transaction, one.send, one.commit_transaction)
 
@@ -250,3 +247,17 @@ async def _arrow(consumer: Consumer, count: int) -> int:
 
 
 READERS = {"async_for": _async_for, "getmany": _getmany, "run": _run, "values": _values, "arrow": _arrow}
+
+
+async def share(work: Workload) -> dict[str, Any]:
+    """Take records of a share group."""
+    from ..share import of_this_client
+
+    return await of_this_client(work)
+
+
+async def share_moves(work: Workload) -> list[float]:
+    """The same while leaders move."""
+    from ..share import moves_of_this_client
+
+    return await moves_of_this_client(work)

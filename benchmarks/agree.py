@@ -1,0 +1,155 @@
+"""Whether several runs of ``each_move`` agree, and what a leader move costs beside hints off and beside each peer.
+
+``python -m benchmarks agree RUN RUN ...``: each the JSON of a run of ``each_move``, or the CSV of a published one
+(``benchmarks/results/each_move.csv``). For each condition and backoff there are three tables of what a move takes over
+the brokers' own time for that very move (or, with ``--measure behind``, after a client that knew the move at once, and
+that waits in the same lines of busy brokers): what each client takes; how many times as long this client takes as each
+other one; and how many milliseconds less. Every figure stands for one run, and at the end for all moves together, with
+its 95 % confidence interval (percentile bootstrap over moves, each client's drawn by itself). Runs agree where their
+intervals have a point in common. There is no ratio where the other client's figure may well be 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import TypeAlias
+
+from .leader_move import CLIENTS
+from .stats import Estimate, Statistic, estimate, quantile, resampled, table, within
+
+OURS = "lead"
+MEASURES = {"over": "over the brokers' own time", "behind": "after a client that knew the move at once"}
+STATISTICS: Mapping[str, Statistic] = {
+    "mean": fmean,
+    "p50": quantile(0.5),
+    "p90": quantile(0.9),
+    "p99": quantile(0.99),
+}
+
+Moves: TypeAlias = Mapping[str, Sequence[float]]
+"""By client, what each move took over the brokers' own time, in milliseconds."""
+Case: TypeAlias = tuple[str, int]
+"""A condition, and the retry backoff in milliseconds."""
+Run: TypeAlias = Mapping[Case, Moves]
+Figure: TypeAlias = Callable[[Moves, str, Statistic], Estimate | None]
+"""What a table says of a client, where it can."""
+
+
+def read(path: Path, measure: str = "over") -> Run:
+    """A run's moves, by one of `MEASURES`. Raises `ValueError` for a file that has none."""
+    found: dict[Case, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    text = path.read_text()
+    try:
+        if path.suffix == ".csv":
+            for row in csv.DictReader(text.splitlines()):
+                over = float(row["gap_ms"]) - float(row["brokers_own_ms"]) if measure == "over" else row["behind_ms"]
+                case = row.get("condition") or "idle brokers", int(row["backoff_ms"])
+                found[case][row["client"]].append(float(over))
+        else:
+            for move in json.loads(text):
+                # How long Metadata took is each run's own.
+                case = move["condition"].partition(",")[0], move["backoff_ms"]
+                over = move["gap"] - move["floor"] if measure == "over" else move["behind"]
+                if over is not None:
+                    found[case][move["client"]].append(over)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is no run of each_move: {error!r}") from None
+    if not found:
+        raise ValueError(f"{path} has no moves")
+    return found
+
+
+def taken(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:
+    """What a client takes."""
+    return estimate(moves[client], statistic) if moves.get(client) else None
+
+
+def ratio(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:
+    """How many times as long this client takes as another one."""
+    pairs = _pairs(moves, client, statistic)
+    if not pairs or within(0, [theirs for _, theirs in pairs]).low <= 0:
+        return None
+    ours, theirs = (statistic(sorted(moves[one])) for one in (OURS, client))
+    return within(ours / theirs, [own / other for own, other in pairs if other > 0])
+
+
+def less(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:
+    """How many milliseconds less this client takes than another one."""
+    pairs = _pairs(moves, client, statistic)
+    if not pairs:
+        return None
+    ours, theirs = (statistic(sorted(moves[one])) for one in (OURS, client))
+    return within(theirs - ours, [other - own for own, other in pairs])
+
+
+def _pairs(moves: Moves, client: str, statistic: Statistic) -> list[tuple[float, float]]:
+    """This client's figure and another one's, resample by resample; none where one of them has no moves."""
+    if client == OURS or not moves.get(OURS) or not moves.get(client):
+        return []
+    return list(zip(resampled(moves[OURS], statistic), resampled(moves[client], statistic, seed=2), strict=True))
+
+
+FIGURES: Mapping[str, Figure] = {
+    "what each client takes, ms": taken,
+    "how many times as long this client takes as the other one": ratio,
+    "how much less this client takes than the other one, ms": less,
+}
+
+
+def pooled(runs: Sequence[Run], case: Case) -> Moves:
+    """The moves of all runs."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        for client, moves in run.get(case, {}).items():
+            found[client] += moves
+    return found
+
+
+def rows(runs: Sequence[Run], case: Case, figure: Figure) -> list[list[object]]:
+    """For each client and statistic: the figure of each run, whether they agree, and that of all moves."""
+    everything = pooled(runs, case)
+    found: list[list[object]] = []
+    for client in [one for one in CLIENTS if one in everything]:
+        for name, statistic in STATISTICS.items():
+            whole = figure(everything, client, statistic)
+            if whole is not None:
+                figures = [figure(run.get(case, {}), client, statistic) for run in runs]
+                found.append(
+                    [f"{CLIENTS[client]}, {name}", *(each or "" for each in figures), _verdict(figures), whole]
+                )
+    return found
+
+
+def _verdict(figures: Sequence[Estimate | None]) -> str:
+    """Whether the intervals of all runs that have one share a point."""
+    known = [each for each in figures if each is not None]
+    if len(known) < 2:
+        return ""
+    return "yes" if max(each.low for each in known) <= min(each.high for each in known) else "NO"
+
+
+def main(arguments: list[str]) -> None:
+    """Parse the command line, read, print."""
+    parser = argparse.ArgumentParser(
+        "benchmarks agree", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
+    parser.add_argument("--measure", choices=list(MEASURES), default="over", help="of a move; see above")
+    options = parser.parse_args(arguments)
+    try:
+        runs = [read(path, options.measure) for path in options.runs]
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    header = ["", *(f"run {number}" for number in range(1, len(runs) + 1)), "agree", "all moves"]
+    for case in sorted({case for run in runs for case in run}):
+        count = sum(len(moves) for moves in pooled(runs, case).values())
+        for title, figure in FIGURES.items():
+            where = f"{case[0]}, backoff {case[1]} ms, {count:,} moves, {MEASURES[options.measure]}"
+            print(f"\n{where}: {title} [95 % interval]\n")
+            print(table(header, rows(runs, case, figure)))

@@ -1,0 +1,169 @@
+"""What ``roll`` writes and reads, and what is measured of it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import struct
+import time
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from aiokafka_lead import Consumer, Delivery, Producer
+
+from .traces import Trace
+
+SUBSCRIPTIONS = 3
+VALUE_BYTES = 512
+DRAIN_S = 60.0
+RESTART_S = 10.0
+"""From when a broker begins to shut down: what is due then is traced as of a restart."""
+_HEAD = struct.Struct(">dq")
+"""When a record was due, and its number; negative for those that are not counted."""
+
+
+class Times:
+    """Milliseconds, counted by tenths."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[int] = Counter()
+
+    def add(self, seconds: float) -> None:
+        self._counts[int(10_000 * seconds)] += 1
+
+    def percentiles(self) -> list[float]:
+        """p50, p99 and the longest."""
+        total = self._counts.total()
+        found, seen = [], 0
+        wanted = [0.5 * total, 0.99 * total, total]
+        for tenths, count in sorted(self._counts.items()):
+            seen += count
+            while wanted and seen >= wanted[0]:
+                found.append(tenths / 10)
+                wanted.pop(0)
+        return found or [math.nan] * 3
+
+
+class Subscription:
+    """What the consumers of one group have read."""
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.twice = 0
+        self._seen = bytearray()
+
+    def note(self, number: int) -> bool:
+        """Count a record; whether it came for the first time."""
+        if number >= len(self._seen):
+            self._seen.extend(bytes(number + 1_000_000 - len(self._seen)))
+        if self._seen[number]:
+            self.twice += 1
+            return False
+        self._seen[number] = 1
+        self.read += 1
+        return True
+
+
+class Kept:
+    """When each record was due, acknowledged, and read by one of the subscriptions, each in turn."""
+
+    def __init__(self) -> None:
+        self._due, self._acked, self._read = array("d"), array("d"), array("d")
+
+    def due(self, at: float) -> None:
+        """Of the next number."""
+        self._due.append(at)
+        self._acked.append(math.nan)
+        self._read.append(math.nan)
+
+    def acked(self, number: int, at: float) -> None:
+        self._acked[number] = at
+
+    def read(self, number: int, subscription: int, at: float) -> None:
+        if number % SUBSCRIPTIONS == subscription:
+            self._read[number] = at
+
+    def traces(self, run: str, client: str, restarts: Sequence[float]) -> Iterator[Trace]:
+        """What became of every record; ``restarts`` are when brokers began to shut down, in order."""
+        for number, times in enumerate(zip(self._due, self._acked, self._read, strict=True)):
+            due, *reached = times
+            before = bisect_right(restarts, due)
+            restarting = before and due < restarts[before - 1] + RESTART_S
+            phase = "a broker restarts" if restarting else "between restarts"
+            acked, read = (None if math.isnan(at) else round(1e6 * at) for at in reached)
+            yield Trace(run, client, phase, number, round(1e6 * due), acked, read)
+
+
+class Load:
+    """Writes and reads, and what was measured."""
+
+    def __init__(self, topic: str, per_second: float, producers: Sequence[Producer], *, keep: bool = False) -> None:
+        """``keep``: the times of every record, in `kept`."""
+        self.produce, self.end_to_end = Times(), Times()
+        self.subscriptions = [Subscription() for _ in range(SUBSCRIPTIONS)]
+        self.sent = self.acknowledged = self.failed = 0
+        self.measuring = False
+        self.kept = Kept() if keep else None
+        self._topic = topic
+        self._per_second = per_second
+        self._producers = itertools.cycle(producers)
+        self._progress = asyncio.Event()
+
+    async def write(self) -> None:
+        """Send each record when it is due, whether earlier ones are acknowledged or not."""
+        rest = bytes(VALUE_BYTES - _HEAD.size)
+        began, count = time.monotonic(), 0
+        while True:
+            while (due_at := began + count / self._per_second) <= time.monotonic():
+                number = self.sent if self.measuring else -1
+                if number >= 0 and self.kept is not None:
+                    self.kept.due(due_at)
+                delivery = await next(self._producers).send(self._topic, _HEAD.pack(due_at, number) + rest)
+                if number >= 0:
+                    self.sent += 1
+                    delivery.add_done_callback(partial(self._done, due_at, number))
+                count += 1
+            await asyncio.sleep(0.002)
+
+    def _done(self, due_at: float, number: int, delivery: Delivery) -> None:
+        self._progress.set()
+        if delivery.exception() is not None:
+            self.failed += 1
+            return
+        now = time.monotonic()
+        self.acknowledged += 1
+        self.produce.add(now - due_at)
+        if self.kept is not None:
+            self.kept.acked(number, now)
+
+    async def read(self, consumer: Consumer, number: int) -> None:
+        """Read for ever, as one consumer of a subscription."""
+        subscription = self.subscriptions[number]
+        async for batch in consumer.batches():
+            now = time.monotonic()
+            for value in batch.values:
+                due_at, record = _HEAD.unpack_from(value or b"")
+                if record >= 0:
+                    self.end_to_end.add(now - due_at)
+                    if subscription.note(record) and self.kept is not None:
+                        self.kept.read(record, number, now)
+            self._progress.set()
+
+    def pending(self) -> tuple[int, int]:
+        """Records that are not acknowledged, and those that some subscription has not read."""
+        unread = self.sent - self.failed - min(each.read for each in self.subscriptions)
+        return self.sent - self.acknowledged - self.failed, unread
+
+    async def drain(self) -> None:
+        """Wait for what is pending; what takes longer is not counted."""
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                while any(self.pending()):
+                    self._progress.clear()
+                    await self._progress.wait()
+        except TimeoutError:
+            pass

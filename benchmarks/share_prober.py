@@ -1,0 +1,124 @@
+"""How long nobody's acknowledgements were taken: the floor of a share group's member while the leader moves.
+
+``python -m benchmarks.share_prober --bootstrap A,B,C --topic-id UUID --group G --seconds S``: on its own connection
+each broker is asked, every few milliseconds, for one record of the topic's only partition in the share group, and takes
+the acknowledgement of the one before with the same request. Only a leader gives and takes them, when it has read the
+group's state. Writes to standard output, as JSON, when acknowledgements were taken and by which broker: [wall-clock
+second, the broker's index in ``--bootstrap``].
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+import uuid
+from typing import Any
+
+from aiokafka_lead._wire import decode_response, encode_request
+from aiokafka_lead._wire.messages.share_fetch import (
+    AcknowledgementBatch,
+    FetchPartition,
+    FetchTopic,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+
+EVERY_S = 0.003
+VERSION = 2
+ACCEPT = 1
+RECORD_LIMIT = 1
+MAX_BYTES = 1 << 16
+
+
+class Probe:
+    """One broker's share session."""
+
+    def __init__(self, group: str, topic_id: uuid.UUID) -> None:
+        self._group = group
+        self._member = str(uuid.uuid4())
+        self._topic_id = topic_id
+        self._epoch = 0
+        self._given: list[AcknowledgementBatch] = []
+        """What the answer before has given, to be acknowledged."""
+
+    def frame(self, correlation_id: int) -> bytes:
+        """The next request, as it is written."""
+        wanted = FetchPartition(partition_index=0, acknowledgement_batches=self._given)
+        request = ShareFetchRequest(
+            group_id=self._group,
+            member_id=self._member,
+            share_session_epoch=self._epoch,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=MAX_BYTES,
+            max_records=1,
+            batch_size=1,
+            share_acquire_mode=RECORD_LIMIT,
+            topics=[FetchTopic(topic_id=self._topic_id, partitions=[wanted])],
+        )
+        return b"".join(encode_request(request, VERSION, correlation_id, "prober"))
+
+    def took(self, frame: memoryview) -> bool:
+        """Whether this answer says that an acknowledgement was taken."""
+        _, answer = decode_response(ShareFetchResponse, VERSION, frame)
+        asked, self._given = self._given, []
+        if answer.error_code:
+            self._epoch = 0
+            return False
+        self._epoch += 1
+        found = [each for topic in answer.responses for each in topic.partitions]
+        for each in found:
+            if not each.error_code:
+                self._given = [
+                    AcknowledgementBatch(
+                        first_offset=one.first_offset, last_offset=one.last_offset, acknowledge_types=[ACCEPT]
+                    )
+                    for one in each.acquired_records
+                ]
+        return bool(asked) and all(not each.error_code and not each.acknowledge_error_code for each in found)
+
+
+Seen = list[tuple[float, int]]
+
+
+async def probe(index: int, server: str, one: Probe, until: float, seen: Seen) -> None:
+    """Ask one broker until the end."""
+    host, port = server.rsplit(":", 1)
+    reader, writer = await asyncio.open_connection(host, int(port))
+    correlation_id = 0
+    while time.monotonic() < until:
+        due = time.monotonic() + EVERY_S
+        correlation_id += 1
+        writer.write(one.frame(correlation_id))
+        frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
+        if one.took(memoryview(frame)):
+            seen.append((time.time(), index))
+        await asyncio.sleep(max(0.0, due - time.monotonic()))
+    writer.close()
+
+
+async def run(options: Any) -> Seen:
+    """Ask every broker; what was seen in the order of time."""
+    seen: Seen = []
+    until = time.monotonic() + options.seconds
+    async with asyncio.TaskGroup() as tasks:
+        for index, server in enumerate(options.bootstrap.split(",")):
+            tasks.create_task(probe(index, server, Probe(options.group, options.topic_id), until, seen))
+    return sorted(seen)
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bootstrap", required=True, help="every broker, not only some")
+    parser.add_argument("--topic-id", type=uuid.UUID, required=True)
+    parser.add_argument("--group", required=True)
+    parser.add_argument("--seconds", type=float, default=20)
+    json.dump(asyncio.run(run(parser.parse_args())), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""The tables of ``each_move`` from its traces: what each leader move has cost each client, as Spark finds it.
+
+    python -m benchmarks spark_moves --bootstrap localhost:9092
+
+Spark reads the times of all records and of all moves, finds the gap of each move among the records, and sums up:
+medians and percentiles with their 95 % confidence intervals. Needs Java 17+ and the ``spark`` extra.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as f
+
+from .leader_gaps import HEADER, SHARES, TABLES
+from .leader_move import CLIENTS
+from .spark_traces import read_values, session
+from .stats import Estimate, estimate, percentile, quantile, table
+from .traces import MOVE_SCHEMA, MOVES, SCHEMA, TRACES
+
+
+def read_figures(spark: SparkSession, bootstrap: str, records: str, moves: str, runs: str = "") -> DataFrame:
+    """Each move in milliseconds, from the topics of records and of moves; see `benchmarks.leader_gaps.Figures`."""
+    one = ["run", "client"]
+    order = Window.partitionBy(*one).orderBy("acked_us", "record")
+    acked = read_values(spark, bootstrap, records, SCHEMA).where("acked_us is not null")
+    gaps = acked.withColumn("gap_us", f.col("acked_us") - f.lag("acked_us").over(order)).where("gap_us is not null")
+    moved = read_values(spark, bootstrap, moves, MOVE_SCHEMA).where(f.col("run").rlike(runs))
+    moved = moved.where("leaderless_us is not null and floor_us is not null")
+    within = gaps.join(moved, one).where("acked_us >= at_us and acked_us < until_us")
+    longest = f.max(f.struct("gap_us", "acked_us", "record", "consumed_us")).alias("longest")
+    found = within.groupBy(*one, "condition", "backoff_ms", "at_us", "leaderless_us", "floor_us", "at_once_us").agg(
+        longest
+    )
+    consumed_us = f.greatest(f.lit(0), f.col("longest.consumed_us") - f.col("longest.acked_us"))
+    return found.select(
+        "client",
+        "condition",
+        "backoff_ms",
+        (f.col("leaderless_us") / 1e3).alias("leaderless"),
+        (f.col("floor_us") / 1e3).alias("floor"),
+        ((f.col("longest.gap_us") - f.col("floor_us")) / 1e3).alias("over_floor"),
+        ((f.col("longest.gap_us") - f.col("leaderless_us")) / 1e3).alias("over_leaderless"),
+        ((f.col("longest.acked_us") - f.col("at_once_us")) / 1e3).alias("behind"),
+        # Spark's greatest takes no notice of what is missing.
+        f.when(f.col("longest.consumed_us").isNotNull(), consumed_us / 1e3).alias("consumed"),
+    )
+
+
+def _estimates(values: Sequence[float]) -> list[list[float]]:
+    return [list(estimate(values, quantile(share))) for share in SHARES]
+
+
+def _median(values: Sequence[float]) -> float:
+    return percentile(sorted(values), 0.5)
+
+
+def rows(figures: DataFrame, condition: str, field: str) -> list[list[Any]]:
+    """One table of a condition's moves: client, how many, the brokers' medians, and the field's estimates."""
+    estimates, median = (
+        f.udf(function, kind, useArrow=False)  # which would want pandas
+        for function, kind in ((_estimates, "array<array<double>>"), (_median, "double"))
+    )
+    there = figures.where(f.col("condition") == condition)
+    summed = there.groupBy("backoff_ms", "client").agg(
+        f.count(field).alias("moves"),
+        f.collect_list("leaderless").alias("leaderless"),
+        f.collect_list("floor").alias("floor"),
+        f.collect_list(field).alias("values"),
+    )
+    found = summed.where("moves > 0").select(
+        "backoff_ms",
+        "client",
+        "moves",
+        median("leaderless").alias("leaderless"),
+        median("floor").alias("floor"),
+        estimates("values").alias("estimates"),
+    )
+    return [
+        [f"{CLIENTS[row.client]}, backoff {row.backoff_ms} ms", row.moves, row.leaderless, row.floor,
+         *(Estimate(*each) for each in row.estimates)]
+        for row in found.orderBy("backoff_ms", "client").collect()
+    ]  # fmt: skip
+
+
+def main(arguments: list[str]) -> None:
+    """Read, print."""
+    parser = argparse.ArgumentParser(
+        "benchmarks spark_moves", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--runs", default="", metavar="REGEX", help="only runs whose name it is found in")
+    options = parser.parse_args(arguments)
+    spark = session("moves")
+    figures = read_figures(spark, options.bootstrap, TRACES, MOVES, options.runs).cache()
+    for (condition,) in figures.select("condition").distinct().orderBy("condition").collect():
+        for field, title in TABLES.items():
+            print(f"\nA leader move, {condition}: {title}; ms [95 % interval]\n")
+            print(table(HEADER, rows(figures, condition, field)))
+    spark.stop()

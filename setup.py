@@ -34,16 +34,21 @@ HOT_MODULES = sorted(p.with_suffix(".py") for p in Path("aiokafka_lead").rglob("
 PER_RECORD = {
     f"aiokafka_lead.{name}"
     for name in (
-        "_core.producer.batches", "_core.producer.delivery", "_core.producer.outcome", "_io.consumer.records",
-        "_io.producer.intake", "_io.producer.send_methods", "_records.batch", "_records.columns", "_records.decoder",
-        "_records.encoder", "_records.murmur2", "_records.reading", "_records.record",
+        "_core.producer.batches", "_core.producer.delivery", "_core.producer.outcome", "_core.share.acquired",
+        "_core.share.at_hand", "_core.share.delivered", "_core.share.record", "_io.consumer.records",
+        "_io.producer.intake", "_io.producer.send_methods", "_io.share.acknowledging", "_io.share.records",
+        "_records.batch", "_records.columns", "_records.decoder", "_records.encoder", "_records.murmur2",
+        "_records.reading", "_records.record", "compat.consumer.read_record", "compat.producer.futures",
     )
 }  # fmt: skip
 """What works on every record: there the C compiler does all it can. On the others, which work by batch and request, it
 does not spend that time: the build would take twice as long, and the gain is too small to measure."""
 TYPES = {
     "aiokafka_lead._core.producer.delivery": {"no_gc": True, "freelist": 1024},
+    "aiokafka_lead._io.share.acknowledging": {"freelist": 512},
     "aiokafka_lead._records.encoder": {"no_gc": True, "freelist": 64},
+    "aiokafka_lead.compat.consumer.read_record": {"freelist": 1024},
+    "aiokafka_lead.compat.producer.futures": {"freelist": 512},
 }
 """Directives for the extension types of single modules: Cython ignores them in a ``.pxd`` that goes with a ``.py``.
 
@@ -210,22 +215,40 @@ def build_options() -> Iterator[dict[str, dict[str, str]]]:
         yield {"build": {"build_base": folder}}
 
 
+REPOSITORY = os.environ.get("AIOKAFKA_LEAD_REPOSITORY", "").rstrip("/")
+"""Where the source of a release is, ``https://HOST/OWNER/NAME``: its build says so."""
+LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#)([^)]+)\)")
+
+
 def project_urls() -> dict[str, str]:
-    """A release's, from ``AIOKAFKA_LEAD_REPOSITORY`` (``https://HOST/OWNER/NAME``), which its build sets."""
-    address = os.environ.get("AIOKAFKA_LEAD_REPOSITORY", "").rstrip("/")
-    if not address:
+    if not REPOSITORY:
         return {}
     return {
-        "Source": address,
-        "Documentation": f"{address}/tree/main/docs",
-        "Changelog": f"{address}/blob/main/CHANGELOG.md",
-        "Issues": f"{address}/issues",
-        "Security": f"{address}/blob/main/SECURITY.md",
+        "Source": REPOSITORY,
+        "Documentation": f"{REPOSITORY}/tree/main/docs",
+        "Changelog": f"{REPOSITORY}/blob/main/CHANGELOG.md",
+        "Issues": f"{REPOSITORY}/issues",
+        "Security": f"{REPOSITORY}/blob/main/SECURITY.md",
     }
+
+
+def long_description() -> str:
+    """README.md for the package index, where links and pictures within the repository would lead nowhere."""
+    text = Path("README.md").read_text(encoding="utf-8")
+    if not REPOSITORY:
+        return text
+
+    def absolute(found: re.Match[str]) -> str:
+        picture, words, path = found.groups()
+        return f"{picture}[{words}]({REPOSITORY}/{'raw' if picture else 'blob'}/main/{path})"
+
+    return LINK.sub(absolute, text)
 
 
 with build_options() as options:
     setup(
+        long_description=long_description(),
+        long_description_content_type="text/markdown",
         project_urls=project_urls(),
         ext_modules=hot_extensions(),
         py_modules=[AUTOLOAD.stem],

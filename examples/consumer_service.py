@@ -1,52 +1,57 @@
-"""A consumer microservice: handles the orders of ``fastapi_orders``, many at once, until it gets a signal to stop.
+"""A consumer microservice: bills the orders of ``fastapi_orders``, each once, until it gets a signal to stop.
 
     python examples/consumer_service.py [HOST:PORT]        # default localhost:9092; Ctrl-C or SIGTERM ends it
 
 Start it as often as you like: the instances form a group and share the topic's partitions. Each customer's orders are
-handled in order, those of different customers side by side. An order that cannot be handled ends up in
-``orders.failed`` with the cause in its headers, and the others go on.
+billed in order, those of different customers side by side. An order may come twice: when an instance was killed before
+it had committed, or when a request was repeated whose first record was written after all. Its id is the key of its row
+in the LEDGER (default: ledger.db), so that it is billed once. What is no order ends up in ``orders.failed`` with the
+cause in its headers. With HEALTH_PORT it answers an orchestrator's probes, at ``/health/live`` and ``/health/ready``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import signal
+import os
+import sqlite3
 import sys
-from collections import Counter
+from contextlib import closing
 
 from aiokafka_lead import Consumer, ConsumerRecord
 
-TOPIC = "orders"
+LEDGER = os.environ.get("LEDGER", "ledger.db")
+
+
+def bill(order_id: str, customer: str, cents: int) -> str:
+    """Enter an order, and say what the customer owes now."""
+    with closing(sqlite3.connect(LEDGER, timeout=30)) as ledger, ledger:
+        entered = ledger.execute("INSERT OR IGNORE INTO bills VALUES (?, ?, ?)", (order_id, customer, cents)).rowcount
+        (total,) = ledger.execute("SELECT sum(cents) FROM bills WHERE customer = ?", (customer,)).fetchone()
+    return f"{customer} owes {total} cents" if entered else f"{order_id} was billed before"
+
+
+async def handle(record: ConsumerRecord[bytes | None, bytes | None]) -> None:
+    """Bill one order; the thread keeps the others going meanwhile."""
+    place = f"{record.topic}-{record.partition} offset {record.offset}"
+    order, order_id = json.loads(record.value or b""), dict(record.headers).get("order-id") or place.encode()
+    print(f"{place}: {await asyncio.to_thread(bill, order_id.decode(), order['customer'], order['cents'])}")
 
 
 async def main() -> None:
-    """Run the service; SIGTERM, as an orchestrator sends it, ends it as cleanly as Ctrl-C."""
+    """Run the service until SIGTERM, as an orchestrator sends it, or Ctrl-C."""
+    with closing(sqlite3.connect(LEDGER, timeout=30)) as ledger, ledger:
+        ledger.execute("CREATE TABLE IF NOT EXISTS bills (order_id PRIMARY KEY, customer NOT NULL, cents NOT NULL)")
     servers = sys.argv[1] if len(sys.argv) > 1 else "localhost:9092"
-    totals: Counter[str] = Counter()
-
-    async def handle(record: ConsumerRecord[bytes | None, bytes | None]) -> None:
-        order = json.loads(record.value or b"")
-        await asyncio.sleep(0.01)  # a database, say, or another service
-        customer = order["customer"]
-        totals[customer] += order["cents"]
-        print(f"{record.topic}-{record.partition} offset {record.offset}: {customer} owes {totals[customer]} cents")
-
-    consumer = Consumer(TOPIC, bootstrap_servers=servers, group_id="billing", auto_offset_reset="earliest")
-    stopping = asyncio.Event()
-
-    async def stop_at_a_signal() -> None:
-        await stopping.wait()
-        await consumer.stop()
-
-    async with consumer, asyncio.TaskGroup() as tasks:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stopping.set)
-        tasks.create_task(stop_at_a_signal())
-        print(f"handling {TOPIC} from {servers}")
-        # Returns once stopped: handlers at work have ended, and what they did is committed.
-        await consumer.run(handle, concurrency=16, order="key", dead_letter_topic=f"{TOPIC}.failed")
+    async with Consumer(
+        "orders", bootstrap_servers=servers, group_id="billing", auto_offset_reset="earliest", close_timeout_ms=20_000
+    ) as consumer:
+        print(f"handling orders from {servers}")
+        port = int(os.environ.get("HEALTH_PORT", "0")) or None
+        # Returns after a signal: handlers at work have ended, and what they did is committed.
+        await consumer.run(
+            handle, concurrency=16, dead_letter_topic="orders.failed", stop_on_signals=True, health_port=port
+        )
     print("stopped")
 
 

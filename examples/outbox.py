@@ -14,14 +14,17 @@ import json
 import sqlite3
 import sys
 import uuid
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from aiokafka_lead import Producer
+from aiokafka_lead.errors import KafkaError
 
 TOPIC = "orders"
 BATCH = 500
+LOOK_EVERY_S = 0.1
+"""How often the relay looks for events while there are none."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, customer TEXT NOT NULL, cents INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS outbox (
@@ -51,14 +54,17 @@ def waiting(path: Path) -> list[tuple[int, str, str, str]]:
         return database.execute("SELECT * FROM outbox ORDER BY number LIMIT ?", (BATCH,)).fetchall()
 
 
-def forget(path: Path, last: int) -> None:
-    """These are stored in Kafka."""
+def forget(path: Path, numbers: list[int]) -> None:
+    """These are stored in Kafka. By their numbers, and not up to the last: a lower one may be committed later."""
     with closing(sqlite3.connect(path)) as database, database:
-        database.execute("DELETE FROM outbox WHERE number <= ?", (last,))
+        database.executemany("DELETE FROM outbox WHERE number = ?", [(number,) for number in numbers])
 
 
 async def relay(path: Path, producer: Producer[bytes, bytes]) -> int:
-    """Send what waits, and return how much that was. One relay at a time, so that the order stays."""
+    """Send what waits, and return how much that was.
+
+    One relay at a time, so that the order stays: with several processes, hold a lock of the database meanwhile.
+    """
     events = await asyncio.to_thread(waiting, path)
     deliveries = [
         await producer.send(TOPIC, value.encode(), key=key.encode(), headers=[("event-id", event_id.encode())])
@@ -66,22 +72,38 @@ async def relay(path: Path, producer: Producer[bytes, bytes]) -> int:
     ]
     for delivery in deliveries:
         await delivery  # the first one that fails ends the relay: it and all after it are sent again
-    if events:
-        await asyncio.to_thread(forget, path, events[-1][0])
+    await asyncio.to_thread(forget, path, [number for number, *_ in events])
     return len(events)
 
 
+async def relay_until(stop: asyncio.Event, path: Path, producer: Producer[bytes, bytes]) -> None:
+    """Send what waits, again and again, until stopped, and then the rest. While Kafka is away events wait here."""
+    sent = 0
+    while sent or not stop.is_set():
+        try:
+            sent = await relay(path, producer)
+        except KafkaError as error:
+            print(f"not published, and tried again: {error}")
+            sent = 0
+        if sent:
+            print(f"published {sent} orders")
+        else:
+            with suppress(TimeoutError):  # or wait for the database to tell: LISTEN in PostgreSQL
+                await asyncio.wait_for(stop.wait(), LOOK_EVERY_S)
+
+
 async def main() -> None:
-    """Place some orders, and relay them. A service would call `relay` again and again."""
+    """Place some orders, and relay them meanwhile."""
     servers = sys.argv[1] if len(sys.argv) > 1 else "localhost:9092"
     with TemporaryDirectory() as folder:
         path = Path(folder) / "orders.db"
         open_database(path)
-        for number in range(1000):
-            place_order(path, f"customer-{number % 7}", 100 + number)
-        async with Producer(servers, client_id="outbox") as producer:
-            while sent := await relay(path, producer):
-                print(f"published {sent} orders")
+        async with Producer(servers, client_id="outbox") as producer, asyncio.TaskGroup() as tasks:
+            stop = asyncio.Event()
+            tasks.create_task(relay_until(stop, path, producer))
+            for number in range(1000):
+                await asyncio.to_thread(place_order, path, f"customer-{number % 7}", 100 + number)
+            stop.set()
 
 
 if __name__ == "__main__":

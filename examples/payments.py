@@ -24,7 +24,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from aiokafka_lead import Consumer, ConsumerRecord, Producer, TopicPartition
@@ -171,10 +171,15 @@ class Workers:
     async def _start(self, number: int) -> None:
         self._running[number] = await asyncio.create_subprocess_exec(*self._command, "--worker", str(number))
 
-    async def trouble(self, every_s: float) -> None:
-        """Until cancelled."""
+    async def trouble(self, every_s: float, over: asyncio.Event) -> None:
+        """Until it is over; then all of them run."""
         while True:
-            await asyncio.sleep(random.uniform(0.2, 1.8) * every_s)
+            try:
+                await asyncio.wait_for(over.wait(), random.uniform(0.2, 1.8) * every_s)
+            except TimeoutError:
+                pass
+            else:
+                return
             number = random.randrange(WORKERS)
             self._running[number].kill()
             await self._running[number].wait()
@@ -184,7 +189,8 @@ class Workers:
     async def stop(self) -> None:
         """Leave none behind."""
         for process in self._running.values():
-            process.terminate()
+            with suppress(ProcessLookupError):  # one that has ended by itself
+                process.terminate()
         for process in self._running.values():
             try:
                 await asyncio.wait_for(process.wait(), 10)
@@ -245,10 +251,12 @@ async def audit(servers: str, prefix: str, count: int, over_s: float) -> bool:
     workers = Workers(servers, prefix)
     await workers.start()
     try:
-        trouble = asyncio.create_task(workers.trouble(over_s / 8))
-        payments = await pay(servers, prefix, count, over_s)
-        trouble.cancel()
-        async with asyncio.timeout(60 + over_s):
+        over = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(workers.trouble(over_s / 8, over))
+            payments = await pay(servers, prefix, count, over_s)
+            over.set()
+        async with asyncio.timeout(90 + over_s):
             outcomes = await read_outcomes(servers, prefix, count)
             balances = await settled_balances(servers, prefix)
     finally:

@@ -1,12 +1,13 @@
 """Server-sent events: one consumer for the process, and every browser that listens gets what it reads.
 
-    pip install aiokafka-lead[fastapi]
+    pip install aiokafka-lead[fastapi] uvicorn
     uvicorn examples.sse_orders:app --timeout-graceful-shutdown 2
     curl -N localhost:8000/orders
 
-Each instance reads all of the topic, without a group, from when it starts. The server's own signals end it: uvicorn
-ends the streams that are open after its bound, then the lifespan stops the consumer. A browser that does not keep up is
-dropped, and comes again by itself; it costs neither memory nor anybody else's time.
+Each instance reads all of the topic, without a group, from when it starts, which is when Kafka is up; the probes say
+whether it does. The server's own signals end it: uvicorn ends the streams that are open after its bound, then the
+lifespan stops the consumer. A browser that does not keep up is dropped, and comes again by itself; it costs neither
+memory nor anybody else's time.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
 
-from aiokafka_lead import Consumer, ConsumerRecord
+from aiokafka_lead import ConsumerRecord
+from aiokafka_lead.fastapi import Kafka
 
 TOPIC = os.environ.get("ORDERS_TOPIC", "orders")
 QUEUED = 100
 """Events that may wait for one browser."""
+STILL_HERE_S = 15.0
+"""After so long without an event a comment goes out: proxies end connections that are silent."""
 
 
 class Hub:
@@ -48,7 +52,13 @@ class Hub:
         self._listeners.add(queue)
         try:
             yield ": welcome\n\n"
-            while (event := await queue.get()) is not None:
+            while True:
+                try:
+                    event = await asyncio.wait_for(queue.get(), STILL_HERE_S)
+                except TimeoutError:
+                    event = ": still here\n\n"
+                if event is None:
+                    return
                 yield event
         finally:
             self._listeners.discard(queue)
@@ -66,38 +76,33 @@ def event_of(record: ConsumerRecord[bytes | None, bytes | None]) -> str:
     return f"id: {record.partition}-{record.offset}\ndata: {text}\n\n"
 
 
+SERVERS = os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")
+
+kafka = Kafka(SERVERS, wait=True, client_id="orders-sse", close_timeout_ms=5_000)
+hub = Hub()
+
+
+@kafka.consumer(TOPIC, auto_offset_reset="latest", run={"order": "partition"})
+async def publish(record: ConsumerRecord[bytes | None, bytes | None]) -> None:
+    """Every record goes to all that listen now."""
+    hub.publish(event_of(record))
+
+
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Read as long as the app runs."""
-    servers = os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")
-    hub = app.state.hub = Hub()
-
-    async def read() -> None:
-        async for record in consumer:
-            hub.publish(event_of(record))
-
-    async with Consumer(TOPIC, bootstrap_servers=servers, client_id="orders-sse") as consumer:
-        app.state.consumer = consumer
-        reading = asyncio.create_task(read())
+    async with kafka.lifespan(app):
         try:
             yield
         finally:
             hub.close()
-            reading.cancel()
-            await asyncio.wait([reading])
 
 
 app = FastAPI(lifespan=lifespan)
+app.include_router(kafka.router())
 
 
 @app.get("/orders")
-async def orders(request: Request) -> StreamingResponse:
+async def orders() -> StreamingResponse:
     """The orders from now on."""
-    return StreamingResponse(request.app.state.hub.listen(), media_type="text/event-stream")
-
-
-@app.get("/live")
-async def live(request: Request) -> JSONResponse:
-    """For an orchestrator: whether it reads."""
-    health = request.app.state.consumer.health()
-    return JSONResponse({"problems": health.problems}, 200 if health.healthy else 503)
+    return StreamingResponse(hub.listen(), media_type="text/event-stream", headers={"cache-control": "no-store"})

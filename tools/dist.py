@@ -70,11 +70,16 @@ def make_sdist() -> Path:
     return sdist
 
 
+def environment_of(python: str, own: Path) -> Path:
+    """A new environment's interpreter. Distributions have Pythons without pip, but none without venv."""
+    run(python, "-m", "venv", own)
+    return next(path for path in (own / "bin" / "python", own / "Scripts" / "python.exe") if path.exists())
+
+
 def tried(python: str, what: Path, folder: Path, accelerated: bool, **environment: str) -> str:
     """Install it in a new environment, and run the tests; what pytest says at the end."""
     own = folder / ("compiled" if accelerated else "plain")
-    run(python, "-m", "venv", own)
-    bin_python = next(path for path in (own / "bin" / "python", own / "Scripts" / "python.exe") if path.exists())
+    bin_python = environment_of(python, own)
     said = run(bin_python, "-m", "pip", "install", "--no-cache-dir", what, **environment).lower()
     if shown := [text for text in TEXT_OF_COMPILERS if text in said]:
         sys.exit(f"the installation of {what.name} shows {shown}:\n{said}")
@@ -96,7 +101,8 @@ def main() -> None:
     for version, python in {path: path for path in asked}.items() if asked else interpreters().items():
         with tempfile.TemporaryDirectory(prefix="aiokafka-lead-dist-") as made:
             folder = Path(made)
-            run(python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder / "wheel", sdist)
+            builder = environment_of(python, folder / "building")
+            run(builder, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder / "wheel", sdist)
             (wheel,) = (folder / "wheel").glob("*.whl")
             size = wheel.stat().st_size
             if size > MOST_BYTES:

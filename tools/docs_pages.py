@@ -1,4 +1,4 @@
-"""Pages of the site that come from the sources: options, errors, Spark's README and the benchmarks' pictures.
+"""What of the site comes from elsewhere: options, errors, Spark's README, the benchmarks' pictures, and Mermaid.
 
 A hook of mkdocs (``make docs``).
 """
@@ -14,14 +14,19 @@ from typing import TYPE_CHECKING
 
 from aiokafka_lead import errors
 from aiokafka_lead._core.run.options import RunConfig
+from aiokafka_lead._core.share.run_options import ShareRunConfig
 from aiokafka_lead.config import AdminConfig, ConsumerConfig, ProducerConfig
+from aiokafka_lead.config.share import ShareConsumerConfig
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig  # pyright: ignore[reportMissingImports]
     from mkdocs.structure.files import Files  # pyright: ignore[reportMissingImports]
+    from mkdocs.structure.pages import Page  # pyright: ignore[reportMissingImports]
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "aiokafka_lead"
+MERMAID = ROOT / ".cache" / "mermaid" / "package" / "dist" / "mermaid.tiny.js"
+"""Draws the diagrams in the reader's browser; `make docs` has fetched it."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -32,12 +37,23 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, name, content=page()))
     for name, picture in pictures().items():
         files.append(File.generated(config, name, abs_src_path=str(picture)))
+    if not MERMAID.exists():
+        raise FileNotFoundError(f"{MERMAID} is missing: `make docs` fetches it")
+    files.append(File.generated(config, MERMAID.name, abs_src_path=str(MERMAID)))
     return files
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
     """Spark's README is a page here; in the source tree it stands with its package."""
     return markdown.replace("](../aiokafka_lead/spark/README.md", "](spark.md")
+
+
+def on_post_page(output: str, page: Page, **_: object) -> str:
+    """Pages with diagrams bring Mermaid along: the theme would have it from another site."""
+    if 'class="mermaid"' not in output:
+        return output
+    script = f'<script src="{page.url.count("/") * "../"}{MERMAID.name}"></script>'
+    return output.replace("</body>", f"{script}</body>")
 
 
 def pictures() -> dict[str, Path]:
@@ -56,7 +72,8 @@ def cell(text: str) -> str:
 def described() -> dict[str, list[tuple[str, str]]]:
     """By the class of options: each option that it adds, and what stands below it."""
     found: dict[str, list[tuple[str, str]]] = {}
-    for path in (PACKAGE / "config.py", *PACKAGE.glob("_options/*.py"), PACKAGE / "_core" / "run" / "options.py"):
+    runs = (PACKAGE / "_core" / "run" / "options.py", PACKAGE / "_core" / "share" / "run_options.py")
+    for path in (*PACKAGE.glob("config/*.py"), *PACKAGE.glob("_options/*.py"), *runs):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and "Options" in node.name:
                 found[node.name] = [*documented(node)]
@@ -83,10 +100,14 @@ def options_page() -> str:
         "Every client": ["ClientOptions"],
         "Producer": [name for name in classes if name.startswith("Producer")],
         "Consumer": [name for name in classes if name.startswith("Consumer")],
+        "Share consumer": [name for name in classes if name.startswith("ShareConsumer")],
         "Admin client": ["AdminOptions"],
-        "`Consumer.run`": ["RunOptions"],
+        "`Consumer.run`": ["RunOptions", "HandlingOptions"],
+        "`ShareConsumer.run`": ["ShareRunOptions", "HandlingOptions"],
         "Security, for every client": [
-            name for name in classes if not name.startswith(("Client", "Producer", "Consumer", "Admin", "Run"))
+            name
+            for name in classes
+            if not name.startswith(("Client", "Producer", "Consumer", "Share", "Admin", "Run", "Handling"))
         ],
     }
     for title, names in sections.items():
@@ -94,7 +115,7 @@ def options_page() -> str:
         lines += ["", f"## {title}", "", "| option | meaning |", "|---|---|"]
         lines += [f"| `{name}` | {cell(text)} |" for name, text in rows]
     known = {name for rows in classes.values() for name, _ in rows}
-    for config in (ProducerConfig, ConsumerConfig, AdminConfig, RunConfig):
+    for config in (ProducerConfig, ConsumerConfig, ShareConsumerConfig, AdminConfig, RunConfig, ShareRunConfig):
         missing = config.__dataclass_fields__.keys() - known - {"bootstrap_servers"}
         if missing:
             raise ValueError(f"{config.__name__}: nothing is said of {sorted(missing)}")

@@ -52,8 +52,10 @@ async def run(options: argparse.Namespace) -> bool:
             shown.start_soon(screen.show)
             async with anyio.create_task_group() as tasks:
                 for load in loads:
-                    tasks.start_soon(load.run, options.rate, options.seconds)
+                    tasks.start_soon(load.run, options.rate)
                 await trouble.make(options.seconds)
+                for load in loads:
+                    load.end()
             shown.cancel_scope.cancel()
     screen.close()
     return all(load.is_exact for load in loads)

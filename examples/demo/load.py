@@ -19,6 +19,8 @@ EVENT = struct.Struct(">Qd")
 PADDING = bytes(84)
 SLICE_S = 0.25
 """What is drawn as one bar."""
+PATIENCE_S = 20
+"""An event is lost if none has come for so long."""
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -86,6 +88,7 @@ class Load:
         self._consumer = consumer
         self._phase = phase
         self._started = 0.0
+        self._is_enough = False
         self._is_sent = False
         self._complete = anyio.Event()
         self._seen = bytearray()
@@ -101,21 +104,32 @@ class Load:
         """Whether every event was acknowledged and consumed exactly once."""
         return self.sent == self.acknowledged == self.consumed and not self.duplicated
 
-    async def run(self, rate: float, seconds: float) -> None:
-        """Send for so long, and consume to the end, for ten seconds past the last event at most."""
+    async def run(self, rate: float) -> None:
+        """Send ``rate`` events a second until ``end`` is called, and consume all of them."""
         self._started = time.monotonic()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._audit)
-            await self._publish(rate, seconds)
+            await self._publish(rate)
             self._is_sent = True
             self._end_when_complete()
-            with anyio.move_on_after(10):
-                await self._complete.wait()
+            await self._consume_the_rest()
             tasks.cancel_scope.cancel()
 
-    async def _publish(self, rate: float, seconds: float) -> None:
+    def end(self) -> None:
+        """Send no more."""
+        self._is_enough = True
+
+    async def _consume_the_rest(self) -> None:
+        consumed = -1
+        while consumed < self.consumed and not self._complete.is_set():
+            consumed = self.consumed
+            with anyio.move_on_after(PATIENCE_S):
+                await self._complete.wait()
+
+    async def _publish(self, rate: float) -> None:
         async with anyio.create_task_group() as tasks:
-            while (elapsed := time.monotonic() - self._started) < seconds:
+            while not self._is_enough:
+                elapsed = time.monotonic() - self._started
                 while self.sent < elapsed * rate:
                     now = time.monotonic()
                     key = b"customer-%d" % (self.sent % 997)

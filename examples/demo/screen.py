@@ -76,7 +76,7 @@ class Screen:
             lost = sum(load.lost for load in self._loads)
             duplicated = sum(load.duplicated for load in self._loads)
             return f"Of {sent:,} events {failed} were not delivered, {lost} were lost and {duplicated} came twice."
-        deaths = " and a broker's death" if DEAD in self._loads[0].acknowledgements.by_phase else ""
+        deaths = " and a broker's death" if self._trouble.deaths else ""
         ours, without = (percentile(load.acknowledgements.by_phase[MOVING], 0.99) for load in self._loads)
         return (
             f"Each of {sent:,} events was acknowledged and consumed exactly once, through {self._trouble.moves} leader "

@@ -41,9 +41,10 @@ class Trouble(Protocol):
     latest: str
     """What was done last."""
     moves: int
+    deaths: int
 
     async def make(self, seconds: float) -> None:
-        """Make trouble, spread over ``seconds``."""
+        """Make trouble, spread over ``seconds``; longer where the machine is slow."""
 
     def brokers(self) -> list[Broker]:
         """The brokers and what they lead."""
@@ -62,6 +63,7 @@ class EmbeddedTrouble:
         self.phase = QUIET
         self.latest = "nothing yet"
         self.moves = 0
+        self.deaths = 0
         self._cluster = cluster
         self._topics = topics
         self._partitions = partitions
@@ -74,11 +76,14 @@ class EmbeddedTrouble:
         broker = self._cluster.leader(self._topics[0], 0)
         self.phase, self.latest = DEAD, f"broker {broker} killed"
         await self._cluster.kill_broker(broker)
+        self.deaths += 1
         await anyio.sleep(pause)
         await self._cluster.change_address(broker)
         self.phase, self.latest = BACK, f"broker {broker} is back at another address"
         await anyio.sleep(pause)
         await self._move_every_leader(pause)
+        self.phase = QUIET
+        await anyio.sleep(pause)
 
     async def _move_every_leader(self, seconds: float) -> None:
         self.phase = MOVING
@@ -122,6 +127,7 @@ class RealTrouble:
         self.phase = QUIET
         self.latest = "nothing yet"
         self.moves = 0
+        self.deaths = 0
         self._admin = admin
         self._topics = topics
         self._partitions = partitions
@@ -137,6 +143,8 @@ class RealTrouble:
             self.phase = QUIET
             await anyio.sleep(pause)
             await self._rotate(pause)
+            self.phase = QUIET
+            await anyio.sleep(pause)
             tasks.cancel_scope.cancel()
 
     async def _rotate(self, seconds: float) -> None:

@@ -1,0 +1,76 @@
+"""A task queue behind FastAPI: requests enqueue jobs, and workers in the same process, or in others, do them.
+
+Run it, with a Kafka cluster of 4.2 or newer at BOOTSTRAP_SERVERS (default: localhost:9092; ``python -m
+aiokafka_lead.testing --port 9092`` serves one):
+
+    pip install aiokafka-lead[fastapi] uvicorn
+    uvicorn examples.fastapi_jobs:app --timeout-graceful-shutdown 10
+    curl -X POST localhost:8000/thumbnails -H 'content-type: application/json' -d '{"image": "cat.png"}'
+
+Start it as often as you like: all processes share the work, however many partitions the topic has (KIP-932). At a stop
+jobs that were not begun go to the others at once, and those at work are finished. What fails is tried again by any of
+them, and then set aside in a topic of its own, with the cause. ``worker.py`` is a worker without an app.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+import anyio
+from fastapi import Depends, FastAPI
+from pydantic import BaseModel, Field
+
+from aiokafka_lead import AdminClient, Producer, ShareRecord
+from aiokafka_lead.admin import ConfigChange, ConfigResource, ConfigResourceType
+from aiokafka_lead.fastapi import Kafka
+
+TOPIC = os.environ.get("JOBS_TOPIC", "thumbnails")
+GROUP = f"{TOPIC}-workers"
+SERVERS = os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")
+
+log = logging.getLogger(f"uvicorn.{__name__}")  # uvicorn shows its own loggers, and those below them
+
+# The end takes less than an orchestrator grants (Kubernetes: 30 s, from which the last requests take their part).
+kafka = Kafka(SERVERS, client_id="thumbnails", wait=True, request_timeout_ms=5_000, close_timeout_ms=8_000)
+jobs = kafka.producer(linger_ms=0, max_block_ms=3_000, delivery_timeout_ms=6_000)
+
+
+class Job(BaseModel):
+    """An image that needs a thumbnail."""
+
+    image: str = Field(min_length=1)
+    width: int = Field(default=200, gt=0)
+
+
+@kafka.share_consumer(TOPIC, group_id=GROUP, run={"concurrency": 32, "dead_letter_topic": f"{TOPIC}.failed"})
+async def make_thumbnail(record: ShareRecord[bytes | None, bytes | None]) -> None:
+    """One job. It may take longer than the record's lock lasts, which is renewed meanwhile."""
+    job = Job.model_validate_json(record.value or b"")
+    await anyio.sleep(0.1)  # in place of the work
+    log.info("thumbnail of %s, %d wide (delivery %d)", job.image, job.width, record.delivery_count)
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Set the group up, which would else pass over what was enqueued before its first worker came; then work."""
+    async with AdminClient(SERVERS) as admin:
+        begin = ConfigChange("share.auto.offset.reset", "earliest")
+        await admin.incremental_alter_configs({ConfigResource(ConfigResourceType.GROUP, GROUP): [begin]})
+    async with kafka.lifespan(app):
+        yield
+
+
+app = FastAPI(lifespan=lifespan)
+app.include_router(kafka.router())
+kafka.handle_errors(app)  # 413 and 503
+
+
+@app.post("/thumbnails", status_code=202)
+async def enqueue(job: Job, producer: Annotated[Producer[Any, Any], Depends(jobs)]) -> dict[str, str]:
+    """Answered when the job is safe in Kafka, and long before it is done."""
+    await producer.send_and_wait(TOPIC, job.model_dump_json().encode())
+    return {"status": "enqueued"}

@@ -1,0 +1,63 @@
+"""A worker: does the jobs of a topic, many at once, beside as many other workers as you start.
+
+    python examples/worker.py [HOST:PORT]        # default localhost:9092; Ctrl-C or SIGTERM ends it
+
+Needs Apache Kafka 4.2 or newer (share groups, KIP-932); ``python -m aiokafka_lead.testing --port 9092`` serves one.
+Any worker gets any job, however many partitions the topic has, and a slow one holds back none. A job that fails is
+tried again after a backoff, by this worker or another one, and ends up in ``images.failed`` with the cause in its
+headers. The lock of a job that takes long is renewed. At the first signal jobs that were not begun go to the others,
+and those at work are finished, within 10 s; a second one gives up these, too. With HEALTH_PORT in the environment it
+answers an orchestrator's probes there, at ``/health/live`` and ``/health/ready``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import anyio
+
+from aiokafka_lead import AdminClient, ShareConsumer, ShareRecord
+from aiokafka_lead.admin import ConfigChange, ConfigResource, ConfigResourceType
+
+TOPIC, GROUP = "images", "resizers"
+
+
+async def resize(record: ShareRecord[bytes | None, bytes | None]) -> None:
+    """One job. What it raises is tried again: a job may run twice, and has to bear that."""
+    job = json.loads(record.value or b"")
+    await anyio.sleep(job.get("seconds", 0.1))  # in place of the work
+    print(f"{job['image']} resized to {job['width']} (delivery {record.delivery_count})")
+
+
+async def begin_at_the_first_job(servers: str) -> None:
+    """Set the group up: one that is new would pass over what was enqueued before its first worker came."""
+    group = ConfigResource(ConfigResourceType.GROUP, GROUP)
+    async with AdminClient(servers) as admin:
+        await admin.incremental_alter_configs({group: [ConfigChange("share.auto.offset.reset", "earliest")]})
+
+
+async def main() -> None:
+    """Work until SIGTERM, as an orchestrator sends it, or Ctrl-C."""
+    servers = sys.argv[1] if len(sys.argv) > 1 else "localhost:9092"
+    port = os.environ.get("HEALTH_PORT")
+    await begin_at_the_first_job(servers)
+    async with ShareConsumer(TOPIC, bootstrap_servers=servers, group_id=GROUP, close_timeout_ms=20_000) as jobs:
+        print(f"doing the jobs of {TOPIC} at {servers}")
+        # Returns after a signal: jobs at work have ended, and are acknowledged.
+        await jobs.run(
+            resize,
+            concurrency=32,
+            retries=3,
+            retry_backoff_ms=500,
+            retry_backoff_max_ms=30_000,
+            dead_letter_topic=f"{TOPIC}.failed",
+            stop_on_signals=True,
+            health_port=None if port is None else int(port),
+        )
+    print("stopped")
+
+
+if __name__ == "__main__":
+    anyio.run(main)

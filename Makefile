@@ -54,10 +54,18 @@ pytest:
 	$(PY) -m pytest $(ARGS)
 
 pytest-kafka:
-	$(PY) -m pytest tests/kafka
+	$(call RUN_TESTS,tests/kafka)
 
 pytest-others:
-	$(PY) -m pytest --numprocesses=2 --dist=loadfile --ignore=tests/kafka
+	$(call RUN_TESTS,--ignore=tests/kafka,--numprocesses=2 --dist=loadfile)
+
+# Which tests, and how. Pytest ends with 1 when tests have failed. In continuous integration each of these runs once more,
+# alone and by name: one that passes then is a flaky test, to be mended, and no reason to refuse a change.
+define RUN_TESTS
+$(PY) -m pytest $(2) $(1) || { test $$? -eq 1 -a "$$CI" = true || exit 1; \
+	echo "Tests have failed. They run once more, alone; those that pass now are flaky, and are to be mended:"; \
+	$(PY) -m pytest --last-failed --last-failed-no-failures=none --verbose $(1); }
+endef
 
 lint: ruff format-check mypy pyright imports generated
 

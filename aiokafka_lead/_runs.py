@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,9 +12,9 @@ from ._options.checks import INT32_MAX
 
 if TYPE_CHECKING:
     from ._core.consumer.health import ConsumerHealth
-    from ._core.run.dead_letter import DeadLetterProducer
     from ._core.run.options import HandlingConfig
     from ._io.client import Client
+    from ._io.run.dead_letters import DeadLetters
 
 __all__ = ["attended", "dead_letters_by"]
 
@@ -43,12 +44,28 @@ async def attended(
 
 
 @asynccontextmanager
-async def dead_letters_by(client: Client, config: HandlingConfig) -> AsyncIterator[DeadLetterProducer | None]:
-    """What dead letters are sent through: the producer that was given, or one that connects as the client does."""
-    if config.dead_letter_topic is None or config.dead_letter_producer is not None:
-        yield config.dead_letter_producer
-        return
-    from .producer import Producer  # only now: without dead letters its import costs nothing
+async def dead_letters_by(
+    client: Client, config: HandlingConfig, group_id: str | None
+) -> AsyncIterator[DeadLetters | None]:
+    """The dead-letter topic of a run; None without one, or when the client was stopped while this began.
 
-    async with Producer._beside(client, max_request_size=INT32_MAX) as producer:
-        yield producer
+    Letters go through the producer that was given, or one that connects as the client does.
+    """
+    if config.dead_letter_topic is None:
+        yield None
+        return
+    # Only now: without dead letters these imports cost nothing.
+    from ._io.run.dead_letters import DeadLetters
+    from .producer import Producer
+
+    found: DeadLetters | None = None
+    async with AsyncExitStack() as stack:
+        with client.beginnings.within(math.inf):
+            producer = config.dead_letter_producer
+            if producer is None:
+                beside = Producer._beside(client, max_request_size=INT32_MAX)
+                producer = await stack.enter_async_context(beside)
+            dead_letters = DeadLetters(producer, config.dead_letter_topic, group_id)
+            await dead_letters.check()
+            found = dead_letters
+        yield found

@@ -423,8 +423,8 @@ class Consumer(GroupCalls, PushedMetrics, Generic[K, V]):
 
             await run_exactly_once(self._engine, config, handler, exactly_once)
         else:
-            async with dead_letters_by(self._client, config) as producer:
-                await run(self._engine, config, handler, producer)
+            async with dead_letters_by(self._client, config, self._config.group_id) as dead_letters:
+                await run(self._engine, config, handler, dead_letters)
 
     @property
     def client_id(self) -> str:

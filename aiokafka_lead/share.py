@@ -234,8 +234,8 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
         config = ShareRunConfig.from_options(options)
 
         async def work() -> None:
-            async with dead_letters_by(self._client, config) as producer:
-                await run(self._engine, config, handler, producer)
+            async with dead_letters_by(self._client, config, self._config.group_id) as dead_letters:
+                await run(self._engine, config, handler, dead_letters)
 
         await attended(self, self._config.close_timeout_ms, config, work)
 

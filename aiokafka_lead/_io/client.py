@@ -25,7 +25,7 @@ from ..errors import (
     WrongEventLoopError,
 )
 from ..errors.base import own_copy
-from .cancellation import cancelled_by_scope, to_the_end
+from .cancellation import Waits, cancelled_by_scope, to_the_end
 from .connection.brokers import Brokers
 from .connection.connection import Connection, Lane
 from .connection.settings import AnyLane, CoordinatorLane, HeldLane, ShareLane
@@ -114,6 +114,8 @@ class Client:
         self._started: Waiter[None] = Waiter()
         self._running = False
         self._closed = False
+        self.beginnings = Waits()
+        """For what begins with the client, like a run: given up when the client is stopped."""
         self._fatal_listeners: list[Callable[[BaseException], None]] = []
         self._fork_listeners: list[Callable[[], None]] = []
         self.left_behind = False
@@ -156,6 +158,7 @@ class Client:
             return
         self._closed = True
         self._running = False
+        self.beginnings.hurry(0.0)
         if self._host is None or not self._here:
             return  # it was not started, or has ended with its event loop
         timeout_s = (STOP_TIMEOUT_MS if timeout_ms is None else timeout_ms) / 1000

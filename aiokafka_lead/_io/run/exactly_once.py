@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -60,7 +61,9 @@ async def run_exactly_once(
     handler: Callable[[Record, Any], Awaitable[object]],
     producer: TransactionalProducer,
 ) -> None:
-    """Run the handler until the consumer is stopped."""
+    """Run the handler until the consumer is stopped, which may have happened while the run began."""
+    if engine.reader.stopped:
+        return
     membership = engine.membership
     if membership is None:
         raise IllegalStateError("exactly_once commits offsets of a group: set group_id")
@@ -68,7 +71,8 @@ async def run_exactly_once(
         raise IllegalStateError("run() is under way already")
     engine.check_reading()
     if config.dead_letter_topic is not None:
-        await producer.partitions_for(config.dead_letter_topic)
+        with engine.client.beginnings.within(math.inf):
+            await producer.partitions_for(config.dead_letter_topic)
     engine.read_committed_only()
     await ExactlyOnceRun(engine, membership.commits, config, handler, producer).run()
 

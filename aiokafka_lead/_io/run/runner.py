@@ -15,7 +15,6 @@ from ..._core.consumer.deserializers import Deserializers
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
 from ..._core.consumer.subscription import SubscriptionKind
-from ..._core.run.dead_letter import DeadLetterProducer
 from ..._core.run.handler import NoAwaitableError
 from ..._core.run.options import RunConfig
 from ..._core.run.retries import Retries
@@ -67,16 +66,14 @@ async def run(
     engine: ConsumerEngine[Any, Any],
     config: RunConfig,
     handler: Callable[[Record], Awaitable[object]],
-    producer: DeadLetterProducer | None,
+    dead_letters: DeadLetters | None,
 ) -> None:
-    """Run the handler until the consumer is stopped; ``producer`` is for dead letters."""
+    """Run the handler until the consumer is stopped, which may have happened while the run began."""
+    if engine.reader.stopped:
+        return
     if engine.run.work is not None:
         raise IllegalStateError("run() is under way already")
     engine.check_reading()
-    dead_letters: DeadLetters | None = None
-    if producer is not None and config.dead_letter_topic is not None:
-        dead_letters = DeadLetters(producer, config.dead_letter_topic, engine.config.group_id)
-        await dead_letters.check()
     await Runner(engine, config, handler, dead_letters).run()
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..._core.backoff import Backoff
-from ..._core.run.dead_letter import DeadLetterProducer
 from ..._core.run.handler import NoAwaitableError
 from ..._core.share.jobs import Jobs, JobSlot
 from ..._core.share.record import ShareRecord
@@ -60,16 +59,14 @@ async def run(
     engine: ShareEngine,
     config: ShareRunConfig,
     handler: Callable[[Record], Awaitable[object]],
-    producer: DeadLetterProducer | None,
+    dead_letters: DeadLetters | None,
 ) -> None:
-    """Run the handler until the consumer is stopped; ``producer`` is for dead letters."""
+    """Run the handler until the consumer is stopped, which may have happened while the run began."""
+    if engine.reader.stopped:
+        return
     if engine.runner is not None:
         raise IllegalStateError("run() is under way already")
     engine.check_reading()
-    dead_letters: DeadLetters | None = None
-    if producer is not None and config.dead_letter_topic is not None:
-        dead_letters = DeadLetters(producer, config.dead_letter_topic, engine.config.group_id)
-        await dead_letters.check()
     await ShareRunner(engine, config, handler, dead_letters).run()
 
 

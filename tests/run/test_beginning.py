@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead import ConsumerRecord, Producer, ShareConsumer
+from aiokafka_lead import Producer, ShareConsumer
 from aiokafka_lead.testing import EmbeddedCluster, RequestRecord
 
 from .support import fill, runner_of
@@ -16,7 +16,7 @@ from .support import fill, runner_of
 pytestmark = pytest.mark.anyio
 
 
-async def never(record: ConsumerRecord[Any, Any], txn: object = None) -> None:
+async def never(record: object, txn: object = None) -> None:
     raise AssertionError("nothing is handed out")
 
 
@@ -71,11 +71,14 @@ async def test_exactly_once_too(cluster: EmbeddedCluster) -> None:
 
 
 async def test_a_share_consumer_too(cluster: EmbeddedCluster) -> None:
-    async with Producer(cluster.bootstrap_servers, client_id="letters") as producer:
-        async with ShareConsumer("events", bootstrap_servers=cluster.bootstrap_servers, group_id="g") as consumer:
-            held = Held(cluster, "Metadata", "letters")
+    servers = cluster.bootstrap_servers
+    async with (
+        Producer(servers, client_id="letters") as producer,
+        ShareConsumer("events", bootstrap_servers=servers, group_id="g") as consumer,
+    ):
+        held = Held(cluster, "Metadata", "letters")
 
-            async def run() -> None:
-                await consumer.run(never, dead_letter_topic="failed", dead_letter_producer=producer)
+        async def run() -> None:
+            await consumer.run(never, dead_letter_topic="failed", dead_letter_producer=producer)
 
-            await stop_while_it_begins(run, held, consumer.stop)
+        await stop_while_it_begins(run, held, consumer.stop)

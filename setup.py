@@ -39,6 +39,7 @@ PER_RECORD = {
         "_io.producer.intake", "_io.producer.send_methods", "_io.share.acknowledging", "_io.share.records",
         "_records.batch", "_records.columns", "_records.decoder", "_records.encoder", "_records.murmur2",
         "_records.reading", "_records.record", "compat.consumer.read_record", "compat.producer.futures",
+        "compat.producer.message_accumulator",
     )
 }  # fmt: skip
 """What works on every record: there the C compiler does all it can. On the others, which work by batch and request, it

@@ -118,6 +118,22 @@ async def test_the_records_of_a_batch_go_in_one_request(cluster: EmbeddedCluster
     assert [record.value for record in cluster.records("events", 1)] == [b"first", b"1", b"2", b"3"]
 
 
+async def test_a_batch_waits_for_room_and_may_be_sent_again(cluster: EmbeddedCluster) -> None:
+    held = cluster.faults.add("Produce", hold=True)
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        batch = producer.create_batch()
+        assert batch.append(key=None, value=b"x" * 16_000, timestamp=None) is not None
+        room_for = 32 * 2**20 // batch.size()
+        sent = [await producer.send_batch(batch, "events", partition=0) for _ in range(room_for)]
+        waits = asyncio.create_task(producer.send_batch(batch, "events", partition=0))
+        await cluster.wait_for_requests("Produce")
+        assert not waits.done()
+        held.remove()
+        sent.append(await waits)
+        found = [await one for one in sent]
+    assert [one.offset for one in found] == list(range(room_for + 1))
+
+
 async def test_a_batch_without_records_is_done_and_sends_nothing(cluster: EmbeddedCluster) -> None:
     async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         assert await (await producer.send_batch(producer.create_batch(), "events", partition=0)) is None

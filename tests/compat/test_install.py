@@ -138,6 +138,12 @@ def test_the_root_and_its_admin_packages_are_whole() -> None:
         assert names_of(f"aiokafka.admin.{found.name}") <= set(dir(own))
 
 
+def arguments(method: Any) -> list[tuple[str, Any]]:
+    """The names of a method's arguments behind ``self``, which compiled ones take by position alone, and their kinds."""
+    _, *others = inspect.signature(method).parameters.values()
+    return [(one.name, one.kind) for one in others]
+
+
 @pytest.mark.parametrize(("room", "name"), [
     ("producer", "AIOKafkaProducer"), ("consumer", "AIOKafkaConsumer"), ("admin.client", "AIOKafkaAdminClient"),
 ])  # fmt: skip
@@ -163,6 +169,5 @@ def test_methods_take_the_same_arguments(room: str, name: str) -> None:
     )
     for method, found in inspect.getmembers(theirs, inspect.isfunction):
         if not method.startswith("_"):
-            expected = [(p.name, p.kind) for p in inspect.signature(found).parameters.values()]
-            assert [(p.name, p.kind) for p in inspect.signature(getattr(own, method)).parameters.values()] == expected
+            assert arguments(getattr(own, method)) == arguments(found), method
             assert inspect.iscoroutinefunction(found) == inspect.iscoroutinefunction(getattr(own, method)), method

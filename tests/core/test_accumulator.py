@@ -9,6 +9,8 @@ import pytest
 from aiokafka_lead._core.metadata.types import ClusterSnapshot
 from aiokafka_lead._core.producer.batches import Record
 from aiokafka_lead._core.producer.buffer_memory import BufferMemory
+from aiokafka_lead._core.producer.delivery import new_delivery
+from aiokafka_lead._records.encoder import BatchBuilder
 from aiokafka_lead.errors import DeliveryTimeoutError, MessageTooLargeError
 from tests.core.producer_sim import TOPIC, ProducerSim
 from tests.simulated.codes import MESSAGE_TOO_LARGE
@@ -379,3 +381,56 @@ def test_opening_batches_is_work_too() -> None:
         sim.send(b"x", partition=opened)
         opened += 1
     assert opened == 64
+
+
+def built(sim: ProducerSim, *values: bytes, size: int = 10_000) -> BatchBuilder:
+    builder = sim.accumulator.new_builder(size)
+    for value in values:
+        assert builder.append(7, None, value) >= 0
+    return builder
+
+
+def test_batch_that_was_filled_elsewhere_goes_as_it_is_and_in_its_turn() -> None:
+    sim = ProducerSim(linger_ms=10_000, compression_type="gzip")
+    deliveries = [sim.send(b"before", partition=0)]
+    topic = sim.accumulator.topics[TOPIC]
+    outcome = sim.accumulator.append_built(topic, 0, built(sim, b"1", b"2"), sim.now)
+    assert outcome is not None
+    deliveries += [new_delivery(outcome, index, 7) for index in range(2)]
+    deliveries.append(sim.send(b"behind", partition=0))
+    sim.run(0.1)
+    assert [delivery.done() for delivery in deliveries] == [True, True, True, False], (
+        "nothing is put behind its records"
+    )
+    sim.accumulator.start_flush(lambda: None, sim.now)
+    sim.run_until_done(deliveries)
+    assert [batch.builder.record_count for _, _, batch in sim.sent] == [1, 2, 1]
+    assert sim.partitions[0].log == [b"before", b"1", b"2", b"behind"]
+    assert sim.accumulator.memory.used == 0
+
+
+def test_batch_that_was_filled_elsewhere_waits_for_memory_and_is_not_too_large() -> None:
+    sim = ProducerSim(linger_ms=10_000, buffer_memory=3000, batch_size=2000, max_request_size=2500)
+    sim.send(b"x" * 1800, partition=0)
+    topic = sim.accumulator.topics[TOPIC]
+    builder = built(sim, b"y" * 1800)
+    assert sim.accumulator.append_built(topic, 0, builder, sim.now) is None
+    claim = sim.accumulator.claim(builder.size_bytes, lambda: None, sim.now)
+    sim.run(1.0)
+    assert claim.granted
+    outcome = sim.accumulator.append_built_granted(topic, 0, builder, sim.now)
+    sim.accumulator.memory.release(claim)
+    sim.run_until_done([new_delivery(outcome, 0, 7)])
+    assert sim.accumulator.memory.used == 0
+    with pytest.raises(MessageTooLargeError, match=r"the batch takes 26.. bytes, more than max_request_size"):
+        sim.accumulator.append_built(topic, 0, built(sim, b"z" * 1300, b"z" * 1300), sim.now)
+
+
+def test_batch_that_was_filled_elsewhere_is_divided_where_the_broker_wants_less() -> None:
+    sim = ProducerSim(linger_ms=1)
+    sim.faults.append(lambda _, batch: MESSAGE_TOO_LARGE if batch.builder.record_count > 2 else None)
+    sim.run_until_done([sim.send(b"0", partition=0)])
+    outcome = sim.accumulator.append_built(sim.accumulator.topics[TOPIC], 0, built(sim, b"1", b"2", b"3"), sim.now)
+    assert outcome is not None
+    sim.run_until_done([new_delivery(outcome, index, 7) for index in range(3)])
+    assert sim.partitions[0].log == [b"0", b"1", b"2", b"3"]

@@ -130,6 +130,20 @@ async def test_without_linger_the_first_record_goes_out_in_the_same_turn_of_the_
     assert [record.value for record in cluster.records("events", 1)] == [b"0", b"1", b"2", b"3"]
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"keys": [b"a", b"b", b"c"]}, {"headers": [("h", b"1")]}, {"timestamps_ms": [7, 8, 9]}]
+)
+async def test_without_linger_records_of_one_call_go_together(
+    cluster: EmbeddedCluster, options: dict[str, Any]
+) -> None:
+    async with Producer(cluster.bootstrap_servers, linger_ms=0) as producer:
+        await producer.send_and_wait("events", b"0", partition=1)
+        before = producer.metrics().requests
+        await (await producer.send_many("events", [b"1", b"2", b"3"], partition=1, **options))
+        assert producer.metrics().requests == before + 1
+    assert [record.value for record in cluster.records("events", 1)] == [b"0", b"1", b"2", b"3"]
+
+
 async def test_with_linger_no_record_goes_out_in_the_same_turn(cluster: EmbeddedCluster) -> None:
     async with Producer(cluster.bootstrap_servers) as producer:
         await producer.send_and_wait("events", b"0", partition=1)

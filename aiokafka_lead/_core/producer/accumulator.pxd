@@ -81,6 +81,14 @@ cdef class Accumulator:
         object into, double now
     ) except -1
 
+    cpdef BatchBuilder new_builder(self, Py_ssize_t batch_size)
+    @cython.locals(size=Py_ssize_t)
+    cpdef BatchOutcome append_built(self, TopicBuffer topic, int32_t partition, BatchBuilder builder, double now)
+    @cython.locals(queue=PartitionQueue, batch=ProducerBatch)
+    cpdef BatchOutcome append_built_granted(
+        self, TopicBuffer topic, int32_t partition, BatchBuilder builder, double now
+    )
+
     cdef bint _had_share(self, TopicBuffer topic, Py_ssize_t size, double now) except -1
     cpdef int64_t next_ordinal(self)
     cpdef started(self, int64_t ordinal, Py_ssize_t batches=*)

@@ -141,13 +141,13 @@ class Accumulator:
         """What the record takes at most, alone in a batch; raises `MessageTooLargeError` where that is too much."""
         size = estimated_size(record.key, record.value, record.headers) + BATCH_HEADER_SIZE
         if size > self._max_request_size:
-            raise self._too_large(size, "max_request_size", self._max_request_size)
+            raise self._too_large("record", size, "max_request_size", self._max_request_size)
         if size > self.memory.limit:
-            raise self._too_large(size, "buffer_memory", self.memory.limit)
+            raise self._too_large("record", size, "buffer_memory", self.memory.limit)
         return size
 
-    def _too_large(self, size: int, option: str, limit: int) -> MessageTooLargeError:
-        error = MessageTooLargeError(f"the record takes {size} bytes, more than {option} ({limit})")
+    def _too_large(self, what: str, size: int, option: str, limit: int) -> MessageTooLargeError:
+        error = MessageTooLargeError(f"the {what} takes {size} bytes, more than {option} ({limit})")
         self.given_up(error)
         return error
 
@@ -228,6 +228,41 @@ class Accumulator:
             into.add_delivery(delivery)
             at += 1
         return at - start
+
+    def new_builder(self, batch_size: int) -> BatchBuilder:
+        """An empty batch of that size, to be filled elsewhere and given to `append_built`."""
+        return self._blank.sibling(batch_size)
+
+    def append_built(
+        self, topic: TopicBuffer, partition: int, builder: BatchBuilder, now: float
+    ) -> BatchOutcome | None:
+        """Take a batch that was filled elsewhere, behind what the partition has; None when memory is short.
+
+        Then come back with `append_built_granted`, when its bytes have been granted. It may not be empty.
+        """
+        size = builder.size_bytes
+        if size > self._max_request_size:
+            raise self._too_large("batch", size, "max_request_size", self._max_request_size)
+        if size > self.memory.limit:
+            raise self._too_large("batch", size, "buffer_memory", self.memory.limit)
+        if self.memory.waiting or self.memory.used + size > self.memory.limit:
+            return None
+        return self.append_built_granted(topic, partition, builder, now)
+
+    def append_built_granted(
+        self, topic: TopicBuffer, partition: int, builder: BatchBuilder, now: float
+    ) -> BatchOutcome:
+        """The same of a batch whose memory was granted to the caller, who releases that afterwards."""
+        queue = topic.queue(partition)
+        if queue.open is not None:
+            _seal(queue.open)
+        batch = self._open(queue, builder, self.next_ordinal(), now)
+        _seal(batch)
+        batch.size_bytes = builder.size_bytes
+        self.memory.used += batch.size_bytes
+        self.unseen_bytes += batch.size_bytes
+        self.schedule.evaluate(queue, now)
+        return batch.outcome
 
     def claim(self, size: int, on_grant: Callable[[], None], now: float) -> MemoryClaim:
         """Queue for memory. What lingers goes out, so that there will be some."""

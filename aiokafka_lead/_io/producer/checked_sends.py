@@ -21,6 +21,7 @@ from ..._core.producer.serializers import Serializers
 from ..._cpython.clock import wall_ms
 from ..._options.arguments import entries
 from ..._options.serialization import WithHeaders
+from ..._records.encoder import BatchBuilder
 from ...config import ProducerConfig
 from ...errors import BufferFull, IllegalStateError, KafkaError
 from ...types import Header, Headers
@@ -134,6 +135,16 @@ class CheckedSends:
             admission.failed(error)
             raise
         return await self._intake.put_all(records, admission)
+
+    async def send_batch(self, topic: str, partition: int, builder: BatchBuilder) -> DeliveryBatch:
+        """Take a batch that is filled already, for a partition that exists, as `send` takes a record."""
+        admission = self._intake.admission
+        admission.check()
+        try:
+            return await self._intake.put_batch(check_topic(topic), partition, builder, admission)
+        except KafkaError as error:
+            admission.failed(error)
+            raise
 
     def _record(
         self,

@@ -46,14 +46,15 @@ cdef class Intake:
     )
 
     @cython.locals(accumulator=Accumulator, now=double)
-    cdef Delivery _put(self, TopicBuffer buffer, Record record)
+    cdef Delivery _put(self, TopicBuffer buffer, Record record, bint others)
 
     @cython.locals(buffer=TopicBuffer)
     cdef Py_ssize_t _append_values(
         self, str topic, object values, Py_ssize_t start, int32_t partition, int64_t timestamp_ms, object into
     ) except -1
 
-    @cython.locals(buffer=TopicBuffer, delivery=Delivery, at=Py_ssize_t, count=Py_ssize_t, key=bytes)
+    @cython.locals(buffer=TopicBuffer, accumulator=Accumulator, delivery=Delivery, at=Py_ssize_t, count=Py_ssize_t,
+                   value=bytes, key=bytes)
     cdef Py_ssize_t _append_each(
         self,
         str topic,
@@ -72,6 +73,6 @@ cdef class Intake:
     cpdef Delivery put_at_once(self, Record record)
 
     @cython.locals(buffer=TopicBuffer)
-    cdef Delivery _put_known(self, Record record)
+    cdef Delivery _put_known(self, Record record, bint others)
 
     cdef bint _here(self) except -1

@@ -18,6 +18,7 @@ from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._core.producer.record import check_headers, to_bytes
 from ..._core.unsampled import Unsampled
 from ..._cpython import clock
+from ..._records.encoder import BatchBuilder
 from ...config import ProducerConfig
 from ...errors import ConfigError, ConfigTypeError, KafkaError, MessageTooLargeError, RequestTimedOutError
 from ...types import Header, Headers
@@ -169,24 +170,6 @@ class Intake:
             return None
         return self._append(buffer, value, key, number, time_ms, carried if headers is None else check_headers(headers))
 
-    def append_together(
-        self, topic: str, values: Sequence[Any], keys: Sequence[Any], partition: int, timestamps_ms: Sequence[int],
-        headers: Sequence[Any], into: DeliveryBatch,
-    ) -> None:  # fmt: skip
-        """`append` these records as far as possible; what ``into`` then holds was taken.
-
-        The first one is not sent before the others are there, as it would be without ``linger_ms``.
-        """
-        lingers, self._lingers = self._lingers, True
-        try:
-            for value, key, timestamp_ms, some in zip(values, keys, timestamps_ms, headers, strict=True):
-                delivery = self.append(topic, value, key, partition, timestamp_ms, some)
-                if delivery is None:
-                    break
-                into.add_delivery(delivery)
-        finally:
-            self._lingers = lingers
-
     def _append(
         self,
         buffer: TopicBuffer,
@@ -199,14 +182,19 @@ class Intake:
         """Take a record that was checked; None when memory is short or the sender should have its turn first."""
         delivery = buffer.append(value, key, partition, timestamp_ms, headers)
         if delivery is None and buffer.count and not self._accumulator.crowded():
-            delivery = self._put(buffer, Record(buffer.name, value, key, partition, timestamp_ms, headers))
+            delivery = self._put(
+                buffer, Record(buffer.name, value, key, partition, timestamp_ms, headers), self._lingers
+            )
         return delivery
 
-    def _put(self, buffer: TopicBuffer, record: Record) -> Delivery | None:
-        """Take a record, into a new batch if need be; None when memory is short."""
+    def _put(self, buffer: TopicBuffer, record: Record, others: bool) -> Delivery | None:
+        """Take a record, into a new batch if need be; None when memory is short.
+
+        It is sent in this very turn, unless ``others`` are expected to go with it.
+        """
         accumulator = self._accumulator
         now = clock.monotonic_s()
-        if self._lingers or accumulator.pending:
+        if others or accumulator.pending:
             return accumulator.append(buffer, record, now)
         return self._sender.put_first(buffer, record, now)
 
@@ -230,14 +218,19 @@ class Intake:
         buffer = self._buffer_with(topic, partition)
         if buffer is None:
             return 0
+        accumulator = self._accumulator
         at = start
         count = len(values)
         try:
             while at < count:
-                key = None if keys is None else keys[at]
-                delivery = self._append(buffer, values[at], key, partition, timestamp_ms, headers)
+                value, key = values[at], None if keys is None else keys[at]
+                delivery = buffer.append(value, key, partition, timestamp_ms, headers)
                 if delivery is None:
-                    break
+                    if accumulator.crowded():
+                        break
+                    delivery = self._put(buffer, Record(topic, value, key, partition, timestamp_ms, headers), True)
+                    if delivery is None:
+                        break
                 into.add_delivery(delivery)
                 at += 1
         except MessageTooLargeError:
@@ -272,30 +265,37 @@ class Intake:
 
         Never suspends after the record was taken, so that a cancelled call has not taken it.
         """
+        return await self._put_when_possible(record, self._lingers, admission)
+
+    async def _put_when_possible(self, record: Record, others: bool, admission: Admission) -> Delivery:
+        await self._not_crowded(admission)
+        delivery = self._put_known(record, others)
+        return await self._wait_and_put(record, others, admission) if delivery is None else delivery
+
+    async def _not_crowded(self, admission: Admission) -> None:
+        """Let the sender have its turn, if it should."""
         accumulator = self._accumulator
         if accumulator.crowded():
             await anyio.lowlevel.checkpoint()
             accumulator.opened = 0
             admission.check()
-        delivery = self._put_known(record)
-        return await self._wait_and_put(record, admission) if delivery is None else delivery
 
     def put_at_once(self, record: Record) -> Delivery | None:
         """What `put` does where it need not wait; None where it must."""
-        return None if self._accumulator.crowded() else self._put_known(record)
+        return None if self._accumulator.crowded() else self._put_known(record, self._lingers)
 
-    def _put_known(self, record: Record) -> Delivery | None:
+    def _put_known(self, record: Record, others: bool) -> Delivery | None:
         """Take a record of a known topic and partition; None where it is another, or memory is short."""
         buffer = self._accumulator.topic(record.topic)
         if buffer is None or record.partition >= buffer.count:
             return None
-        return self._put(buffer, record)
+        return self._put(buffer, record, others)
 
     def put_nowait(self, record: Record) -> Delivery | None:
         """Take a record now, also if its topic is not known yet, which is then looked up; None when memory is short."""
         buffer = self._accumulator.topic(record.topic)
         if buffer is not None:
-            return self._put(buffer, record)
+            return self._put(buffer, record, self._lingers)
         return self._sender.lookups.put(record)
 
     async def put_plain(
@@ -332,10 +332,31 @@ class Intake:
                 break
         return batch
 
+    async def put_batch(self, topic: str, partition: int, builder: BatchBuilder, admission: Admission) -> DeliveryBatch:
+        """Take a batch of records as it is, as `put` takes a record."""
+        accumulator = self._accumulator
+        await self._not_crowded(admission)
+        deadline = Deadline(self._max_block_ms)
+        place = Record(topic, None, None, partition, builder.base_timestamp_ms, ())
+        outcome = accumulator.append_built(
+            await self._find(place, admission, deadline), partition, builder, clock.monotonic_s()
+        )
+        if outcome is None:
+            claim = await self._sender.reserve(builder.size_bytes, deadline.left_s())
+            try:
+                admission.check()
+                buffer = await self._find(place, admission, deadline)
+                outcome = accumulator.append_built_granted(buffer, partition, builder, clock.monotonic_s())
+            finally:
+                accumulator.memory.release(claim)
+        batch = DeliveryBatch()
+        batch.add(outcome, 0, builder.record_count, builder.base_timestamp_ms)
+        return batch
+
     async def _put_into(self, batch: DeliveryBatch, record: Record, left: int, admission: Admission) -> bool:
         """Take one of many; whether to go on. What keeps it out keeps out the ``left - 1`` behind it as well."""
         try:
-            delivery = await self.put(record, admission)
+            delivery = await self._put_when_possible(record, left > 1 or self._lingers, admission)
         except MessageTooLargeError as error:
             admission.failed(error)
             batch.add_failed(error)
@@ -355,10 +376,10 @@ class Intake:
 
     # --- what they wait for -------------------------------------------------------------------------------------------
 
-    async def _wait_and_put(self, record: Record, admission: Admission) -> Delivery:
+    async def _wait_and_put(self, record: Record, others: bool, admission: Admission) -> Delivery:
         accumulator = self._accumulator
         deadline = Deadline(self._max_block_ms)
-        delivery = self._put(await self._find(record, admission, deadline), record)
+        delivery = self._put(await self._find(record, admission, deadline), record, others)
         if delivery is not None:
             return delivery
         claim = await self._sender.reserve(accumulator.record_size(record), deadline.left_s())

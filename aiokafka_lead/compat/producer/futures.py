@@ -6,7 +6,7 @@ Hot: this module is compiled through ``futures.pxd`` where a compiler is, and ru
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextvars import Context
 from functools import partial
 from typing import Any
@@ -161,12 +161,12 @@ def _where(topic: str, partition: int) -> TopicPartition:
     return where
 
 
-async def batch_result(parts: Sequence[DeliveryBatch], noack: bool) -> RecordMetadata | None:
+async def batch_result(deliveries: DeliveryBatch, noack: bool) -> RecordMetadata | None:
     """Where the first record of a batch is, when all are acknowledged; raises what the first that failed has.
 
-    ``parts`` are its records in order. None with ``acks=0``, and of a batch without records.
+    None with ``acks=0``, and of a batch without records.
     """
-    outcomes = [outcome for part in parts for outcome in await part]
+    outcomes = await deliveries
     for outcome in outcomes:
         if isinstance(outcome, KafkaError):
             raise outcome

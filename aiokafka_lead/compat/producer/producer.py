@@ -11,7 +11,6 @@ from ..._core.producer.delivery import DeliveryBatch
 from ...errors import (
     ClientClosedError,
     IllegalStateError,
-    KafkaError,
     ProducerFencedError,
     TransactionAbortedError,
 )
@@ -158,7 +157,8 @@ class AIOKafkaProducer(Life):
 
     def create_batch(self) -> BatchBuilder:
         """An empty batch of ``max_batch_size``, to be filled and given to `send_batch`."""
-        return BatchBuilder(self._max_batch_size, self._key_serializer, self._value_serializer)
+        builder = self._native._accumulator.new_builder(self._max_batch_size)
+        return BatchBuilder(builder, self._key_serializer, self._value_serializer)
 
     async def send_batch(
         self, batch: BatchBuilder, topic: str, *, partition: int | None
@@ -166,7 +166,7 @@ class AIOKafkaProducer(Life):
         """Send a batch's records to a partition; the future is done when all are acknowledged, with the first's place.
 
         ``partition`` None leaves the choice to ``partitioner``.
-        Records of one batch have consecutive offsets, unless the broker finds the batch too large and it is divided.
+        It is one batch of the log, unless the broker finds it too large and it is divided.
         """
         if partition is None:
             await self._native.partitions_for(topic)
@@ -174,36 +174,15 @@ class AIOKafkaProducer(Life):
         else:
             await self._check_partition(topic, partition)
         batch.close()
-        parts = [self._append_batch(batch, topic, partition)]
-        at = len(parts[0])
-        if at < batch.record_count():
+        deliveries = DeliveryBatch()
+        if batch.record_count():
             try:
-                parts.append(
-                    await self._native.send_many(
-                        topic,
-                        batch.values[at:],
-                        batch.keys[at:],
-                        partition,
-                        batch.headers[at:],
-                        batch.timestamps_ms[at:],
-                    )
-                )
+                deliveries = await self._native._sends.send_batch(topic, partition, batch.builder)
             except IllegalStateError as error:
                 raise self._outside(error) from None
-        future = asyncio.ensure_future(batch_result(parts, self._noack))
+        future = asyncio.ensure_future(batch_result(deliveries, self._noack))
         future.add_done_callback(_seen)
         return future
-
-    def _append_batch(self, batch: BatchBuilder, topic: str, partition: int) -> DeliveryBatch:
-        """As many of the batch's first records as can be taken at once, which are most likely all."""
-        taken = DeliveryBatch()
-        try:
-            self._native._intake.append_together(
-                topic, batch.values, batch.keys, partition, batch.timestamps_ms, batch.headers, taken
-            )
-        except KafkaError:
-            pass  # of the next record, which is given to `send_many`: that says so
-        return taken
 
     def _serialize(self, key: Any, value: Any) -> tuple[Any, Any]:
         key_bytes = key if self._key_serializer is None else self._key_serializer(key)

@@ -69,7 +69,8 @@ async def log_dirs(
 
         async def ask_one(broker: int) -> None:
             try:
-                found[broker] = _log_dirs(await calls.once(broker, DescribeLogDirsRequest(topics=topics), deadline))
+                request = DescribeLogDirsRequest(topics=topics)
+                found[broker] = _log_dirs(await calls.once_of_broker(broker, request, deadline))
             except KafkaError as error:
                 found[broker] = error
 
@@ -124,7 +125,7 @@ async def move_replicas(calls: Calls, moves: Mapping[tuple[TopicPartition, int],
                 for path, mine in paths.items()
             ]
             try:
-                response = await calls.once(broker, AlterReplicaLogDirsRequest(dirs=dirs), deadline)
+                response = await calls.once_of_broker(broker, AlterReplicaLogDirsRequest(dirs=dirs), deadline)
             except KafkaError as error:
                 found.update(dict.fromkeys(((where, broker) for mine in paths.values() for where in mine), error))
                 return

@@ -131,6 +131,15 @@ class Calls:
         raise_for_code(getattr(response, "error_code", 0), shown(getattr(response, "error_message", None) or ""))
         return response
 
+    async def once_of_broker(self, broker_id: int, request: Request[R], deadline: Deadline) -> R:
+        """`once` of a broker that the application has named; also raises `BrokerIdNotRegisteredError`."""
+        try:
+            return await self.once(broker_id, request, deadline)
+        except KafkaError as error:
+            if error.retriable and broker_id not in self._client.brokers.nodes:
+                await self._exists(broker_id, deadline)
+            raise
+
     async def _exists(self, broker_id: int, deadline: Deadline) -> bool:
         """Whether a broker that metadata does not have is only down; False where no broker says now.
 

@@ -109,10 +109,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         anyio.run(serve, arguments, backend_options={"use_uvloop": find_spec("uvloop") is not None})
     except OSError as error:
-        print(f"cannot listen at {arguments.host}, port {arguments.port} or one after it: {error}", file=sys.stderr)
+        print(f"error: cannot listen at {arguments.host}, port {arguments.port} or one after it: {error}", file=sys.stderr)
         return 1
     except KafkaError as error:
-        print(error, file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
 

@@ -279,6 +279,15 @@ async def test_the_configurations_of_a_broker_that_does_not_exist(
             await admin.incremental_alter_configs({unknown: [change]}, timeout_ms=10_000_000)
 
 
+@pytest.mark.parametrize("max_versions", OLD_AND_NEW)
+async def test_the_directories_of_a_broker_that_does_not_exist(max_versions: dict[Any, int]) -> None:
+    async with EmbeddedCluster(2, max_versions=max_versions) as cluster, make_admin(cluster) as admin:
+        with anyio.fail_after(120), pytest.raises(BrokerIdNotRegisteredError, match=r"no broker 99.* 1, 2"):
+            await admin.describe_log_dirs([99], timeout_ms=10_000_000)
+        with anyio.fail_after(120), pytest.raises(BrokerIdNotRegisteredError, match="no broker 99"):
+            await admin.alter_replica_log_dirs({(TopicPartition("events", 0), 99): "/logs"}, timeout_ms=10_000_000)
+
+
 async def test_a_user_that_may_not_describe_the_cluster_hears_of_a_broker_that_does_not_exist() -> None:
     async with EmbeddedCluster(2) as cluster, make_admin(cluster) as admin:
         cluster.faults.add("DescribeCluster", error_code=ClusterAuthorizationFailedError)

@@ -32,7 +32,8 @@ class BrokerCalls(AdminArea):
     ) -> dict[int, dict[str, LogDirDescription | KafkaError]]:
         """The log directories of brokers with the replicas in them, by broker and path (KIP-113, KIP-827).
 
-        A directory that has failed is a `KafkaStorageError`. Replicas of all partitions unless some are named.
+        A directory that has failed is a `KafkaStorageError`. Replicas of all partitions unless some are named. Raises
+        `BrokerIdNotRegisteredError`.
         """
         nodes = _checks.BROKERS("brokers", brokers)
         named = _checks.PARTITIONS("partitions", partitions)
@@ -43,7 +44,7 @@ class BrokerCalls(AdminArea):
     ) -> None:
         """Begin to move replicas, by partition and broker, to other log directories (absolute paths) of their brokers.
 
-        Raises `LogDirNotFoundError`.
+        Raises `LogDirNotFoundError` and `BrokerIdNotRegisteredError`.
         """
         wanted = _checks.MOVES("moves", moves)
         await _brokers.move_replicas(self._calls, wanted, self._calls.deadline(timeout_ms))

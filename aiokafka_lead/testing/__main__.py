@@ -109,7 +109,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         anyio.run(serve, arguments, backend_options={"use_uvloop": find_spec("uvloop") is not None})
     except OSError as error:
-        print(f"error: cannot listen at {arguments.host}, port {arguments.port} or one after it: {error}", file=sys.stderr)
+        where = f"{arguments.host}, port {arguments.port} or one after it"
+        print(f"error: cannot listen at {where}: {error}", file=sys.stderr)
         return 1
     except KafkaError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -8,6 +8,7 @@ import inspect
 import pkgutil
 import subprocess
 import sys
+from typing import Any
 
 import aiokafka
 import aiokafka.admin
@@ -139,7 +140,7 @@ def test_the_root_and_its_admin_packages_are_whole() -> None:
 
 
 def arguments(method: Any) -> list[tuple[str, Any]]:
-    """The names of a method's arguments behind ``self``, which compiled ones take by position alone, and their kinds."""
+    """Names and kinds of a method's arguments behind ``self``, which compiled ones take by position alone."""
     _, *others = inspect.signature(method).parameters.values()
     return [(one.name, one.kind) for one in others]
 

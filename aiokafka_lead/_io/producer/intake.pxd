@@ -46,7 +46,7 @@ cdef class Intake:
     )
 
     @cython.locals(accumulator=Accumulator, now=double)
-    cdef Delivery _put(self, TopicBuffer buffer, Record record, bint others)
+    cdef Delivery _put(self, TopicBuffer buffer, Record record, bint with_others)
 
     @cython.locals(buffer=TopicBuffer)
     cdef Py_ssize_t _append_values(
@@ -73,6 +73,6 @@ cdef class Intake:
     cpdef Delivery put_at_once(self, Record record)
 
     @cython.locals(buffer=TopicBuffer)
-    cdef Delivery _put_known(self, Record record, bint others)
+    cdef Delivery _put_known(self, Record record, bint with_others)
 
     cdef bint _here(self) except -1

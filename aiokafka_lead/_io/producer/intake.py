@@ -182,19 +182,17 @@ class Intake:
         """Take a record that was checked; None when memory is short or the sender should have its turn first."""
         delivery = buffer.append(value, key, partition, timestamp_ms, headers)
         if delivery is None and buffer.count and not self._accumulator.crowded():
-            delivery = self._put(
-                buffer, Record(buffer.name, value, key, partition, timestamp_ms, headers), self._lingers
-            )
+            delivery = self._put(buffer, Record(buffer.name, value, key, partition, timestamp_ms, headers), False)
         return delivery
 
-    def _put(self, buffer: TopicBuffer, record: Record, others: bool) -> Delivery | None:
+    def _put(self, buffer: TopicBuffer, record: Record, with_others: bool) -> Delivery | None:
         """Take a record, into a new batch if need be; None when memory is short.
 
-        It is sent in this very turn, unless ``others`` are expected to go with it.
+        Without ``linger_ms`` it is sent in this very turn, unless its call comes ``with_others``.
         """
         accumulator = self._accumulator
         now = clock.monotonic_s()
-        if others or accumulator.pending:
+        if self._lingers or with_others or accumulator.pending:
             return accumulator.append(buffer, record, now)
         return self._sender.put_first(buffer, record, now)
 
@@ -228,7 +226,7 @@ class Intake:
                 if delivery is None:
                     if accumulator.crowded():
                         break
-                    delivery = self._put(buffer, Record(topic, value, key, partition, timestamp_ms, headers), True)
+                    delivery = self._put(buffer, Record(topic, value, key, partition, timestamp_ms, headers), count > 1)
                     if delivery is None:
                         break
                 into.add_delivery(delivery)
@@ -260,42 +258,38 @@ class Intake:
 
     # --- when possible ------------------------------------------------------------------------------------------------
 
-    async def put(self, record: Record, admission: Admission) -> Delivery:
+    async def put(self, record: Record, admission: Admission, with_others: bool = False) -> Delivery:
         """Take a record as soon as its topic is known and there is memory, within ``max_block_ms``.
 
         Never suspends after the record was taken, so that a cancelled call has not taken it.
         """
-        return await self._put_when_possible(record, self._lingers, admission)
+        if self._accumulator.crowded():
+            await self._turn_of_others(admission)
+        delivery = self._put_known(record, with_others)
+        return await self._wait_and_put(record, admission, with_others) if delivery is None else delivery
 
-    async def _put_when_possible(self, record: Record, others: bool, admission: Admission) -> Delivery:
-        await self._not_crowded(admission)
-        delivery = self._put_known(record, others)
-        return await self._wait_and_put(record, others, admission) if delivery is None else delivery
-
-    async def _not_crowded(self, admission: Admission) -> None:
-        """Let the sender have its turn, if it should."""
-        accumulator = self._accumulator
-        if accumulator.crowded():
-            await anyio.lowlevel.checkpoint()
-            accumulator.opened = 0
-            admission.check()
+    async def _turn_of_others(self, admission: Admission) -> None:
+        """The sender, and other tasks, do what is to be done."""
+        await anyio.lowlevel.checkpoint()
+        self._accumulator.opened = 0
+        admission.check()
 
     def put_at_once(self, record: Record) -> Delivery | None:
         """What `put` does where it need not wait; None where it must."""
-        return None if self._accumulator.crowded() else self._put_known(record, self._lingers)
+        return None if self._accumulator.crowded() else self._put_known(record, False)
 
-    def _put_known(self, record: Record, others: bool) -> Delivery | None:
+    def _put_known(self, record: Record, with_others: bool) -> Delivery | None:
         """Take a record of a known topic and partition; None where it is another, or memory is short."""
         buffer = self._accumulator.topic(record.topic)
         if buffer is None or record.partition >= buffer.count:
             return None
-        return self._put(buffer, record, others)
+        return self._put(buffer, record, with_others)
 
     def put_nowait(self, record: Record) -> Delivery | None:
         """Take a record now, also if its topic is not known yet, which is then looked up; None when memory is short."""
         buffer = self._accumulator.topic(record.topic)
         if buffer is not None:
-            return self._put(buffer, record, self._lingers)
+            return self._put(buffer, record, False)
         return self._sender.lookups.put(record)
 
     async def put_plain(
@@ -335,7 +329,8 @@ class Intake:
     async def put_batch(self, topic: str, partition: int, builder: BatchBuilder, admission: Admission) -> DeliveryBatch:
         """Take a batch of records as it is, as `put` takes a record."""
         accumulator = self._accumulator
-        await self._not_crowded(admission)
+        if accumulator.crowded():
+            await self._turn_of_others(admission)
         deadline = Deadline(self._max_block_ms)
         place = Record(topic, None, None, partition, builder.base_timestamp_ms, ())
         outcome = accumulator.append_built(
@@ -356,7 +351,7 @@ class Intake:
     async def _put_into(self, batch: DeliveryBatch, record: Record, left: int, admission: Admission) -> bool:
         """Take one of many; whether to go on. What keeps it out keeps out the ``left - 1`` behind it as well."""
         try:
-            delivery = await self._put_when_possible(record, left > 1 or self._lingers, admission)
+            delivery = await self.put(record, admission, with_others=left + len(batch) > 1)
         except MessageTooLargeError as error:
             admission.failed(error)
             batch.add_failed(error)
@@ -376,10 +371,10 @@ class Intake:
 
     # --- what they wait for -------------------------------------------------------------------------------------------
 
-    async def _wait_and_put(self, record: Record, others: bool, admission: Admission) -> Delivery:
+    async def _wait_and_put(self, record: Record, admission: Admission, with_others: bool) -> Delivery:
         accumulator = self._accumulator
         deadline = Deadline(self._max_block_ms)
-        delivery = self._put(await self._find(record, admission, deadline), record, others)
+        delivery = self._put(await self._find(record, admission, deadline), record, with_others)
         if delivery is not None:
             return delivery
         claim = await self._sender.reserve(accumulator.record_size(record), deadline.left_s())

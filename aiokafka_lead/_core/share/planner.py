@@ -240,7 +240,7 @@ class SharePlanner:
         return Planned(exchange, request, version, now, sent, asked, max_records if wanted else 0)
 
     def _wait_ms(self, exchange: Exchange, left_s: float) -> int:
-        """How long the broker may hold a fetch of a session that moves in so many seconds."""
+        """How long the broker may hold a fetch, in milliseconds, given the seconds until its session moves."""
         most = self._options.fetch_max_wait_ms
         if left_s * 1000 < most:
             most = min(most, max(HELD_BACK_MS, int(left_s * 1000)))

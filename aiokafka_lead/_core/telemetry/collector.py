@@ -15,7 +15,7 @@ _SHORTEST_S = 1.0
 """The shortest time that a rate is taken over: one connection just before a push is no thousand in a second."""
 
 _MOST_ENDED = 100
-"""The last counts are kept of so many clients at most that have ended and have no like among the others."""
+"""The number of ended clients, at most, whose last counts are kept though no other client is like them."""
 
 Key = tuple[Kind, str, Attributes]
 

@@ -41,7 +41,7 @@ def build_payload(resources: Sequence[ResourceMetrics], codec: str, max_bytes: i
 
 
 def _first(resources: Sequence[ResourceMetrics], count: int) -> list[ResourceMetrics]:
-    """The first so many metrics."""
+    """The metrics at the beginning, up to this number."""
     kept = []
     for resource in resources:
         metrics = resource.metrics[:count]

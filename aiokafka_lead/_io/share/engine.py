@@ -70,7 +70,7 @@ class ShareEngine:
         self._reader_wake = reader_wake
         if config.share_acquire_mode == "record_limit":
             self.allowance = Allowance(config.max_poll_records)
-        else:  # as many again are got ready while the application has the others
+        else:  # so that the next ones are ready while the application has these
             self.allowance = Allowance(2 * config.max_poll_records, of_each_broker=True)
         self.deserializers = Deserializers(config.key_deserializer, config.value_deserializer)
         self.delivered = Delivered(implicit=config.share_acknowledgement_mode == "implicit")

@@ -401,20 +401,24 @@ class BatchBuilder:
 
         For MESSAGE_TOO_LARGE. A single record that is larger has a batch of its own.
         """
-        built = self.build() if self._built is None else self._built
-        payload: bytes | memoryview = built[_HEADER_SIZE:]
-        if self._codec:
-            payload = decompress(self.compression, payload, self.size_bytes)
-        last = self.record_count - 1
         parts: list[BatchBuilder] = []
         part = self.sibling(max_bytes)
-        like: ConsumerRecord[bytes | None, bytes | None] = ConsumerRecord(
-            "", 0, 0, 0, TimestampType.CREATE_TIME, None, None
-        )
-        for record in read_records(payload, last + 1, 0, last, self.base_timestamp_ms, None, like, 0, last):
+        for record in self.records():
             if part.append(record.timestamp_ms, record.key, record.value, record.headers) < 0:
                 parts.append(part)
                 part = self.sibling(max_bytes)
                 part.append(record.timestamp_ms, record.key, record.value, record.headers)
         parts.append(part)
         return parts
+
+    def records(self) -> list[ConsumerRecord[bytes | None, bytes | None]]:
+        """What was added, read back; closes the batch."""
+        built = self.build() if self._built is None else self._built
+        payload: bytes | memoryview = built[_HEADER_SIZE:]
+        if self._codec:
+            payload = decompress(self.compression, payload, self.size_bytes)
+        last = self.record_count - 1
+        like: ConsumerRecord[bytes | None, bytes | None] = ConsumerRecord(
+            "", 0, 0, 0, TimestampType.CREATE_TIME, None, None
+        )
+        return read_records(payload, last + 1, 0, last, self.base_timestamp_ms, None, like, 0, last)

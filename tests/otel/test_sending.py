@@ -10,6 +10,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler, T
 from opentelemetry.trace import SpanKind, StatusCode
 
 from aiokafka_lead import Producer
+from aiokafka_lead.compat import AIOKafkaProducer
 from aiokafka_lead.errors import ConfigTypeError, KafkaError, MessageTooLargeError, TopicAuthorizationFailedError
 from aiokafka_lead.otel import uninstrument
 from aiokafka_lead.testing import EmbeddedCluster
@@ -252,3 +253,24 @@ async def test_a_running_producer_records_nothing_once_that_is_taken_back(
         await (await producer.send_many("events", [b"3"]))
     assert len(spans.named("send events")) == 1
     assert sum(bool(record.headers) for record in await written(cluster, 3)) == 1
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_batch_that_was_filled_by_hand_has_a_span_and_its_records_the_context(
+    cluster: EmbeddedCluster, spans: Spans
+) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, compression_type="gzip") as producer:
+        batch = producer.create_batch()
+        batch.append(key=b"k", value=b"1", timestamp=7, headers=[("h", b"x")])
+        batch.append(key=None, value=None, timestamp=8)
+        found = await (await producer.send_batch(batch, "events", partition=1))
+        (span,) = await spans.wait_for("send events")
+    assert found is not None
+    assert found.offset == 0
+    assert attributes(span)["messaging.batch.message_count"] == 2
+    first, second = await written(cluster, 2)
+    assert (first.key, first.value, first.timestamp_ms, dict(first.headers)["h"]) == (b"k", b"1", 7, b"x")
+    assert (second.key, second.value, second.timestamp_ms) == (None, None, 8)
+    assert trace_of(first) == trace_of(second)
+    assert span.context is not None
+    assert f"{span.context.trace_id:032x}" in dict(first.headers)["traceparent"].decode()

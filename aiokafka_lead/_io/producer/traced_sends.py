@@ -9,6 +9,7 @@ from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._core.producer.record import check_headers, check_topic, given_once, headers_for_each
 from ..._core.tracing import SendTracing
 from ..._options.arguments import entries
+from ..._records.encoder import BatchBuilder
 from ...config import ProducerConfig
 from ...types import Header
 from .checked_sends import CheckedSends
@@ -90,3 +91,15 @@ class TracedSends(CheckedSends):
             raise
         span.taken(batch)
         return batch
+
+    async def send_batch(self, topic: str, partition: int, builder: BatchBuilder) -> DeliveryBatch:
+        # Headers carry the span's context, so that the records are encoded again.
+        records = builder.records()
+        return await self.send_many(
+            topic,
+            [record.value for record in records],
+            [record.key for record in records],
+            partition,
+            [record.headers for record in records],
+            [record.timestamp_ms for record in records],
+        )

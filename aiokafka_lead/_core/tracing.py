@@ -158,7 +158,7 @@ class ReadTracing(Protocol):
         ...
 
     def acknowledged(self, began: int, counts: Mapping[TopicPartition, int], error: BaseException | None) -> None:
-        """A request of a share group's member, sent at ``began``, has acknowledged these counts of records, or failed."""
+        """A request of a share group's member, sent at ``began``, has acknowledged these counts, or failed."""
         ...
 
     def stopped(self) -> None:

@@ -6,6 +6,7 @@ from aiokafka_lead._core.producer.batches cimport Record, TopicBuffer
 from aiokafka_lead._core.producer.delivery cimport Delivery
 from aiokafka_lead._core.unsampled cimport Unsampled
 from aiokafka_lead._cpython cimport clock
+from aiokafka_lead._io.producer.lines cimport Lines
 from aiokafka_lead._io.producer.sender cimport Sender
 
 
@@ -17,6 +18,7 @@ cdef class Intake:
     cdef Accumulator _accumulator
     cdef dict _topics
     cdef Sender _sender
+    cdef Lines _lines
     cdef object _metadata
     cdef bint _lingers
     cdef double _max_block_ms
@@ -49,15 +51,23 @@ cdef class Intake:
     cdef Delivery _put(self, TopicBuffer buffer, Record record, bint with_others)
 
     @cython.locals(buffer=TopicBuffer)
-    cdef Py_ssize_t _append_values(
-        self, str topic, object values, Py_ssize_t start, int32_t partition, int64_t timestamp_ms, object into
+    cdef Py_ssize_t _append_plain(
+        self,
+        str topic,
+        list values,
+        list keys,
+        Py_ssize_t start,
+        int32_t partition,
+        int64_t timestamp_ms,
+        object headers,
+        object into,
     ) except -1
 
-    @cython.locals(buffer=TopicBuffer, accumulator=Accumulator, delivery=Delivery, at=Py_ssize_t, count=Py_ssize_t,
+    @cython.locals(accumulator=Accumulator, delivery=Delivery, record=Record, at=Py_ssize_t, count=Py_ssize_t,
                    value=bytes, key=bytes)
     cdef Py_ssize_t _append_each(
         self,
-        str topic,
+        TopicBuffer buffer,
         list values,
         list keys,
         Py_ssize_t start,

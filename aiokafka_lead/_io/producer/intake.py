@@ -9,7 +9,7 @@ is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio.lowlevel
 
@@ -27,6 +27,8 @@ from ..metadata.actor import MetadataActor
 from .sender import Sender
 
 __all__ = ["Admission", "Intake", "all_bytes"]
+
+T = TypeVar("T")
 
 INT64_MAX = 2**63 - 1
 
@@ -70,6 +72,7 @@ class Intake:
         "_identity",
         "_key",
         "_known",
+        "_lines",
         "_lingers",
         "_max_block_ms",
         "_metadata",
@@ -93,6 +96,7 @@ class Intake:
         self._accumulator = sender.accumulator
         self._topics = self._accumulator.topics
         self._sender = sender
+        self._lines = sender.lines
         self._metadata = metadata
         self._lingers = config.linger_ms > 0
         self._max_block_ms = config.max_block_ms
@@ -134,7 +138,7 @@ class Intake:
     ) -> Delivery | None:
         """Take a record with the arguments of ``send`` into a batch.
 
-        None when there is more to it, or when the sender should have its turn first. Wrong arguments are among what it
+        None when there is more to it, or when others should have their turn first. Wrong arguments are among what it
         leaves to others: it only takes what it knows to be right.
         """
         if not self._here():
@@ -146,6 +150,8 @@ class Intake:
                 return None
             self._topic = topic
             self._buffer = buffer = self._topics[topic]
+        if self._lines.calls and buffer.name in self._lines:
+            return None
         carried: Headers = ()
         if self.unsampled is not None:
             if not self.unsampled.covers(buffer.name):
@@ -196,26 +202,25 @@ class Intake:
             return accumulator.append(buffer, record, now)
         return self._sender.put_first(buffer, record, now)
 
-    def _append_values(
-        self, topic: str, values: Sequence[bytes | None], start: int, partition: int, timestamp_ms: int,
-        into: DeliveryBatch,
-    ) -> int:  # fmt: skip
-        """Take ``values[start:]``, which have neither keys nor headers, as far as possible; how many of them."""
-        buffer = self._buffer_with(topic, partition)
-        if buffer is None:
-            return 0
-        return self._accumulator.append_values(
-            buffer, values, start, partition, timestamp_ms, into, clock.monotonic_s()
-        )
-
-    def _append_each(
+    def _append_plain(
         self, topic: str, values: list[bytes | None], keys: list[bytes | None] | None, start: int, partition: int,
         timestamp_ms: int, headers: Headers, into: DeliveryBatch,
     ) -> int:  # fmt: skip
-        """The same of records that have keys, or headers, too."""
+        """Take ``values[start:]`` as far as possible without waiting; how many of them."""
         buffer = self._buffer_with(topic, partition)
         if buffer is None:
             return 0
+        if keys is None and not headers:
+            return self._accumulator.append_values(
+                buffer, values, start, partition, timestamp_ms, into, clock.monotonic_s()
+            )
+        return self._append_each(buffer, values, keys, start, partition, timestamp_ms, headers, into)
+
+    def _append_each(
+        self, buffer: TopicBuffer, values: list[bytes | None], keys: list[bytes | None] | None, start: int,
+        partition: int, timestamp_ms: int, headers: Headers, into: DeliveryBatch,
+    ) -> int:  # fmt: skip
+        """The same of records that have keys, or headers."""
         accumulator = self._accumulator
         at = start
         count = len(values)
@@ -226,7 +231,8 @@ class Intake:
                 if delivery is None:
                     if accumulator.crowded():
                         break
-                    delivery = self._put(buffer, Record(topic, value, key, partition, timestamp_ms, headers), count > 1)
+                    record = Record(buffer.name, value, key, partition, timestamp_ms, headers)
+                    delivery = self._put(buffer, record, count > 1)
                     if delivery is None:
                         break
                 into.add_delivery(delivery)
@@ -261,25 +267,30 @@ class Intake:
     async def put(self, record: Record, admission: Admission, with_others: bool = False) -> Delivery:
         """Take a record as soon as its topic is known and there is memory, within ``max_block_ms``.
 
-        Never suspends after the record was taken, so that a cancelled call has not taken it.
+        Never suspends after the record was taken, so that a cancelled call has not taken it. Earlier calls that wait to
+        put records into the topic come first.
         """
-        if self._accumulator.crowded():
-            await self._turn_of_others(admission)
-        delivery = self._put_known(record, with_others)
-        return await self._wait_and_put(record, admission, with_others) if delivery is None else delivery
-
-    async def _turn_of_others(self, admission: Admission) -> None:
-        """The sender, and other tasks, do what is to be done."""
-        await anyio.lowlevel.checkpoint()
-        self._accumulator.opened = 0
-        admission.check()
+        if not self._accumulator.crowded():
+            delivery = self._put_known(record, with_others)
+            if delivery is not None:
+                return delivery
+        accumulator = self._accumulator
+        return await self._put_in_line(
+            record,
+            accumulator.record_size(record),
+            admission,
+            lambda buffer: self._put(buffer, record, with_others),
+            lambda buffer: accumulator.append_granted(buffer, record, accumulator.next_ordinal(), clock.monotonic_s()),
+        )
 
     def put_at_once(self, record: Record) -> Delivery | None:
         """What `put` does where it need not wait; None where it must."""
         return None if self._accumulator.crowded() else self._put_known(record, False)
 
     def _put_known(self, record: Record, with_others: bool) -> Delivery | None:
-        """Take a record of a known topic and partition; None where it is another, or memory is short."""
+        """Take a record of a known topic and partition; None where it is another, has to wait, or memory is short."""
+        if self._lines.calls and record.topic in self._lines:
+            return None
         buffer = self._accumulator.topic(record.topic)
         if buffer is None or record.partition >= buffer.count:
             return None
@@ -305,17 +316,15 @@ class Intake:
         """Take many checked records, all with these headers, for which no partitioner is to be asked."""
         batch = DeliveryBatch()
         at = 0
+        if topic not in self._lines:
+            at = self._append_plain(topic, values, keys, 0, partition, timestamp_ms, headers, batch)
         while at < len(values):
-            if keys is None and not headers:
-                at += self._append_values(topic, values, at, partition, timestamp_ms, batch)
-            else:
-                at += self._append_each(topic, values, keys, at, partition, timestamp_ms, headers, batch)
-            if at == len(values):
-                break
             record = Record(topic, values[at], keys[at] if keys else None, partition, timestamp_ms, headers)
             if not await self._put_into(batch, record, len(values) - at, admission):
                 break
             at += 1
+            # It is this call's turn until it waits again: others in line come after these, too.
+            at += self._append_plain(topic, values, keys, at, partition, timestamp_ms, headers, batch)
         return batch
 
     async def put_all(self, records: Sequence[Record], admission: Admission) -> DeliveryBatch:
@@ -329,21 +338,13 @@ class Intake:
     async def put_batch(self, topic: str, partition: int, builder: BatchBuilder, admission: Admission) -> DeliveryBatch:
         """Take a batch of records as it is, as `put` takes a record."""
         accumulator = self._accumulator
-        if accumulator.crowded():
-            await self._turn_of_others(admission)
-        deadline = Deadline(self._max_block_ms)
-        place = Record(topic, None, None, partition, builder.base_timestamp_ms, ())
-        outcome = accumulator.append_built(
-            await self._find(place, admission, deadline), partition, builder, clock.monotonic_s()
+        outcome = await self._put_in_line(
+            Record(topic, None, None, partition, builder.base_timestamp_ms, ()),
+            builder.size_bytes,
+            admission,
+            lambda buffer: accumulator.append_built(buffer, partition, builder, clock.monotonic_s()),
+            lambda buffer: accumulator.append_built_granted(buffer, partition, builder, clock.monotonic_s()),
         )
-        if outcome is None:
-            claim = await self._sender.reserve(builder.size_bytes, deadline.left_s())
-            try:
-                admission.check()
-                buffer = await self._find(place, admission, deadline)
-                outcome = accumulator.append_built_granted(buffer, partition, builder, clock.monotonic_s())
-            finally:
-                accumulator.memory.release(claim)
         batch = DeliveryBatch()
         batch.add(outcome, 0, builder.record_count, builder.base_timestamp_ms)
         return batch
@@ -371,19 +372,42 @@ class Intake:
 
     # --- what they wait for -------------------------------------------------------------------------------------------
 
-    async def _wait_and_put(self, record: Record, admission: Admission, with_others: bool) -> Delivery:
-        accumulator = self._accumulator
+    async def _put_in_line(
+        self,
+        record: Record,
+        size: int,
+        admission: Admission,
+        put: Callable[[TopicBuffer], T | None],
+        put_granted: Callable[[TopicBuffer], T],
+    ) -> T:
+        """Take what goes where the record does, as soon as that is possible and no earlier call waits for the topic.
+
+        ``put`` returns None when memory is short; ``put_granted`` is for when ``size`` bytes of it were granted.
+        """
         deadline = Deadline(self._max_block_ms)
-        delivery = self._put(await self._find(record, admission, deadline), record, with_others)
-        if delivery is not None:
-            return delivery
-        claim = await self._sender.reserve(accumulator.record_size(record), deadline.left_s())
-        try:
-            admission.check()
+        if self._accumulator.topic(record.topic) is not None:
+            await self._find(record, admission, deadline)  # where partitions were added, no other call waits for that
+        with self._sender.lines.enter(record.topic) as place:
             buffer = await self._find(record, admission, deadline)
-            return accumulator.append_granted(buffer, record, accumulator.next_ordinal(), clock.monotonic_s())
-        finally:
-            accumulator.memory.release(claim)
+            while not place.first:
+                if not await place.until_first(deadline):
+                    raise self._sender.no_room(size)
+                admission.check()
+                buffer = await self._find(record, admission, deadline)
+            if self._accumulator.crowded():
+                await anyio.lowlevel.checkpoint()  # the sender, and other tasks, do what is to be done
+                self._accumulator.opened = 0
+                admission.check()
+                buffer = await self._find(record, admission, deadline)
+            taken = put(buffer)
+            if taken is not None:
+                return taken
+            claim = await self._sender.reserve(size, deadline.left_s())
+            try:
+                admission.check()
+                return put_granted(await self._find(record, admission, deadline))
+            finally:
+                self._accumulator.memory.release(claim)
 
     async def _find(self, record: Record, admission: Admission, deadline: Deadline) -> TopicBuffer:
         """The buffer of the record's topic, as soon as that is known to have its partition."""

@@ -9,6 +9,7 @@ from aiokafka_lead._core.producer.produce cimport (
 )
 from aiokafka_lead._core.producer.answers cimport BatchAnswers
 from aiokafka_lead._io.connection.connection cimport Connection
+from aiokafka_lead._io.producer.lines cimport Lines
 
 cdef Py_ssize_t _REQUESTS_AT_A_TIME
 cdef Py_ssize_t _BATCHES_AT_A_TIME
@@ -19,6 +20,7 @@ cdef class Sender:
     cdef readonly Accumulator accumulator
     cdef readonly object lookups
     cdef readonly object flushing
+    cdef readonly Lines lines
     cdef BatchAnswers _answers
     cdef object _config
     cdef int32_t _timeout_ms

@@ -44,6 +44,7 @@ from ..loop import Signal, Spawn, Waiter
 from ..metadata.actor import MetadataActor
 from .builds import THREADS, Builds
 from .flushing import Flushing
+from .lines import Lines
 from .pacing import Pacing
 from .parking import Parking
 from .producer_id import AskAny, ProducerIds
@@ -92,6 +93,8 @@ class Sender:
         self.lookups = TopicLookups(self.accumulator, metadata, spawn, config.max_block_ms, self._log)
         self._builds = Builds(spawn, self._submit_built, config.transactional_id is not None)
         self.flushing = Flushing(self.accumulator)
+        self.lines = Lines()
+        """Sends that wait until their records can be taken."""
         self._seat = seat
         self._wake = Signal()
         """Wakes the task where it has one of its own."""
@@ -177,16 +180,20 @@ class Sender:
             await waiter.wait(timeout_s)
         except TimeoutError:
             self.accumulator.memory.release(claim)
-            raise BufferFull(
-                f"no room for {size} bytes within max_block_ms ({self._config.max_block_ms:g}): "
-                f"buffer_memory ({self._config.buffer_memory}) is full of records that are not acknowledged"
-            ) from None
+            raise self.no_room(size) from None
         except BaseException:
             self.accumulator.memory.release(claim)
             raise
         finally:
             self._blocked.discard(waiter)
         return claim
+
+    def no_room(self, size: int) -> BufferFull:
+        """What a send raises that has waited too long for this much memory, or behind others that wait for it."""
+        return BufferFull(
+            f"no room for {size} bytes within max_block_ms ({self._config.max_block_ms:g}): "
+            f"buffer_memory ({self._config.buffer_memory}) is full of records that are not acknowledged"
+        )
 
     async def answered(self, timeout_s: float) -> bool:
         """Until every batch that was sent is answered, or its connection is lost; False when the timeout passed."""

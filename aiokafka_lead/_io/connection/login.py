@@ -99,7 +99,7 @@ def _oauth_login(config: ClientConfig, tasks: Spawner) -> Login:
 
 
 def _gssapi_login(config: ClientConfig, tasks: Spawner) -> Login:
-    from .gssapi import GssapiLogin
+    from .gssapi_login import GssapiLogin
 
     return GssapiLogin(config)
 

@@ -82,7 +82,7 @@ class Authentication:
         elif mechanism == "PLAIN":
             self._exchange = _Plain(options.users or {})
         elif mechanism == "GSSAPI":
-            from .gssapi import GssapiExchange  # of an extra
+            from .gssapi_exchange import GssapiExchange  # of an extra
 
             assert options.keytab is not None
             self._exchange = GssapiExchange(options.keytab)

@@ -1,6 +1,6 @@
 """SASL GSSAPI without the GSS-API (RFC 4752): which message comes when, and what may be agreed on.
 
-The calls of the GSS-API talk to a KDC and block; `_io.connection.gssapi` makes them.
+The calls of the GSS-API talk to a KDC and block; `_io.connection.gssapi_login` makes them.
 """
 
 from __future__ import annotations

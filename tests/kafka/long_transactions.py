@@ -3,6 +3,7 @@
     python -m tests.kafka.long_transactions                            # ten minutes on the embedded cluster
     python -m tests.kafka.long_transactions --version 1 --seed 4711    # replay a seed
     python -m tests.kafka.long_transactions --kafka --minutes 10       # on Apache Kafka
+    python -m tests.kafka.long_transactions --kafka --version 0        # where KIP-890 is not finalized
     python -m tests.kafka.long_transactions --kafka --old              # on the last release without KIP-890
 
 The exit status is 0 only if no run had an aborted read, a lost write, a torn transaction, or a value twice or out of
@@ -30,7 +31,9 @@ from tests.transactions.trouble import IN_FLIGHT, PARTITIONS, PipelinedWriter, W
 from .broker_trouble import ALL_KINDS, KEEP_ACKNOWLEDGED, BrokerTrouble
 from .cut_proxy import CutProxy
 from .harness import NEWEST, OLD, KafkaCluster
+from .probes import World
 from .support import confluent_read, in_thread
+from .transaction_probes import set_level
 
 _TOUCHED = (
     ApiKey.INIT_PRODUCER_ID,
@@ -79,6 +82,8 @@ async def kafka(options: argparse.Namespace) -> bool:
     cluster = KafkaCluster(release, brokers=3, properties=KEEP_ACKNOWLEDGED)
     try:
         await in_thread(cluster.start)
+        if options.version is not None:
+            await set_level(World(cluster.bootstrap()), options.version)
         topic = await in_thread(cluster.create_topic, "history", partitions=PARTITIONS)
         along: dict[int, list[Value]] = {partition: [] for partition in range(PARTITIONS)}
         with CutProxy(cluster.bootstrap()) as proxy:
@@ -106,7 +111,8 @@ async def kafka(options: argparse.Namespace) -> bool:
         for message in messages:
             final[message.partition() or 0].append(Value.decoded(message.value()))
         history.reads = [along, final]
-        return report(seed, f"Kafka {release}", history)
+        level = "" if options.version is None else f", transaction.version {options.version}"
+        return report(seed, f"Kafka {release}{level}", history)
     finally:
         await in_thread(cluster.stop)
 
@@ -133,11 +139,13 @@ def main() -> int:
     parser.add_argument("--old", action="store_true", help="with --kafka: the last release without KIP-890")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--transactions", type=int, default=60, help="of each writer in a run")
-    parser.add_argument("--version", type=int, choices=(1, 2), help="transaction.version of the embedded cluster")
+    parser.add_argument("--version", type=int, choices=(0, 1, 2), help="transaction.version; 0 with --kafka only")
     parser.add_argument("--seed", type=int, help="what goes wrong follows from it; one run")
     parser.add_argument("--pipelines", action="store_true", help="each writer has one, and not a single producer")
     parser.add_argument("--backend", default="asyncio", choices=("asyncio", "trio"))
     options = parser.parse_args()
+    if options.version is not None and (options.old or (options.version == 0 and not options.kafka)):
+        parser.error("--version is for a release that has it; 0 is for Apache Kafka")
     logging.disable(logging.CRITICAL)
     return 0 if anyio.run(kafka if options.kafka else embedded, options, backend=options.backend) else 1
 

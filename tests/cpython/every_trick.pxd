@@ -14,7 +14,7 @@ cdef class Sample:
 
 cpdef Sample like(Sample sample)
 
-cpdef tuple pair(bytes first, bytes second)
+cpdef tuple pair(list first, list second)
 
 
 @cython.final

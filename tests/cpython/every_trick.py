@@ -44,7 +44,7 @@ def like(sample: Sample) -> Sample:
     return made
 
 
-def pair(first: bytes, second: bytes) -> tuple[bytes, bytes]:
+def pair(first: list[int], second: list[int]) -> tuple[list[int], list[int]]:
     made = (first, second)
     collector.untrack(made)
     return made

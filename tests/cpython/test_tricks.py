@@ -153,7 +153,8 @@ def test_copies_keep_what_they_hold_no_longer_than_they_live(module: Any) -> Non
 
 
 def test_what_the_garbage_collector_sees(forms: dict[str, Any]) -> None:
-    tracked = {form: gc.is_tracked(module.pair(b"first", b"second")) for form, module in forms.items()}
+    # From Python 3.14 on, a tuple of bytes alone is not tracked by itself: lists always are, and so a tuple of them.
+    tracked = {form: gc.is_tracked(module.pair([1], [2])) for form, module in forms.items()}
     assert tracked == {"plain": True, "compiled": False, "without": True}
     assert not gc.is_tracked(forms["compiled"].like(forms["compiled"].Sample(7, b"key", [1], None)))
     assert gc.is_tracked(forms["without"].like(forms["without"].Sample(7, b"key", [1], None)))

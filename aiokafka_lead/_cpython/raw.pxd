@@ -104,6 +104,13 @@ cdef inline void put_int32(unsigned char *buffer, Py_ssize_t at, int32_t number)
     buffer[at + 3] = <unsigned char> bits
 
 
+cdef inline int append_int16(bytearray buffer, int16_t number) except -1:
+    cdef Py_ssize_t size = len(buffer)
+    PyByteArray_Resize(buffer, size + 2)
+    put_int16(<unsigned char *> of_bytearray(buffer), size, number)
+    return 0
+
+
 cdef inline int append_int32(bytearray buffer, int32_t number) except -1:
     cdef Py_ssize_t size = len(buffer)
     PyByteArray_Resize(buffer, size + 4)

@@ -60,6 +60,11 @@ def put_int32(buffer: bytearray, at: int, number: int) -> None:
     buffer[at : at + 4] = number.to_bytes(4, "big", signed=True)
 
 
+def append_int16(buffer: bytearray, number: int) -> None:
+    """Append what `put_int16` writes."""
+    buffer += number.to_bytes(2, "big", signed=True)
+
+
 def append_int32(buffer: bytearray, number: int) -> None:
     """Append what `put_int32` writes."""
     buffer += number.to_bytes(4, "big", signed=True)

@@ -190,3 +190,62 @@ async def test_a_record_cannot_be_called_back() -> None:
     assert not delivery.cancelled()
     with pytest.raises(IllegalStateError, match="await the delivery"):
         delivery.exception()
+
+
+async def test_a_batch_as_one() -> None:
+    first, second, left, right = outcome(), outcome(), outcome(), outcome()
+    batch = DeliveryBatch()
+    batch.add(first, 0, 2, 9)
+    batch.add_delivery(Delivery(second, 0, 3))
+    batch.add(second, 1, 2, 4)
+    assert batch.first().place == (first, 0)
+    with pytest.raises(IllegalStateError, match="await the batch"):
+        batch.exception()
+    called: list[DeliveryBatch] = []
+    batch.add_done_callback(called.append)
+    batch.add_done_callback(called.append)
+    assert batch.remove_done_callback(called.append) == 2
+    assert batch.remove_done_callback(called.append) == 0
+    ended = anyio.Event()
+    batch.add_done_callback(lambda _: ended.set())
+    first.complete(10)
+    second.divide([Part(0, left, 0), Part(2, right, 0)])
+    left.complete(20)
+    await anyio.wait_all_tasks_blocked()
+    assert not ended.is_set()
+    right.fail(InvalidRecordError("the last one"))
+    with anyio.fail_after(10):
+        await ended.wait()
+    assert not called
+    assert batch.remove_done_callback(called.append) == 0
+    assert str(batch.exception()) == "the last one"
+    assert (await batch.first()).offset == 10
+
+
+async def test_no_record_of_a_batch_failed() -> None:
+    whole = outcome()
+    batch = DeliveryBatch()
+    batch.add_delivery(Delivery(whole, 4, 3))
+    batch.add(whole, 5, 2, 4)
+    whole.complete(10)
+    assert batch.exception() is None
+    assert batch.first().result().offset == 14
+
+
+async def test_tasks_that_were_cancelled_are_not_woken() -> None:
+    whole = outcome()
+    delivery = Delivery(whole, 0, 0)
+    found: list[int] = []
+
+    async def wait() -> None:
+        found.append((await delivery).offset)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        for _ in range(2):
+            with anyio.move_on_after(0):
+                await delivery
+        group.start_soon(wait)
+        await anyio.wait_all_tasks_blocked()
+        whole.complete(7)
+    assert found == [7, 7]

@@ -166,6 +166,7 @@ def written(content: bytes, text: str) -> bytearray:
     source = raw.readable(content)
     raw.copy_part(target, at + size, source, 1, len(content) - 1)
     raw.resize(buffer, at + size + len(content) - 1)
+    raw.append_int16(buffer, -(2**15))
     raw.append_int32(buffer, 2**31 - 1)
     raw.append_uvarint(buffer, 2**31 + 5)
     raw.append_uvarint(buffer, 0)

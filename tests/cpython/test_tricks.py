@@ -105,7 +105,7 @@ def test_bytes_and_numbers(module: Any) -> None:
         b"\xfe\xdc\xba\x98"
         b"\xc0\0\0\0\0\0\0\0"
         b"content" + "Straße ☃".encode() + b"ontent"
-        b"\x7f\xff\xff\xff"
+        b"\x80\0\x7f\xff\xff\xff"
         b"\x85\x80\x80\x80\x08"
         b"\0"
     )

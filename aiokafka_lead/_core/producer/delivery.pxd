@@ -42,3 +42,9 @@ cdef int _collect(object entry, list results) except -1
 
 @cython.locals(delivery=Delivery, run=RecordRun)
 cdef object _park_of(object entry)
+
+@cython.locals(delivery=Delivery, run=RecordRun)
+cdef Delivery _first_of(object entry)
+
+@cython.locals(delivery=Delivery, run=RecordRun, outcome=BatchOutcome, part=BatchOutcome, index=Py_ssize_t)
+cdef object _failure(object entry)

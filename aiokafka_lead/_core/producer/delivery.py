@@ -190,6 +190,14 @@ def _park_of(entry: Any) -> Park:
     return run.outcome.park
 
 
+def _first_of(entry: Any) -> Delivery:
+    if type(entry) is Delivery:
+        delivery = entry
+        return delivery
+    run: RecordRun = entry
+    return new_delivery(run.outcome, run.first, run.timestamp_ms)
+
+
 def _is_done(one: Any) -> bool:
     delivery: Delivery = one
     return delivery._outcome.done
@@ -258,6 +266,24 @@ def _collect(entry: Any, results: list[RecordMetadata | KafkaError]) -> None:
                 results.append(part.record(at, run.timestamp_ms))
 
 
+def _failure(entry: Any) -> KafkaError | None:
+    """What the first record that failed has, of a `Delivery` or a `RecordRun` of which everything is known."""
+    if type(entry) is Delivery:
+        delivery = entry
+        delivery._locate()
+        outcome, index = delivery._outcome, delivery._index
+        return None if outcome.error is None else cast("KafkaError", outcome.record(index, delivery._timestamp_ms))
+    run: RecordRun = entry
+    if run.outcome.parts is None:
+        outcome = run.outcome
+        return None if outcome.error is None else cast("KafkaError", outcome.record(run.first, run.timestamp_ms))
+    for index in range(run.first, run.first + run.count):
+        part, at = run.outcome.locate(index)
+        if part.error is not None:
+            return cast("KafkaError", part.record(at, run.timestamp_ms))
+    return None
+
+
 class DeliveryBatch:
     """The records of one ``send_many``. Await it for a list with one outcome per record, in order.
 
@@ -297,9 +323,38 @@ class DeliveryBatch:
         if self._entries:
             _BatchCallback(self, fn, copy_context() if context is None else context).go_on()
 
+    def remove_done_callback(self, fn: Callable[[DeliveryBatch], object], /) -> int:
+        """Take back each `add_done_callback` of this function that was not scheduled yet; returns their number."""
+        removed = 0
+        for entry in self._entries:
+            outcome = _pending(entry)
+            if outcome is None or outcome.callbacks is None:
+                continue
+            callbacks = outcome.callbacks
+            others = [
+                one for one in callbacks if type(one) is not _BatchCallback or one.batch is not self or one.fn != fn
+            ]
+            removed += len(callbacks) - len(others)
+            callbacks[:] = others
+        return removed
+
+    def first(self) -> Delivery:
+        """The first record; IndexError of an empty batch."""
+        return _first_of(self._entries[0])
+
     def done(self) -> bool:
         """Whether every record was acknowledged or failed."""
         return all(_pending(entry) is None for entry in self._entries)
+
+    def exception(self) -> KafkaError | None:
+        """What the first record that failed has, or None, of a batch that is done; `IllegalStateError` before."""
+        if not self.done():
+            raise IllegalStateError("some records are neither acknowledged nor failed yet: await the batch")
+        for entry in self._entries:
+            error = _failure(entry)
+            if error is not None:
+                return own_copy(error)
+        return None
 
     def results(self) -> list[RecordMetadata | KafkaError]:
         """What awaiting gives, of a batch that is done; raises `IllegalStateError` before."""

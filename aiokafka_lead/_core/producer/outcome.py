@@ -6,7 +6,7 @@ Hot: this module is compiled through ``outcome.pxd`` where a compiler is, and ru
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from ..._cpython import tuples
@@ -25,15 +25,13 @@ class Wakeable(Protocol):
     def set_result(self, value: None, /) -> None:
         """Wake them."""
 
-    async def wait(self) -> None:
-        """Wait to be woken."""
-
 
 class Park(Protocol):
     """How tasks wait for outcomes on their event loop. Refers to no outcome, so that one which is done may keep it."""
 
-    async def __call__(self, outcome: BatchOutcome, /) -> None:
-        """Suspend the caller until the outcome is done or divided; of no use after that."""
+    def __call__(self, outcome: BatchOutcome, /) -> Awaitable[object]:
+        """What to await, at once, until the outcome is done or divided; of no use after that."""
+        ...
 
     def soon(self, fn: Callable[..., object], /, *args: Any) -> None:
         """Have the event loop call this as soon as it comes to it; what it raises is logged."""
@@ -164,7 +162,7 @@ def _first(part: Part) -> int:
 
 
 class _NothingToWaitFor:
-    async def __call__(self, outcome: BatchOutcome, /) -> None:
+    def __call__(self, outcome: BatchOutcome, /) -> Awaitable[object]:
         raise IllegalStateError("the outcome is known")
 
     def soon(self, fn: Callable[..., object], /, *args: Any) -> None:

@@ -19,7 +19,7 @@ from ...errors.shown import shown
 from ..leadership.hints import FIRST_PRODUCE_WITH_HINTS, HintReader
 from ..metadata.types import NO_TOPIC_ID, LeaderHint
 from .batches import ProducerBatch
-from .produce_codec import FIRST_WITH_IDS, BatchesRequest, BatchesResponse
+from .produce_codec import FIRST_WITH_IDS, BatchesResponse, new_request
 from .transactional import TransactionalSequencing
 
 __all__ = [
@@ -136,9 +136,8 @@ def produce_request(
                 parts[topic.name] = [entry]
                 topic_ids[topic.name] = topic.topic_id
                 wire_names[topic.name] = topic.topic_id.bytes if version > _LAST_WITH_NAMES else topic.name.encode()
-        made = BatchesRequest(transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms)
-        made.topics = [(wire_names[name], parts[name]) for name in parts]
-        return made, topic_ids, wire_names, size
+        every = [(wire_names[name], parts[name]) for name in parts]
+        return new_request(transactional_id, acks, timeout_ms, every), topic_ids, wire_names, size
     topics: dict[str, TopicProduceData] = {}
     for batch in batches:
         queue = batch.queue

@@ -16,7 +16,7 @@ from ..._wire.codec import decoder_of
 from ..._wire.messages.produce import ProduceRequest, ProduceResponse
 from ..._wire.primitives import COPY_BELOW_BYTES
 
-__all__ = ["FIRST_WITH_IDS", "BatchesRequest", "BatchesResponse", "read_plain", "write_request"]
+__all__ = ["FIRST_WITH_IDS", "BatchesRequest", "BatchesResponse", "new_request", "read_plain", "write_request"]
 
 FIRST_WITH_IDS = 13
 """The first version that names topics by their ids (KIP-516)."""
@@ -86,7 +86,10 @@ def read_plain(frame: memoryview, position: int, end: int, by_id: bool) -> Batch
         at += 1
     if at + 5 != end or buffer[at + 4]:
         return None
-    response = BatchesResponse(throttle_time_ms=raw.int32_at(buffer, at))
+    response = BatchesResponse.__new__(BatchesResponse)  # its constructor is a Python function with keywords
+    response.responses = []
+    response.throttle_time_ms = raw.int32_at(buffer, at)
+    response.node_endpoints = []
     response.acknowledged = acknowledged
     return response
 
@@ -102,6 +105,17 @@ class BatchesRequest(ProduceRequest):
     """Topic (its id, or its name in UTF-8), and the partitions' numbers and records."""
 
 
+def new_request(transactional_id: str | None, acks: int, timeout_ms: int, topics: list[Any]) -> BatchesRequest:
+    """A request with these ``topics``."""
+    request = BatchesRequest.__new__(BatchesRequest)  # its constructor is a Python function with keywords
+    request.transactional_id = transactional_id
+    request.acks = acks
+    request.timeout_ms = timeout_ms
+    request.topic_data = []
+    request.topics = topics
+    return request
+
+
 def write_request(version: int, request: BatchesRequest, chunks: list[Buffer], out: bytearray) -> bytearray:
     """The encoder of flexible versions."""
     if request.transactional_id is None:
@@ -110,8 +124,8 @@ def write_request(version: int, request: BatchesRequest, chunks: list[Buffer], o
         name_of_id = request.transactional_id.encode()
         raw.append_uvarint(out, len(name_of_id) + 1)
         out += name_of_id
-    out += request.acks.to_bytes(2, "big", signed=True)
-    out += request.timeout_ms.to_bytes(4, "big", signed=True)
+    raw.append_int16(out, request.acks)
+    raw.append_int32(out, request.timeout_ms)
     raw.append_uvarint(out, len(request.topics) + 1)
     for name, partitions in request.topics:
         if version < FIRST_WITH_IDS:

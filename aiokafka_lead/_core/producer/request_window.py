@@ -12,6 +12,8 @@ to the new leader. What shows such a broker is that several answers in a row are
 broker, is over with the next, and where this client itself is late, answers come together. A broker that is far away
 behind a proxy that is near is slow, too, but serves requests beside each other; where no answer has been quick yet, it
 gets two requests again now and then to see that.
+
+Compiled through ``request_window.pxd`` where a compiler is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Produce requests on their way to brokers, no more at a time than are worth while: see `RequestWindow`."""
+"""Produce requests on their way to brokers, no more at a time than are worth while: see `RequestWindow`.
+
+Compiled through ``pacing.pxd`` where a compiler is.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +30,7 @@ class Pacing:
     def submit(self, connection: Connection, request: ProduceRequest, version: int, on_done: OnDone) -> None:
         """Send a request that is answered. Raises as the connection does."""
         window = self._of(connection)
-        sent_at = time.monotonic()
-
-        def done(response: Any, error: KafkaError | None) -> None:
-            if error is None:
-                window.answered(sent_at, time.monotonic())
-            else:
-                window.lost()
-            on_done(response, error)
-
-        connection.submit(request, done, version=version)
+        connection.submit(request, UnderWay(window, time.monotonic(), on_done), version=version)
         window.sent()
 
     def _of(self, connection: Connection) -> RequestWindow:
@@ -44,3 +38,21 @@ class Pacing:
         if known is None or known[0] is not connection:
             known = self._known[connection.node_id] = connection, RequestWindow(connection.opening_s)
         return known[1]
+
+
+class UnderWay:
+    """A request on its way: what the connection calls when that is answered, or lost."""
+
+    __slots__ = ("_on_done", "_sent_at", "_window")
+
+    def __init__(self, window: RequestWindow, sent_at: float, on_done: OnDone) -> None:
+        self._window = window
+        self._sent_at = sent_at
+        self._on_done = on_done
+
+    def __call__(self, response: Any, error: KafkaError | None) -> None:
+        if error is None:
+            self._window.answered(self._sent_at, time.monotonic())
+        else:
+            self._window.lost()
+        self._on_done(response, error)

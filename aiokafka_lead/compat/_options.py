@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from .._options.checks import INT32_MAX
@@ -109,11 +110,16 @@ def producer_options(given: Mapping[str, Any], acks_given: bool) -> dict[str, An
         "delivery_timeout_ms": timeout_ms + linger_ms,
     }
     if not is_default_partitioner(given["partitioner"]):
-        options["partitioner"] = given["partitioner"]
+        options["partitioner"] = partial(_choose, given["partitioner"])
     if given["transactional_id"] is not None:
         options["transactional_id"] = given["transactional_id"]
         options["transaction_timeout_ms"] = given["transaction_timeout_ms"]
     return options
+
+
+def _choose(partitioner: Callable[..., int], key: Any, every: Sequence[int], available: Sequence[int]) -> int:
+    """What aiokafka's partitioner chooses, which gets lists."""
+    return partitioner(key, list(every), list(available))
 
 
 def is_default_partitioner(partitioner: object) -> bool:

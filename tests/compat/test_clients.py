@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import Any, cast
 
 import pytest
@@ -13,6 +15,7 @@ from aiokafka_lead.compat.errors import (
     IllegalOperation,
     IllegalStateError,
     MessageSizeTooLargeError,
+    OffsetOutOfRangeError,
     ProducerClosed,
 )
 from aiokafka_lead.compat.structs import OffsetAndMetadata, RecordMetadata
@@ -435,3 +438,132 @@ async def test_a_position_is_that_of_the_group_again_after_a_rebalance(cluster: 
         held.release()
         with pytest.raises(IllegalStateError):
             await asked
+
+
+async def test_what_send_gives_is_a_future_to_asyncio(cluster: EmbeddedCluster) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=30_000) as producer:
+        future: Any = await producer.send("events", b"1", partition=0)
+        assert asyncio.isfuture(future)
+        assert "pending" in repr(future)
+        with pytest.raises(asyncio.InvalidStateError, match="Exception is not set"):
+            future.exception()
+        waiting = asyncio.ensure_future(_result(future))
+        await asyncio.sleep(0)
+        assert future.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting  # at once, and not only when the record is acknowledged
+        assert cluster.end_offset("events", 0) == 0
+        given_up: Any = await producer.send("events", b"2", partition=0)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(given_up, 0.0001)
+        assert given_up.cancelled()
+        shielded: Any = await producer.send("events", b"3", partition=0)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(shielded), 0.0001)
+        await producer.flush()
+        assert (await shielded).offset == 2
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.gather(shielded, future)
+    assert [record.value for record in cluster.records("events", 0)] == [b"1", b"2", b"3"]
+
+
+async def test_a_future_that_was_awaited_leaves_nothing_to_the_garbage_collector(cluster: EmbeddedCluster) -> None:
+    class Callback:
+        def __call__(self, _: object) -> None:
+            pass
+
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=5) as producer:
+        gc.disable()
+        try:
+            future: Any = await producer.send("events", b"v", partition=0)
+            callback = Callback()
+            seen = weakref.ref(callback)
+            future.add_done_callback(callback)
+            await future
+            del future, callback
+            await asyncio.sleep(0)
+            assert seen() is None
+        finally:
+            gc.enable()
+
+
+async def _result(future: Any) -> Any:
+    return await future
+
+
+async def test_what_a_callback_raises_goes_to_the_event_loop(cluster: EmbeddedCluster) -> None:
+    told: list[BaseException] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+    error = ValueError("mine")
+
+    def fail(_: object) -> None:
+        raise error
+
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=50) as producer:
+        future: Any = await producer.send("events", b"v", partition=0)
+        called: list[object] = []
+        future.add_done_callback(fail)
+        future.add_done_callback(called.append)
+        await future
+    assert told == [error]
+    assert called == [future]
+
+
+async def test_the_future_of_a_batch(cluster: EmbeddedCluster) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        assert await (await producer.send_batch(producer.create_batch(), "events", partition=0)) is None
+        batch = producer.create_batch()
+        taken = [batch.append(key=None, value=b"%d" % number, timestamp=number) for number in range(3)]
+        assert [(one.offset, one.size, one.timestamp) for one in taken if one is not None] == [
+            (0, 8, 0), (1, 8, 1), (2, 8, 2)
+        ]  # fmt: skip
+        tasks = asyncio.all_tasks()
+        future: Any = await producer.send_batch(batch, "events", partition=0)
+        assert asyncio.all_tasks() == tasks
+        called: list[object] = []
+        future.add_done_callback(called.append)
+        future.add_done_callback(print)
+        assert future.remove_done_callback(print) == 1
+        assert not future.done()
+        found = await future
+        assert (found.topic, found.partition, found.offset) == ("events", 0, 0)
+        assert future.done()
+        assert called == [future]
+        assert future.exception() is None
+        assert (await future).offset == 0
+
+
+async def test_a_custom_partitioner_gets_lists(cluster: EmbeddedCluster) -> None:
+    asked: list[tuple[object, object, object]] = []
+
+    def last(key: object, every: list[int], available: list[int]) -> int:
+        asked.append((key, every, available))
+        return every[-1]
+
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, partitioner=last) as producer:
+        found = await producer.send_and_wait("events", b"v", key=b"k")
+    assert found is not None
+    assert found.partition == 1
+    assert asked == [(b"k", [0, 1], [0, 1])]
+
+
+async def test_an_offset_that_is_out_of_range_is_in_the_error(cluster: EmbeddedCluster) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        await producer.send_and_wait("events", b"1", partition=0)
+    async with AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="none") as consumer:
+        consumer.assign([FIRST])
+        for read in (consumer.getone, lambda: consumer.getmany(timeout_ms=30_000)):
+            consumer.seek(FIRST, 7)
+            with pytest.raises(OffsetOutOfRangeError, match="offset 7 of events-0") as raised:
+                await read()
+            assert raised.value.args[0] == {FIRST: 7}
+            await consumer.seek_to_beginning(*raised.value.args[0])
+            record = await consumer.getone()
+            assert (record.offset, type(record.timestamp_type)) == (0, int)
+
+
+async def test_nothing_is_assigned_after_unsubscribe(cluster: EmbeddedCluster) -> None:
+    async with AIOKafkaConsumer("events", bootstrap_servers=cluster.bootstrap_servers, group_id="g") as consumer:
+        assert consumer.assignment() == {FIRST, SECOND}
+        consumer.unsubscribe()
+        assert consumer.assignment() == set()

@@ -21,7 +21,7 @@ EXPECTED: dict[str, Any] = {
     "partition": 1,
     "offset": 2,
     "timestamp": 3,
-    "timestamp_type": TimestampType.CREATE_TIME,
+    "timestamp_type": 0,
     "key": b"key",
     "value": None,
     "checksum": None,

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..._records import ConsumerRecord as NativeRecord
 from ...consumer import Consumer
-from ...errors import ClientClosedError
+from ...errors import ClientClosedError, FetchOffsetOutOfRangeError
 from ...types import TopicPartition
 from .._life import Life
 from .._options import consumer_options
@@ -29,6 +29,7 @@ from .group_coordinator import Consumed, GroupCoordinator
 from .in_hand import NothingInHand
 from .listener import ListenerCalls
 from .offset_calls import OffsetCalls, checked_partitions
+from .out_of_range import PositionOutOfRangeError
 from .read_record import Converter
 from .subscription_state import SubscriptionState
 
@@ -185,7 +186,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             raise IllegalStateError("Subscription to topics, partitions and pattern are mutually exclusive")
 
     def unsubscribe(self) -> None:
-        """Read nothing, and leave the group."""
+        """Read nothing, and leave the group: nothing is assigned any more."""
         self._native.unsubscribe()
 
     def subscription(self) -> frozenset[str]:
@@ -194,7 +195,9 @@ class AIOKafkaConsumer(Life, OffsetCalls):
 
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are the consumer's now."""
-        return set(self._native.assignment())
+        subscription = self._native._engine.subscription
+        wants = subscription.by_topics or subscription.assigned  # what `unsubscribe` gave up may take a while to go
+        return set(self._native.assignment()) if wants else set()
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out no records of these partitions until `resume`."""
@@ -242,6 +245,8 @@ class AIOKafkaConsumer(Life, OffsetCalls):
                 return await anext(self._in_order)
         except (ClientClosedError, StopAsyncIteration):
             raise ConsumerStoppedError from None
+        except FetchOffsetOutOfRangeError as error:
+            raise PositionOutOfRangeError.of(error) from error.__cause__
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
@@ -265,6 +270,8 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             native = await self._native.getmany(*partitions, timeout_ms=left_ms, max_records=max_records)
         except ClientClosedError:
             return {}  # stopped meanwhile: the next call raises
+        except FetchOffsetOutOfRangeError as error:
+            raise PositionOutOfRangeError.of(error) from error.__cause__
         finally:
             self._turn.release()
         convert = self._convert

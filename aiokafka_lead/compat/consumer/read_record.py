@@ -60,7 +60,7 @@ class ReadRecord:
     @property
     def timestamp_type(self) -> Any:
         """0 where the producer, 1 where the broker set the time."""
-        return self._native.timestamp_type if self._attributes is None else self._attributes["timestamp_type"]
+        return int(self._native.timestamp_type) if self._attributes is None else self._attributes["timestamp_type"]
 
     @property
     def key(self) -> Any:

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from contextvars import Context
-from functools import partial
+from contextvars import Context, copy_context
 from typing import Any
 
 from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._cpython import awaiting
-from ...errors import KafkaError
 from ...types import TopicPartition
 from ..structs import RecordMetadata
 
-__all__ = ["RecordFuture", "batch_result", "new_record_future"]
+__all__ = ["RecordFuture", "new_batch_future", "new_record_future"]
 
 Callback = Callable[[Any], object]
 
@@ -27,19 +25,21 @@ _new: Any = tuple.__new__
 class RecordFuture:
     """The fate of one record: `RecordMetadata`, None with ``acks=0``, or the error it failed with.
 
+    That of a batch is the first record's, when all are done, or the error of the first that failed.
     It has the methods of an `asyncio.Future` that set nothing. Cancelling it does not call the record back.
     """
 
-    __slots__ = ("_callbacks", "_cancelled", "_delivery", "_noack")
+    __slots__ = ("_asyncio_future_blocking", "_batch", "_callbacks", "_cancelled", "_delivery", "_noack")
 
-    _asyncio_future_blocking = None
-    """What tells asyncio that it is awaited as any object, and not as its own futures are."""
-
-    def __init__(self, delivery: Delivery, noack: bool) -> None:
+    def __init__(self, delivery: Delivery, noack: bool, batch: DeliveryBatch | None = None) -> None:
         self._delivery = delivery
+        self._batch = batch
+        """All records, where it is a batch's."""
         self._noack = noack
         self._cancelled = False
-        self._callbacks: list[tuple[Callback, Callback]] | None = None
+        self._callbacks: list[_Waiting] | None = None
+        self._asyncio_future_blocking = False
+        """How asyncio's tasks tell that they are given a future to wait for, and no other object."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -48,15 +48,13 @@ class RecordFuture:
 
     def __await__(self) -> Generator[Any, Any, RecordMetadata | None]:
         if not self.done():
-            try:
-                yield from self._delivery.__await__()
-            except KafkaError:
-                pass  # raised as it is when the result is asked for
+            self._asyncio_future_blocking = True
+            yield self
         return self.result()
 
     def done(self) -> bool:
         """Whether the record was acknowledged or failed, or this was cancelled."""
-        return self._cancelled or self._delivery.done()
+        return self._cancelled or (self._delivery.done() and (self._batch is None or self._batch.done()))
 
     def cancelled(self) -> bool:
         """Whether this was cancelled before it was done."""
@@ -68,9 +66,9 @@ class RecordFuture:
             return False
         self._cancelled = True
         callbacks, self._callbacks = self._callbacks, None
-        for fn, waiting in callbacks or ():
-            self._delivery.remove_done_callback(waiting)
-            asyncio.get_running_loop().call_soon(fn, self)
+        for waiting in callbacks or ():
+            self._source().remove_done_callback(waiting)
+            asyncio.get_running_loop().call_soon(waiting.fn, self, context=waiting.context)
         return True
 
     def result(self) -> RecordMetadata | None:
@@ -79,6 +77,11 @@ class RecordFuture:
         outcome = delivery._locate()
         if self._cancelled or not outcome.done:
             self._check()
+        if self._batch is not None:
+            self._check()
+            error = self._batch.exception()
+            if error is not None:
+                raise error
         native = delivery._result(outcome)
         if self._noack:
             return None
@@ -90,45 +93,81 @@ class RecordFuture:
 
     def exception(self) -> BaseException | None:
         """What the record failed with, or None; raises as `result` does before this is done."""
-        self._check()
-        return self._delivery.exception()
+        self._check("Exception is not set.")
+        error: BaseException | None = self._source().exception()
+        return error
 
-    def _check(self) -> None:
+    def _check(self, otherwise: str = "Result is not set.") -> None:
         if self._cancelled:
             raise asyncio.CancelledError
-        if not self._delivery.done():
-            raise asyncio.InvalidStateError("Result is not set.")
+        if not self.done():
+            raise asyncio.InvalidStateError(otherwise)
+
+    def _make_cancelled_error(self) -> asyncio.CancelledError:
+        """What `asyncio.gather` raises of one that was cancelled."""
+        return asyncio.CancelledError()
 
     def add_done_callback(self, fn: Callback, /, *, context: Context | None = None) -> None:
-        """Have the event loop call ``fn`` with this when it is done."""
+        """Have the event loop call ``fn`` with this, in ``context`` (a copy of the current one), when it is done.
+
+        What it raises goes to the event loop's exception handler.
+        """
+        if context is None:
+            context = copy_context()
         if self._cancelled:
             asyncio.get_running_loop().call_soon(fn, self, context=context)
             return
-        waiting = partial(_call, fn, self)
+        waiting = _Waiting(fn, self, context)
         if self._callbacks is None:
             self._callbacks = []
-        self._callbacks.append((fn, waiting))
-        self._delivery.add_done_callback(waiting, context=context)
+        self._callbacks.append(waiting)
+        self._source().add_done_callback(waiting, context=context)
 
     def remove_done_callback(self, fn: Callback, /) -> int:
         """Take back every `add_done_callback` of this function; returns how many there were."""
-        found = [pair for pair in self._callbacks or () if pair[0] == fn]
-        self._callbacks = [pair for pair in self._callbacks or () if pair[0] != fn]
-        for _, waiting in found:
-            self._delivery.remove_done_callback(waiting)
+        found = [waiting for waiting in self._callbacks or () if waiting.fn == fn]
+        for waiting in found:
+            self._source().remove_done_callback(waiting)
+        if found:
+            self._callbacks = [waiting for waiting in self._callbacks or () if waiting.fn != fn]
         return len(found)
+
+    def _source(self) -> Any:
+        """What calls back when it is done."""
+        return self._delivery if self._batch is None else self._batch
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         """The event loop."""
         return asyncio.get_running_loop()
 
+    def __repr__(self) -> str:
+        state = "cancelled" if self._cancelled else "finished" if self.done() else "pending"
+        return f"<Future {state} of a record: {self._delivery!r}>"
 
-def _call(fn: Callback, future: RecordFuture, _: Delivery) -> None:
-    fn(future)
+
+class _Waiting:
+    """A function that waits for a future."""
+
+    __slots__ = ("context", "fn", "future")
+
+    def __init__(self, fn: Callback, future: RecordFuture, context: Context) -> None:
+        self.fn = fn
+        self.future = future
+        self.context = context
+
+    def __call__(self, _: Delivery | DeliveryBatch) -> None:
+        self.future._callbacks = None  # they refer to the future, and all are called now
+        try:
+            self.fn(self.future)
+        except Exception as error:
+            told = {"message": f"Exception in callback {self.fn!r}", "exception": error, "future": self.future}
+            asyncio.get_running_loop().call_exception_handler(told)
 
 
 def _is_done(one: Any) -> bool:
     future: RecordFuture = one
+    if future._batch is not None:
+        return future.done()
     return future._cancelled or future._delivery._outcome.done
 
 
@@ -143,10 +182,21 @@ def new_record_future(delivery: Delivery, noack: bool) -> RecordFuture:
     """A `RecordFuture`, made faster than by a call of the class."""
     future = RecordFuture.__new__(RecordFuture)
     future._delivery = delivery
+    future._batch = None
     future._noack = noack
     future._cancelled = False
     future._callbacks = None
+    future._asyncio_future_blocking = False
     return future
+
+
+def new_batch_future(batch: DeliveryBatch, noack: bool) -> Any:
+    """The future of a batch's records; None is its result with ``acks=0``, and of a batch without records."""
+    if len(batch):
+        return RecordFuture(batch.first(), noack, batch)
+    nothing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    nothing.set_result(None)
+    return nothing
 
 
 _last = TopicPartition("", -1)
@@ -159,19 +209,3 @@ def _where(topic: str, partition: int) -> TopicPartition:
     if where[0] is not topic or where[1] != partition:
         where = _last = _new(TopicPartition, (topic, partition))  # which takes a third of a call of the class
     return where
-
-
-async def batch_result(deliveries: DeliveryBatch, noack: bool) -> RecordMetadata | None:
-    """Where the first record of a batch is, when all are acknowledged; raises what the first that failed has.
-
-    None with ``acks=0``, and of a batch without records.
-    """
-    outcomes = await deliveries
-    for outcome in outcomes:
-        if isinstance(outcome, KafkaError):
-            raise outcome
-    if noack or not outcomes:
-        return None
-    first: Any = outcomes[0]
-    where = TopicPartition(first.topic, first.partition)
-    return RecordMetadata(first.topic, first.partition, where, first.offset, first.timestamp_ms, 0, None)

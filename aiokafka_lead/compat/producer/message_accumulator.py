@@ -6,7 +6,7 @@ Hot: this module is compiled through ``message_accumulator.pxd`` where a compile
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..._cpython import clock
 from ..._records.encoder import BatchBuilder as NativeBuilder
@@ -14,19 +14,26 @@ from ...types import Header
 
 __all__ = ["BatchBuilder", "BatchRecordMetadata"]
 
-_new: Any = tuple.__new__
 
-
-class BatchRecordMetadata(NamedTuple):
+class BatchRecordMetadata:
     """What a batch says of a record that it has taken."""
 
-    offset: int
-    size: int
-    timestamp: int
+    __slots__ = ("offset", "size", "timestamp")
+
+    def __init__(self, offset: int, size: int, timestamp: int) -> None:
+        self.offset = offset
+        """Its place in the batch."""
+        self.size = size
+        """Bytes, before compression."""
+        self.timestamp = timestamp
+        """Milliseconds since 1970."""
 
     @property
     def crc(self) -> None:
         """None: records of this format have no checksum of their own."""
+
+    def __repr__(self) -> str:
+        return f"BatchRecordMetadata(offset={self.offset}, size={self.size}, timestamp={self.timestamp})"
 
 
 class BatchBuilder:
@@ -50,17 +57,25 @@ class BatchBuilder:
         """Take a record, with a time in milliseconds (None: now). None if the batch is full, which closes it."""
         if self._closed:
             return None
+        if timestamp is not None and type(timestamp) is not int:
+            raise TypeError(f"timestamp must be an int, not {type(timestamp).__name__}")
         key_bytes = key if self._key_serializer is None else self._key_serializer(key)
         value_bytes = value if self._value_serializer is None else self._value_serializer(value)
-        time_ms = clock.wall_ms() if timestamp is None else timestamp
-        if type(time_ms) is not int:
-            raise TypeError(f"timestamp must be an int, not {type(time_ms).__name__}")
-        before = self.builder.size_bytes
-        index = self.builder.append(time_ms, key_bytes, value_bytes, headers or None)
+        return self._append(clock.wall_ms() if timestamp is None else timestamp, key_bytes, value_bytes, headers)
+
+    def _append(
+        self, time_ms: int, key: Any, value: Any, headers: Sequence[Header] | None
+    ) -> BatchRecordMetadata | None:
+        builder = self.builder
+        before = builder.size_bytes
+        index = builder.append(time_ms, key, value, headers or None)
         if index < 0:
-            self.close()
+            self._closed = True
             return None
-        metadata: BatchRecordMetadata = _new(BatchRecordMetadata, (index, self.builder.size_bytes - before, time_ms))
+        metadata = BatchRecordMetadata.__new__(BatchRecordMetadata)  # faster than by a call of the class
+        metadata.offset = index
+        metadata.size = builder.size_bytes - before
+        metadata.timestamp = time_ms
         return metadata
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ from ..errors import IllegalOperation
 from ..partitioner import DefaultPartitioner
 from ..structs import RecordMetadata
 from ..util import commit_structure_validate, deprecated, native_offsets
-from .futures import RecordFuture, batch_result, new_record_future
+from .futures import RecordFuture, new_batch_future, new_record_future
 from .message_accumulator import BatchBuilder
 
 __all__ = ["AIOKafkaProducer", "TransactionContext"]
@@ -180,8 +180,7 @@ class AIOKafkaProducer(Life):
                 deliveries = await self._native._sends.send_batch(topic, partition, batch.builder)
             except IllegalStateError as error:
                 raise self._outside(error) from None
-        future = asyncio.ensure_future(batch_result(deliveries, self._noack))
-        future.add_done_callback(_seen)
+        future: asyncio.Future[RecordMetadata | None] = new_batch_future(deliveries, self._noack)
         return future
 
     def _serialize(self, key: Any, value: Any) -> tuple[Any, Any]:
@@ -253,12 +252,6 @@ class AIOKafkaProducer(Life):
         if isinstance(error, ClientClosedError) or self._native.transactional_id is None or self._in_transaction():
             return error
         return IllegalOperation("Can't send messages while not in transaction")
-
-
-def _seen(future: asyncio.Future[Any]) -> None:
-    """An error that nobody awaits is no news for the event loop: it belongs to the batch."""
-    if not future.cancelled():
-        future.exception()
 
 
 class TransactionContext:

@@ -3,7 +3,7 @@
 Run it, with a Kafka cluster of 4.2 or newer at BOOTSTRAP_SERVERS (default: localhost:9092; ``python -m
 aiokafka_lead.testing --port 9092`` serves one):
 
-    pip install aiokafka-lead[fastapi] uvicorn
+    pip install 'aiokafka-lead[fastapi]' uvicorn
     uvicorn examples.fastapi_jobs:app --timeout-graceful-shutdown 10
     curl -X POST localhost:8000/thumbnails -H 'content-type: application/json' -d '{"image": "cat.png"}'
 

@@ -3,7 +3,7 @@
 Run it, with a Kafka cluster at BOOTSTRAP_SERVERS (default: localhost:9092; ``python -m aiokafka_lead.testing --port
 9092`` serves one):
 
-    pip install aiokafka-lead[fastapi] uvicorn
+    pip install 'aiokafka-lead[fastapi]' uvicorn
     uvicorn examples.fastapi_orders:app --workers 2 --timeout-graceful-shutdown 10
     curl -X POST localhost:8000/orders -H 'content-type: application/json' -d '{"customer": "ann", "cents": 1250}'
 

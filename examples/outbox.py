@@ -3,8 +3,9 @@
     python examples/outbox.py [HOST:PORT]        # default localhost:9092
 
 An order and its event are written in one transaction of the database; nothing is sent there. A relay then sends the
-events in their order, and marks those that are acknowledged. If it dies in between, it sends some again: each event
-has an id in its headers, by which consumers drop what they have seen. SQLite stands for a database of yours.
+events in their order, and deletes those that are acknowledged. If it dies in between, it sends some again: each event
+has its order's id in a header, by which consumers know what they have seen, as ``consumer_service.py`` does. SQLite
+stands for a database of yours.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ async def relay(path: Path, producer: Producer[bytes, bytes]) -> int:
     """
     events = await asyncio.to_thread(waiting, path)
     deliveries = [
-        await producer.send(TOPIC, value.encode(), key=key.encode(), headers=[("event-id", event_id.encode())])
-        for _, event_id, key, value in events
+        await producer.send(TOPIC, value.encode(), key=key.encode(), headers=[("order-id", order_id.encode())])
+        for _, order_id, key, value in events
     ]
     for delivery in deliveries:
         await delivery  # the first one that fails ends the relay: it and all after it are sent again

@@ -1,6 +1,6 @@
 """Server-sent events: one consumer for the process, and every browser that listens gets what it reads.
 
-    pip install aiokafka-lead[fastapi] uvicorn
+    pip install 'aiokafka-lead[fastapi]' uvicorn
     uvicorn examples.sse_orders:app --timeout-graceful-shutdown 2
     curl -N localhost:8000/orders
 

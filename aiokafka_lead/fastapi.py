@@ -276,7 +276,7 @@ class Kafka:
     def router(self, prefix: str = "") -> APIRouter:
         """``GET /health/live`` and ``GET /health/ready``: 200, or 503 with ``problems``; and ``GET /metrics``.
 
-        Live: no client has failed for good, and every consumer makes progress (`Consumer.health`). Ready: besides, a
+        Live: no client has failed for good, and every consumer is (`Consumer.health`). Ready: besides, a
         broker has been reached once, and the app is not being stopped. A cluster that goes away for a while takes no
         app out of service: its requests get 503. Metrics are those of `KafkaCollector`, with the ``prometheus`` extra;
         without, there is no such route.
@@ -335,7 +335,7 @@ class Kafka:
             if consuming.ended is not None:
                 found.append(consuming.ended)
             elif consuming.consumer is not None and not self._stopping:
-                found += consuming.consumer.health().problems
+                found += consuming.consumer.health().own_problems
         return found
 
 

@@ -23,6 +23,7 @@ FINE = Facts(
     since_tick_s=0.7,
     blocked_s=0,
     since_blocked_s=None,
+    reachable=True,
 )
 
 
@@ -50,6 +51,7 @@ def test_a_consumer_that_makes_progress_is_healthy() -> None:
 def test_problems(facts: dict[str, Any], problem: str) -> None:
     health = judge(FINE._replace(**facts), LIMITS)
     assert not health.healthy
+    assert not health.live
     [found] = health.problems
     with pytest.raises(AssertionError, match=problem):
         raise AssertionError(found)
@@ -73,3 +75,15 @@ def test_what_is_no_problem(facts: dict[str, Any]) -> None:
 
 def test_whether_it_joined_is_told_of_groups_alone() -> None:
     assert judge(FINE._replace(grouped=False), LIMITS).joined is None
+
+
+def test_what_brokers_leave_unanswered_while_none_can_be_reached_is_not_the_process_s_own() -> None:
+    away = FINE._replace(reachable=False, since_fetch_s=1000, since_heartbeat_s=1000)
+    health = judge(away, LIMITS)
+    assert (len(health.problems), health.own_problems, health.healthy, health.live) == (2, (), False, True)
+    stuck = judge(away._replace(handler_s=301), LIMITS)
+    assert len(stuck.problems) == 3
+    assert stuck.own_problems == stuck.problems[2:]
+    assert not stuck.live
+    stopped = judge(away._replace(unusable="the consumer has been stopped"), LIMITS)
+    assert stopped.problems == stopped.own_problems == ("the consumer has been stopped",)

@@ -12,7 +12,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 
 pytestmark = pytest.mark.anyio
 
-FACTS = ProducerFacts(None, True, 100.0, None, None, 0.0, 0)
+FACTS = ProducerFacts(None, True, 100.0, None, None, 0.0, 0, True)
 
 
 async def test_a_producer_that_gets_acknowledgements(cluster: EmbeddedCluster) -> None:
@@ -73,7 +73,10 @@ async def test_before_the_cluster_was_reached(cluster: EmbeddedCluster) -> None:
 )
 def test_what_is_a_problem(facts: ProducerFacts, problem: str | None) -> None:
     health = judge_producer(facts, 10.0)
-    assert health.problems == (() if problem is None else (problem,))
+    assert health.problems == health.own_problems == (() if problem is None else (problem,))
+    away = judge_producer(facts._replace(reachable=False), 10.0)
+    assert away.problems == health.problems
+    assert away.live is (facts.unusable is None)
 
 
 async def test_counts_by_topic(cluster: EmbeddedCluster) -> None:

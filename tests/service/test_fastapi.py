@@ -138,6 +138,25 @@ async def test_a_handler_s_failure_ends_the_app_s_life(cluster: EmbeddedCluster)
             assert "cannot be handled" in problem
 
 
+async def test_a_cluster_that_is_away_has_no_app_started_anew(cluster: EmbeddedCluster) -> None:
+    app = App(Kafka(cluster.bootstrap_servers, request_timeout_ms=1000))
+    with app:
+        async with running(app.app) as http:
+            await http.post("/orders", content=b"1")
+            await app.handled.receive()
+            for broker in cluster.broker_ids:
+                await cluster.kill_broker(broker)
+            while 'kafka_consumer_healthy{client_id="aiokafka-lead"} 0' not in (await http.get("/metrics")).text:
+                await anyio.sleep(0.02)
+            for path in ("/health/live", "/health/ready"):
+                answer = await http.get(path)
+                assert (answer.status_code, answer.json()) == (200, {"healthy": True, "problems": []})
+            for broker in cluster.broker_ids:
+                await cluster.start_broker(broker)
+            await http.post("/orders", content=b"2")
+            assert await app.handled.receive() == b"2"
+
+
 @pytest.mark.parametrize("pipeline", [False, True])
 async def test_handlers_whose_records_count_once(cluster: EmbeddedCluster, pipeline: bool) -> None:
     cluster.create_topic("copies")

@@ -48,11 +48,21 @@ class ConsumerHealth:
     absent: tuple[str, ...] = ()
     """Topics and partitions that are to be read, and that the cluster does not have: no problem that goes away by
     starting anew."""
+    own_problems: tuple[str, ...] = ()
+    """The problems that this process has by itself: all of them, but for what brokers leave unanswered while none can be
+    reached, since a process that starts anew does not reach them either."""
+    reachable: bool = True
+    """Whether a broker can be reached."""
 
     @property
     def healthy(self) -> bool:
-        """Whether there are no problems. A liveness probe may restart the process when this stays False."""
+        """Whether there are no problems."""
         return not self.problems
+
+    @property
+    def live(self) -> bool:
+        """Whether to leave the process alone. A liveness probe may restart it when this stays False."""
+        return not self.own_problems
 
 
 class Facts(NamedTuple):
@@ -75,6 +85,8 @@ class Facts(NamedTuple):
     """Since the event loop was last seen to run."""
     blocked_s: float
     since_blocked_s: float | None
+    reachable: bool
+    """Some broker is connected, and no connection to it has failed since."""
     absent: tuple[str, ...] = ()
 
 
@@ -89,25 +101,19 @@ class Limits(NamedTuple):
 
 def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
     """The snapshot, with what is too long."""
-    problems: list[str] = []
+    own: list[str] = []
+    unanswered: list[str] = []
     if facts.unusable is not None:
-        problems.append(facts.unusable)
+        own.append(facts.unusable)
     else:
-        fetch_s = facts.since_start_s if facts.since_fetch_s is None else facts.since_fetch_s
-        if facts.hungry and fetch_s > limits.fetch_s:
-            problems.append(f"no broker has answered a fetch for {fetch_s:.1f} s")
-        heartbeat_s = facts.since_start_s if facts.since_heartbeat_s is None else facts.since_heartbeat_s
-        if facts.grouped and heartbeat_s > limits.heartbeat_s and facts.kept_out is not None:
-            problems.append(f"the consumer has not been let into its group for {heartbeat_s:.1f} s: {facts.kept_out}")
-        elif facts.grouped and heartbeat_s > limits.heartbeat_s:
-            who = "not found" if facts.coordinator is None else f"broker {facts.coordinator}"
-            problems.append(f"the group coordinator ({who}) has not acknowledged a heartbeat for {heartbeat_s:.1f} s")
+        unanswered = _unanswered(facts, limits)
         if facts.handler_s is not None and facts.handler_s > limits.handler_s:
-            problems.append(f"the application has been at work on what it got for {facts.handler_s:.1f} s")
+            own.append(f"the application has been at work on what it got for {facts.handler_s:.1f} s")
         if facts.since_tick_s > limits.tick_s:
-            problems.append(f"the event loop has been blocked for {facts.since_tick_s:.1f} s")
+            own.append(f"the event loop has been blocked for {facts.since_tick_s:.1f} s")
+    problems = (*unanswered, *own)
     return ConsumerHealth(
-        problems=tuple(problems),
+        problems=problems,
         since_fetch_ms=_ms(facts.since_fetch_s),
         since_heartbeat_ms=_ms(facts.since_heartbeat_s),
         joined=facts.joined if facts.grouped else None,
@@ -117,7 +123,26 @@ def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
         blocked_ms=facts.blocked_s * 1000,
         since_blocked_ms=_ms(facts.since_blocked_s),
         absent=facts.absent,
+        own_problems=problems if facts.reachable else tuple(own),
+        reachable=facts.reachable,
     )
+
+
+def _unanswered(facts: Facts, limits: Limits) -> list[str]:
+    """What brokers should have answered, and have not."""
+    problems: list[str] = []
+    fetch_s = facts.since_start_s if facts.since_fetch_s is None else facts.since_fetch_s
+    if facts.hungry and fetch_s > limits.fetch_s:
+        problems.append(f"no broker has answered a fetch for {fetch_s:.1f} s")
+    heartbeat_s = facts.since_start_s if facts.since_heartbeat_s is None else facts.since_heartbeat_s
+    if not facts.grouped or heartbeat_s <= limits.heartbeat_s:
+        return problems
+    if facts.kept_out is not None:
+        problems.append(f"the consumer has not been let into its group for {heartbeat_s:.1f} s: {facts.kept_out}")
+    else:
+        who = "not found" if facts.coordinator is None else f"broker {facts.coordinator}"
+        problems.append(f"the group coordinator ({who}) has not acknowledged a heartbeat for {heartbeat_s:.1f} s")
+    return problems
 
 
 def _ms(seconds: float | None) -> float | None:

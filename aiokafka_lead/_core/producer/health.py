@@ -24,11 +24,21 @@ class ProducerHealth:
     """The share of ``buffer_memory`` in use."""
     sends_waiting: int
     """Calls that wait for ``buffer_memory``."""
+    own_problems: tuple[str, ...] = ()
+    """The problems that this process has by itself: all of them, but for what brokers leave unanswered while none can be
+    reached, since a process that starts anew does not reach them either, and loses what is pending."""
+    reachable: bool = True
+    """Whether a broker can be reached."""
 
     @property
     def healthy(self) -> bool:
-        """Whether there are no problems. A liveness probe may restart the process when this stays False."""
+        """Whether there are no problems."""
         return not self.problems
+
+    @property
+    def live(self) -> bool:
+        """Whether to leave the process alone. A liveness probe may restart it when this stays False."""
+        return not self.own_problems
 
 
 class ProducerFacts(NamedTuple):
@@ -42,6 +52,8 @@ class ProducerFacts(NamedTuple):
     since_ack_s: float | None
     buffer_used: float
     sends_waiting: int
+    reachable: bool
+    """Some broker is connected, and no connection to it has failed since."""
 
 
 def judge_producer(facts: ProducerFacts, patience_s: float) -> ProducerHealth:
@@ -56,6 +68,7 @@ def judge_producer(facts: ProducerFacts, patience_s: float) -> ProducerHealth:
         )
     elif not facts.connected and facts.since_start_s > patience_s:
         problems.append(f"the cluster could not be reached in {facts.since_start_s:.1f} s")
+    own = problems if facts.reachable or facts.unusable is not None else []
     return ProducerHealth(
         problems=tuple(problems),
         connected=facts.connected,
@@ -63,4 +76,6 @@ def judge_producer(facts: ProducerFacts, patience_s: float) -> ProducerHealth:
         since_ack_ms=None if facts.since_ack_s is None else facts.since_ack_s * 1000,
         buffer_used=facts.buffer_used,
         sends_waiting=facts.sends_waiting,
+        own_problems=tuple(own),
+        reachable=facts.reachable,
     )

@@ -188,6 +188,16 @@ class Brokers:
         node = self._nodes.get(node_id)
         return None if node is None else self._reachability.last_error(node.endpoint)
 
+    @property
+    def reachable(self) -> bool:
+        """Whether a node has a ready connection, and none to it was lost or failed since one became ready.
+
+        A broker that is frozen answers nothing, and keeps those connections that nobody waits for.
+        """
+        return any(
+            self.last_error(node_id) is None and self.state(node_id) is NodeState.READY for node_id in self._nodes
+        )
+
     def offers(self) -> list[ApiVersions]:
         """What the brokers offer that a connection is ready to."""
         links = [link for node in self._nodes.values() for link in node.links.values()]

@@ -42,5 +42,6 @@ def health_of(
         since_ack_s=now - acked_at if acked_at else None,
         buffer_used=memory.used / memory.limit,
         sends_waiting=len(memory.waiting),
+        reachable=client.brokers.reachable,
     )
     return judge_producer(facts, patience_s)

@@ -88,17 +88,18 @@ class Service:
     def _live(self) -> Page:
         """Whether to leave the process alone; one that is being stopped is not to be killed before it is through."""
         health = self._health()
-        return json_page(200 if health.healthy or self._stopping else 503, _content(health))
+        return json_page(200 if health.live or self._stopping else 503, _content(health))
 
     def _ready(self) -> Page:
         health = self._health()
-        return json_page(200 if health.healthy and not self._stopping else 503, _content(health))
+        return json_page(200 if health.live and not self._stopping else 503, _content(health))
 
 
 def _content(health: ConsumerHealth) -> Mapping[str, object]:
     return {
         "healthy": health.healthy,
         "problems": list(health.problems),
+        "reachable": health.reachable,
         "since_fetch_ms": health.since_fetch_ms,
         "since_heartbeat_ms": health.since_heartbeat_ms,
     }

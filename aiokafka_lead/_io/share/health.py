@@ -71,6 +71,7 @@ class ShareHealthWatch:
                 since_tick_s=now - loop.ticked_at if self._started_at is not None else 0.0,
                 blocked_s=loop.blocked_s,
                 since_blocked_s=since(loop.blocked_until, now),
+                reachable=self._client.brokers.reachable,
             ),
             Limits(
                 fetch_s=self._fetch_s,

@@ -1,0 +1,61 @@
+"""What a consumer says of itself while no broker can be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from aiokafka_lead.consumer import Consumer
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .support import consumer_of, fill, take, values
+
+pytestmark = pytest.mark.anyio
+
+LIMIT_MS = 600
+"""How long a fetch may be without an answer: what the options below add up to."""
+
+
+def reader(cluster: EmbeddedCluster) -> Consumer[bytes, bytes]:
+    return consumer_of(cluster, "events", request_timeout_ms=500, fetch_max_wait_ms=100)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(30):
+        while not condition():
+            await checkpoint()
+
+
+async def test_brokers_that_are_away_are_no_reason_to_start_the_process_anew(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, values(1))
+    async with reader(cluster) as consumer, anyio.create_task_group() as tasks:
+        await take(consumer, 1)
+        assert consumer.health().reachable
+        tasks.start_soon(take, consumer, 1)
+        for broker in cluster.broker_ids:
+            await cluster.kill_broker(broker)
+        await until(lambda: (consumer.health().since_fetch_ms or 0) > 2 * LIMIT_MS)
+        health = consumer.health()
+        assert (health.live, health.reachable, health.own_problems) == (True, False, ())
+        (problem,) = health.problems
+        assert problem.startswith("no broker has answered a fetch")
+        for broker in cluster.broker_ids:
+            await cluster.start_broker(broker)
+        await until(lambda: consumer.health().healthy)
+        assert consumer.health().reachable
+        await fill(cluster, values(1))
+
+
+async def test_brokers_that_are_there_and_do_not_answer_are_a_problem(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, values(1))
+    async with reader(cluster) as consumer, anyio.create_task_group() as tasks:
+        await take(consumer, 1)
+        tasks.start_soon(take, consumer, 1)
+        cluster.faults.add("Fetch", drop=True)
+        await until(lambda: any("no broker has answered a fetch" in each for each in consumer.health().own_problems))
+        cluster.faults.clear()
+        await until(lambda: consumer.health().healthy)
+        await fill(cluster, values(1))

@@ -13,7 +13,7 @@ import confluent_kafka
 import pytest
 import trustme
 
-from aiokafka_lead import errors
+from aiokafka_lead import Producer, errors
 from aiokafka_lead._wire.messages.api_versions import ApiVersionsRequest
 from aiokafka_lead._wire.messages.metadata import MetadataRequest
 from aiokafka_lead._wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -61,6 +61,22 @@ async def test_nothing_goes_before_authentication() -> None:
             answer = await client.call(SaslAuthenticateRequest(auth_bytes=b"\0alice\0alice-secret"))
             assert (answer.error_code, answer.auth_bytes) == (0, b"")
             assert (await client.call(MetadataRequest(topics=None))).brokers
+
+
+@pytest.mark.anyio
+async def test_a_listener_without_authentication_says_so() -> None:
+    async with EmbeddedCluster(brokers=1) as cluster:
+        async with connected(cluster.address(1)) as client:
+            answer = await client.call(SaslHandshakeRequest(mechanism="PLAIN"))
+            assert (answer.error_code, answer.mechanisms) == (errors.IllegalSaslStateError.code, [])
+        producer = Producer(
+            cluster.bootstrap_servers,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_plain_username="alice",
+            sasl_plain_password="secret",
+        )
+        with pytest.raises(errors.IllegalSaslStateError, match="set security_protocol"):
+            await producer.start()
 
 
 @pytest.mark.anyio

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from ..._wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ..._wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from ...errors import SaslAuthenticationFailedError, UnsupportedSaslMechanismError
+from ...errors import IllegalSaslStateError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
 from .._server.context import RequestContext
 
 
 def handshake(context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
     mechanisms = list(context.engine.options.sasl.mechanisms)
     try:
-        if request.mechanism not in mechanisms:
-            raise UnsupportedSaslMechanismError(f"mechanism {request.mechanism} is not enabled")
         context.connection.authentication.begin(request.mechanism)
-    except UnsupportedSaslMechanismError as error:
+    except (IllegalSaslStateError, UnsupportedSaslMechanismError) as error:
         return SaslHandshakeResponse(error_code=error.code, mechanisms=mechanisms)
     return SaslHandshakeResponse(mechanisms=mechanisms)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..._wire import ApiKey
-from ...errors import SaslAuthenticationFailedError, UnsupportedSaslMechanismError
+from ...errors import IllegalSaslStateError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
 from .scram import SCRAM_HASHES, DelegationToken, ScramExchange
 
 _BEFORE_AUTHENTICATION = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
@@ -73,7 +73,11 @@ class Authentication:
         return self.user is not None and time.time() < self._ends_at
 
     def begin(self, mechanism: str) -> None:
+        """Expect the messages of a mechanism. Raises UnsupportedSaslMechanismError, and IllegalSaslStateError where
+        there is no authentication."""
         options = self._options
+        if not options.mechanisms:
+            raise IllegalSaslStateError("this listener does not use SASL")
         if mechanism not in options.mechanisms:
             raise UnsupportedSaslMechanismError(f"mechanism {mechanism} is not enabled")
         if mechanism == "OAUTHBEARER":

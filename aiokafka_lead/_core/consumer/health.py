@@ -49,8 +49,8 @@ class ConsumerHealth:
     """Topics and partitions that are to be read, and that the cluster does not have: no problem that goes away by
     starting anew."""
     own_problems: tuple[str, ...] = ()
-    """The problems that this process has by itself: all of them, but for what brokers leave unanswered while none can be
-    reached, since a process that starts anew does not reach them either."""
+    """The problems that this process has by itself: all of them, but for what brokers leave unanswered while none can
+    be reached, since a process that starts anew does not reach them either."""
     reachable: bool = True
     """Whether a broker can be reached."""
 

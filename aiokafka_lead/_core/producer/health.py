@@ -25,8 +25,8 @@ class ProducerHealth:
     sends_waiting: int
     """Calls that wait for ``buffer_memory``."""
     own_problems: tuple[str, ...] = ()
-    """The problems that this process has by itself: all of them, but for what brokers leave unanswered while none can be
-    reached, since a process that starts anew does not reach them either, and loses what is pending."""
+    """The problems that this process has by itself: all of them, but for what brokers leave unanswered while none can
+    be reached, since a process that starts anew does not reach them either, and loses what is pending."""
     reachable: bool = True
     """Whether a broker can be reached."""
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
+from itertools import islice
 
-__all__ = ["SHOWN_CHARACTERS", "one_line", "shown", "shown_cause", "some_of"]
+__all__ = ["PARTITIONS_NAMED", "SHOWN_CHARACTERS", "one_line", "shown", "shown_cause", "some_of"]
 
 SHOWN_CHARACTERS = 500
 """More of a broker's text than any known broker writes; a string of the protocol may hold 32 KiB, or more."""
 
 NAMED = 5
 """Of many names."""
+
+PARTITIONS_NAMED = 20
+"""Of those that a member of a group gets, gives up or has lost, of which a few more are worth a line."""
 
 LINE_CHARACTERS = 5000
 """More than any error or line of the log has that is no stranger's doing."""
@@ -37,10 +41,11 @@ def shown_cause(cause: BaseException, form: Callable[[BaseException], str] = rep
         return type(cause).__name__
 
 
-def some_of(names: Sequence[str]) -> str:
+def some_of(names: Collection[object], most: int = NAMED) -> str:
     """The first few of perhaps thousands of names, and how many more there are."""
-    more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
-    return ", ".join([*names[:NAMED], *more])
+    first = [str(name) for name in islice(names, most)]
+    more = [f"{len(names) - most} more"] if len(names) > most else []
+    return ", ".join([*first, *more])
 
 
 def _escaped(char: str) -> str:

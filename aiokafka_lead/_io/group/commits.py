@@ -20,6 +20,7 @@ from ...errors import (
     StaleMemberEpochError,
     UnknownMemberIdError,
 )
+from ...errors.shown import PARTITIONS_NAMED, some_of
 from ...types import OffsetAndMetadata, TopicPartition
 from ..deadline import Deadline
 from .offsets import GroupOffsets
@@ -86,7 +87,7 @@ class Commits:
         self._in_hand.committed(offsets, self._positions)
         if given is None and (lost := self._in_hand.lost):
             raise CommitFailedError(
-                f"{_names(sorted(lost))} were taken away while records were in hand: they come again"
+                f"{some_of(sorted(lost), PARTITIONS_NAMED)} were taken away while records were in hand: they come again"
             )
 
     async def commit_done(self, states: Iterable[PartitionState], last: Offsets) -> None:
@@ -124,7 +125,7 @@ class Commits:
             self._in_hand.went_back()
             self._reading.go_back(state for state in self._positions if state.is_ahead)
             raise CommitFailedError(
-                f"{_names(lost)} were taken away after records had been handed out: they come again"
+                f"{some_of(lost, PARTITIONS_NAMED)} were taken away after records had been handed out: they come again"
             )
         if given is None and self._in_hand.comes_again:
             raise CommitFailedError("a transaction was aborted, and its records come again: nothing was read since")
@@ -198,7 +199,7 @@ class Commits:
             except REFUSED as error:
                 if not await standing.refused(identity, error, deadline):
                     raise CommitFailedError(
-                        f"the offsets of {_names(left)} were not committed: {error.message}"
+                        f"the offsets of {some_of(left, PARTITIONS_NAMED)} were not committed: {error.message}"
                     ) from error
         self._stored(offsets)
 
@@ -215,8 +216,6 @@ class Commits:
         """
         gone = [tp for tp in partitions if tp not in self._positions]
         if gone:
-            raise CommitFailedError(f"{_names(gone)} do not belong to this member of the group, or no longer")
-
-
-def _names(partitions: Iterable[TopicPartition]) -> str:
-    return ", ".join(map(str, partitions))
+            raise CommitFailedError(
+                f"{some_of(gone, PARTITIONS_NAMED)} do not belong to this member of the group, or no longer"
+            )

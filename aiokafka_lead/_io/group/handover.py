@@ -11,6 +11,7 @@ from ..._core.consumer.reading import Reading
 from ..._core.group.member import Assign, Lose, Revoke
 from ..._options.logs import ClientLog
 from ...errors import RebalanceListenerError
+from ...errors.shown import PARTITIONS_NAMED, some_of
 from ...types import TopicPartition
 from ..cancellation import Waits, face_cancellation, outlives_cancellation
 from ..loop import Signal
@@ -94,7 +95,7 @@ class Handover:
         self._in_hand.note_lost(self._drop(step.partitions))
         if work is not None:
             work.forget(step.partitions)
-        self._log.info("gave up %s", _names(step.partitions))
+        self._log.info("gave up %s", some_of(sorted(step.partitions), PARTITIONS_NAMED))
         return True
 
     async def _wait_for_hands(self, partitions: Partitions, deadline: float, still: Callable[[], bool]) -> None:
@@ -103,7 +104,7 @@ class Handover:
                 self._log.warning(
                     "the rebalance goes on without the records in hand of %s: the application took too long "
                     "(rebalance_timeout_ms); they come again elsewhere",
-                    _names(partitions),
+                    some_of(sorted(partitions), PARTITIONS_NAMED),
                 )
                 return
 
@@ -114,7 +115,7 @@ class Handover:
 
     async def lose(self, step: Lose) -> None:
         """Forget partitions that may be others' already."""
-        self._log.warning("lost %s: %s", _names(step.partitions), step.reason)
+        self._log.warning("lost %s: %s", some_of(sorted(step.partitions), PARTITIONS_NAMED), step.reason)
         held = self._drop(step.partitions)
         work = self._run.work
         if work is not None:
@@ -128,7 +129,9 @@ class Handover:
     async def assign(self, step: Assign) -> None:
         """Begin to read partitions; those that stay are not touched."""
         self._log.info(
-            "took over %s; %d partitions are assigned", _names(step.added) or "nothing", len(step.partitions)
+            "took over %s; %d partitions are assigned",
+            some_of(sorted(step.added), PARTITIONS_NAMED) or "nothing",
+            len(step.partitions),
         )
         self._in_hand.forget(step.added)
         added, _ = self._reading.assign(sorted(step.partitions))
@@ -178,7 +181,3 @@ class Handover:
         error = RebalanceListenerError(text)
         error.__cause__ = cause
         self._prefetch.report("listener", error)
-
-
-def _names(partitions: Partitions) -> str:
-    return ", ".join(map(str, sorted(partitions)))

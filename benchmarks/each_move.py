@@ -45,6 +45,8 @@ GROUPS = {"classic": set(CLIENTS), "consumer": {"lead", "lead-no-hints", "conflu
 SETTLE_S = 1.5
 EVERY_S, BUSY_EVERY_S = 0.5, 2.5
 """From one move to the next: longer than any client needs in ordinary times, and with busy brokers."""
+BACKOFFS = 2.5
+"""A move comes at least so many retry backoffs after the one before: else clients that sit backoffs out miss moves."""
 WARM_UP_MOVES = 10
 BUSY_CONNECTIONS = 32
 """Of the probers to each busy broker, so that they get an answer every few milliseconds, too."""
@@ -68,7 +70,7 @@ async def move(admin: AdminClient, topic: str, servers: Sequence[str]) -> Move:
 async def measure(client: str, bootstrap: str, backoff_ms: int, options: argparse.Namespace) -> Round:
     """One client's moves of one round."""
     topic = f"each-move-{uuid.uuid4().hex[:8]}"
-    every_s = BUSY_EVERY_S if options.busy else EVERY_S
+    every_s = max(BUSY_EVERY_S if options.busy else EVERY_S, BACKOFFS * backoff_ms / 1000)
     seconds = options.moves * (every_s + 0.2) + 2 * SETTLE_S
     async with AdminClient(bootstrap) as admin, AsyncExitStack() as ended:
         await admin.create_topics([NewTopic(topic, 1, 3)])

@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from aiokafka_lead import OffsetAndMetadata
+from aiokafka_lead import OffsetAndMetadata, TopicPartition
 from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.errors import CommitFailedError, NotCoordinatorError
 from aiokafka_lead.testing import EmbeddedCluster
@@ -303,6 +303,8 @@ async def test_a_member_commits_only_what_it_owns(cluster: EmbeddedCluster) -> N
         await until(lambda: shared([one, two]))
         with pytest.raises(CommitFailedError, match="do not belong"):
             await one.commit(dict.fromkeys(two.assignment(), 1))
+        with pytest.raises(CommitFailedError, match="others-18, others-19, 80 more do not belong"):
+            await one.commit({TopicPartition("others", number): 1 for number in range(100)})
 
 
 async def test_the_membership_for_transactions(cluster: EmbeddedCluster) -> None:

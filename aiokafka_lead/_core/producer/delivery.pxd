@@ -46,5 +46,5 @@ cdef object _park_of(object entry)
 @cython.locals(delivery=Delivery, run=RecordRun)
 cdef Delivery _first_of(object entry)
 
-@cython.locals(delivery=Delivery, run=RecordRun, outcome=BatchOutcome, part=BatchOutcome, index=Py_ssize_t)
+@cython.locals(delivery=Delivery, run=RecordRun, count=Py_ssize_t, index=Py_ssize_t)
 cdef object _failure(object entry)

@@ -270,17 +270,13 @@ def _failure(entry: Any) -> KafkaError | None:
     """What the first record that failed has, of a `Delivery` or a `RecordRun` of which everything is known."""
     if type(entry) is Delivery:
         delivery = entry
-        delivery._locate()
-        outcome, index = delivery._outcome, delivery._index
-        return None if outcome.error is None else cast("KafkaError", outcome.record(index, delivery._timestamp_ms))
+        return delivery.exception()
     run: RecordRun = entry
-    if run.outcome.parts is None:
-        outcome = run.outcome
-        return None if outcome.error is None else cast("KafkaError", outcome.record(run.first, run.timestamp_ms))
-    for index in range(run.first, run.first + run.count):
-        part, at = run.outcome.locate(index)
-        if part.error is not None:
-            return cast("KafkaError", part.record(at, run.timestamp_ms))
+    count = 1 if run.outcome.parts is None else run.count  # all records of a batch fail, or none
+    for index in range(run.first, run.first + count):
+        error = new_delivery(run.outcome, index, run.timestamp_ms).exception()
+        if error is not None:
+            return error
     return None
 
 
@@ -353,7 +349,7 @@ class DeliveryBatch:
         for entry in self._entries:
             error = _failure(entry)
             if error is not None:
-                return own_copy(error)
+                return error
         return None
 
     def results(self) -> list[RecordMetadata | KafkaError]:

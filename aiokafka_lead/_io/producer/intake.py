@@ -387,7 +387,7 @@ class Intake:
         deadline = Deadline(self._max_block_ms)
         if self._accumulator.topic(record.topic) is not None:
             await self._find(record, admission, deadline)  # where partitions were added, no other call waits for that
-        with self._sender.lines.enter(record.topic) as place:
+        with self._lines.enter(record.topic) as place:
             buffer = await self._find(record, admission, deadline)
             while not place.first:
                 if not await place.until_first(deadline):

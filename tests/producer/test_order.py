@@ -29,7 +29,7 @@ def numbers(cluster: EmbeddedCluster) -> list[int]:
 
 
 async def in_tasks(producer: Producer, size: int, *, together: int) -> None:
-    """A record of each of many tasks, so many of which begin in a turn of the event loop; numbered as they call."""
+    """Send a record in each of many tasks, ``together`` of which begin in one turn; the values number the calls."""
     calls = itertools.count()
 
     async def send() -> None:

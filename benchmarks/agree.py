@@ -15,10 +15,10 @@ import argparse
 import csv
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from .leader_move import CLIENTS
 from .stats import Estimate, Statistic, estimate, quantile, resampled, table, within
@@ -46,23 +46,30 @@ def read(path: Path, measure: str = "over") -> Run:
     found: dict[Case, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     text = path.read_text()
     try:
-        if path.suffix == ".csv":
-            for row in csv.DictReader(text.splitlines()):
-                over = float(row["gap_ms"]) - float(row["brokers_own_ms"]) if measure == "over" else row["behind_ms"]
-                case = row.get("condition") or "idle brokers", int(row["backoff_ms"])
-                found[case][row["client"]].append(float(over))
-        else:
-            for move in json.loads(text):
-                # How long Metadata took is each run's own.
-                case = move["condition"].partition(",")[0], move["backoff_ms"]
-                over = move["gap"] - move["floor"] if measure == "over" else move["behind"]
-                if over is not None:
-                    found[case][move["client"]].append(over)
+        for move in _moves(text) if path.suffix == ".csv" else json.loads(text):
+            # How long Metadata took is each run's own.
+            case = move["condition"].partition(",")[0], move["backoff_ms"]
+            over = move["gap"] - move["floor"] if measure == "over" else move["behind"]
+            if over is not None:
+                found[case][move["client"]].append(over)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is no run of each_move: {error!r}") from None
     if not found:
         raise ValueError(f"{path} has no moves")
     return found
+
+
+def _moves(text: str) -> Iterator[dict[str, Any]]:
+    """Those of a CSV, as the JSON has them."""
+    for row in csv.DictReader(text.splitlines()):
+        yield {
+            "condition": row["condition"],
+            "client": row["client"],
+            "backoff_ms": int(row["backoff_ms"]),
+            "gap": float(row["gap_ms"]),
+            "floor": float(row["brokers_own_ms"]),
+            "behind": float(row["behind_ms"]) if row["behind_ms"] else None,
+        }
 
 
 def taken(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:

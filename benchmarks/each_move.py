@@ -34,7 +34,7 @@ from aiokafka_lead.admin import NewTopic
 
 from .busy import busy_brokers, slow_disks
 from .failover import apache
-from .leader_gaps import HEADER, SHARES, TABLES, Figures, Move, Round, figures, move_traces, record_traces
+from .leader_gaps import HEADER, IDLE, SHARES, TABLES, Figures, Move, Round, figures, move_traces, record_traces
 from .leader_move import CLIENTS, output_of, program, start
 from .peers import FOREIGN, available, load_command, reader_command
 from .stats import estimate, percentile, quantile, table
@@ -129,7 +129,7 @@ def end(process: asyncio.subprocess.Process) -> None:
 async def condition(bootstrap: str, busy: bool) -> AsyncIterator[str]:
     """The brokers as they are, or under load; gives the condition's name."""
     if not busy:
-        yield "idle brokers"
+        yield IDLE
         return
     async with busy_brokers(bootstrap) as metadata_ms:
         yield f"busy brokers, Metadata takes {metadata_ms:.0f} ms"

@@ -16,6 +16,11 @@ TABLES = {
 }
 """What the tables of a report are about."""
 SHARES = (0.5, 0.9, 0.99)
+IDLE = "idle brokers"
+"""The condition of brokers that do nothing else."""
+SETTLING_S = 0.1
+"""A client whose first record came through may have to wait for the next one: a pause that begins within so long after
+that is the move's, too. What comes later is not, such as a broker's garbage collection."""
 HEADER = ["client", "moves", "leaderless, p50", "brokers' own, p50", "p50", "p90", "p99"]
 """Of each of them; the last are of `SHARES`, with their confidence intervals."""
 
@@ -37,7 +42,7 @@ class Figures(NamedTuple):
     floor: float
     """No broker acknowledged the prober's records."""
     gap: float
-    """No record of the client's was acknowledged."""
+    """The longest time in which no record of the client's was acknowledged, of those that belong to the move."""
     behind: float | None
     """From the first acknowledgement of a client that knew the move at once to this client's."""
     consumed: float | None
@@ -76,23 +81,51 @@ class Round(NamedTuple):
         return [*(move.at for move in self.moves[1:]), last]
 
 
+class Change(NamedTuple):
+    """What a prober saw of a move; the second of each answer."""
+
+    stopped: float
+    """The old leader's last one."""
+    started: float
+    """The new leader's first one, which may come before the old one's last."""
+
+    @property
+    def ms(self) -> float:
+        """How long there was no answer."""
+        return 1000 * max(0.0, self.started - self.stopped)
+
+
 def figures(round_: Round) -> list[Figures]:
     """What each move has cost; those of which the prober or the load did not see the end are left out."""
     acknowledged = sorted((sent + ms / 1000, number) for number, sent, ms in round_.samples)
     times = [at for at, _ in acknowledged]
     found = []
     for this, until in zip(round_.moves, round_.ends, strict=True):
-        leaderless, floor = (between(answers, this, until) for answers in (round_.led, round_.wrote))
-        first, last = max(1, bisect_left(times, this.at)), bisect_left(times, until)
-        if leaderless is None or floor is None or first >= last:
+        led, wrote = (change(answers, this, until) for answers in (round_.led, round_.wrote))
+        longest = None if wrote is None else longest_gap(times, this, wrote, until)
+        if led is None or wrote is None or longest is None:
             continue
-        gap, at = max((times[index] - times[index - 1], index) for index in range(first, last))
+        gap, at = longest
         read = round_.seen.get(acknowledged[at][1])
         consumed = None if read is None else 1000 * max(0.0, read - times[at])
         known = at_once(round_.wrote, this, until)
         behind = None if known is None else 1000 * (times[at] - known)
-        found.append(Figures(leaderless, floor, 1000 * gap, behind, consumed))
+        found.append(Figures(led.ms, wrote.ms, 1000 * gap, behind, consumed))
     return found
+
+
+def longest_gap(times: Sequence[float], this: Move, wrote: Change, until: float) -> tuple[float, int] | None:
+    """The longest time between two acknowledgements around a move, in seconds, and the index of the second one.
+
+    It ends after the old leader stopped, and begins before `SETTLING_S` after the client's first acknowledgement since
+    the new one started. None where the client has none before the next move.
+    """
+    first, last = max(1, bisect_left(times, max(this.at, min(wrote)))), bisect_left(times, until)
+    again = bisect_left(times, max(wrote))
+    if again >= last:
+        return None
+    begins = times[again] + SETTLING_S
+    return max((times[at] - times[at - 1], at) for at in range(first, last) if times[at - 1] <= begins)
 
 
 def record_traces(round_: Round, run: str, client: str) -> Iterator[Trace]:
@@ -106,22 +139,31 @@ def record_traces(round_: Round, run: str, client: str) -> Iterator[Trace]:
 def move_traces(round_: Round, run: str, client: str, condition: str, backoff_ms: int) -> Iterator[MoveTrace]:
     """What the brokers needed for every move."""
     for this, until in zip(round_.moves, round_.ends, strict=True):
-        took = [between(answers, this, until) for answers in (round_.led, round_.wrote)]
-        leaderless, floor = (None if ms is None else round(1000 * ms) for ms in took)
+        led, wrote = (change(answers, this, until) for answers in (round_.led, round_.wrote))
         known = at_once(round_.wrote, this, until)
-        at_once_us = None if known is None else _us(known)
-        yield MoveTrace(run, client, condition, backoff_ms, _us(this.at), _us(until), leaderless, floor, at_once_us)
+        yield MoveTrace(
+            run,
+            client,
+            condition,
+            backoff_ms,
+            _us(this.at),
+            _us(until),
+            None if led is None else round(1000 * led.ms),
+            None if wrote is None else _us(wrote.stopped),
+            None if wrote is None else _us(wrote.started),
+            None if known is None else _us(known),
+        )
 
 
 def _us(second: float) -> int:
     return round(1e6 * second)
 
 
-def between(answers: Answers, this: Move, until: float) -> float | None:
-    """The milliseconds from the old leader's last answer to the new one's first."""
+def change(answers: Answers, this: Move, until: float) -> Change | None:
+    """The old leader's last answer and the new one's first; None where there is none of either."""
     new = [at for at, leader, _ in answers if leader == this.leader and this.at <= at < until]
     old = [at for at, leader, _ in answers if leader != this.leader and at < until]
-    return 1000 * max(0.0, new[0] - old[-1]) if new and old else None
+    return Change(old[-1], new[0]) if new and old else None
 
 
 def at_once(answers: Answers, this: Move, until: float) -> float | None:

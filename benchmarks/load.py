@@ -3,7 +3,7 @@
 ``python -m benchmarks.load CLIENT --bootstrap HOST:PORT --topic T --partitions N ...``: CLIENT is ``lead``,
 ``lead-no-hints``, ``aiokafka`` or ``confluent``. A line ``ready`` is written to standard error when the load begins.
 Records go to the partitions in turn, each at its time whether earlier ones are acknowledged or not (an open loop). A
-record's value begins with its number; those of the warm-up are negative.
+record's value begins with its number; those of the warm-up are negative. Each client has its own default batch size.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ async def lead(options: argparse.Namespace, *, leader_hint_policy: Any = "trust"
     async with Producer(
         options.bootstrap,
         linger_ms=0,
-        batch_size=16384,
         retry_backoff_ms=options.retry_backoff_ms,
         leader_hint_policy=leader_hint_policy,
     ) as producer:
@@ -67,7 +66,6 @@ async def aiokafka(options: argparse.Namespace) -> AsyncIterator[Send]:
         acks="all",
         enable_idempotence=True,
         linger_ms=0,
-        max_batch_size=16384,
         retry_backoff_ms=options.retry_backoff_ms,
     )
     await producer.start()
@@ -93,7 +91,6 @@ async def confluent(options: argparse.Namespace) -> AsyncIterator[Send]:
             "acks": "all",
             "enable.idempotence": True,
             "linger.ms": 0,
-            "batch.size": 16384,
             "retry.backoff.ms": options.retry_backoff_ms,
         }
     )

@@ -7,15 +7,19 @@ its own benchmark, ``leader_move``.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import dropwhile, takewhile
 from pathlib import Path
 from statistics import median
 
+from .leader_gaps import IDLE
+from .leader_move import CLIENTS
 from .stats import COLOURS, GRID, canvas, percentile
 from .suite.report import bars
 from .suite.rounds import Spread
@@ -40,20 +44,31 @@ def main(arguments: list[str]) -> None:
 
 def pictures() -> dict[str, str]:
     """By file name, each as SVG."""
-    moves: dict[str, list[float]] = json.loads((RESULTS / "each_move.json").read_text())
+    moves = moves_of(RESULTS / "each_move.csv")
     rates: dict[str, dict[str, list[float]]] = json.loads((RESULTS / "transactions.json").read_text())
     per_second = {
         (case, client): Spread(max(found), median(found), min(found))
         for case, clients in rates.items()
         for client, found in clients.items()
     }
-    title = "A leader moves on real Kafka: what each of 120 moves cost, less the time without any leader"
+    count = max(map(len, moves.values()))
+    title = f"A leader moves on real Kafka: what each of {count} moves cost, less the time without any leader"
     return {
         "each_move.svg": strips(title, moves),
         "transactions.svg": bars("Transactions of 12 records, one after the other", "a second", per_second),
         "costs.svg": bars("Client CPU a record of 100 bytes, or as it says", "us", shown("CPU and memory", COSTS)),
         "rates.svg": bars("Thousands of records a second", "", shown("Records a second", RATES)),
     }
+
+
+def moves_of(path: Path) -> dict[str, list[float]]:
+    """By client, how long each move was beyond the time without a leader: of idle brokers, from a file of moves."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for row in csv.DictReader(path.read_text().splitlines()):
+        if row["condition"] == IDLE:
+            name = CLIENTS[row["client"]].replace("_", "-")
+            found[name].append(float(row["gap_ms"]) - float(row["leaderless_ms"]))
+    return dict(sorted(found.items(), key=lambda client: percentile(sorted(client[1]), 0.5)))
 
 
 def shown(section: str, beginnings: Sequence[str]) -> dict[tuple[str, str], Spread]:

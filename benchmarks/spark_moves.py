@@ -1,25 +1,40 @@
 """The tables of ``each_move`` from its traces: what each leader move has cost each client, as Spark finds it.
 
-    python -m benchmarks spark_moves --bootstrap localhost:9092
+    python -m benchmarks spark_moves --bootstrap localhost:9092 [--csv FILE]
 
 Spark reads the times of all records and of all moves, finds the gap of each move among the records, and sums up:
-medians and percentiles with their 95 % confidence intervals. Needs Java 17+ and the ``spark`` extra.
+medians and percentiles with their 95 % confidence intervals. Needs Java 17+ and the ``spark`` extra. With ``--csv``
+every move goes to a file, too, of which ``pictures`` makes its picture and which ``agree`` takes for a run.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from .leader_gaps import HEADER, SHARES, TABLES
+from .leader_gaps import HEADER, SETTLING_S, SHARES, TABLES
 from .leader_move import CLIENTS
 from .spark_traces import read_values, session
 from .stats import Estimate, estimate, percentile, quantile, table
 from .traces import MOVE_SCHEMA, MOVES, SCHEMA, TRACES
+
+CSV_FIELDS = {
+    "condition": "condition",
+    "client": "client",
+    "backoff_ms": "backoff_ms",
+    "leaderless_ms": "leaderless",
+    "brokers_own_ms": "floor",
+    "gap_ms": "gap",
+    "behind_ms": "behind",
+    "consumed_ms": "consumed",
+}
+"""The columns of a file of moves, and what they are in `read_figures`."""
 
 
 def read_figures(spark: SparkSession, bootstrap: str, records: str, moves: str, runs: str = "") -> DataFrame:
@@ -27,22 +42,27 @@ def read_figures(spark: SparkSession, bootstrap: str, records: str, moves: str, 
     one = ["run", "client"]
     order = Window.partitionBy(*one).orderBy("acked_us", "record")
     acked = read_values(spark, bootstrap, records, SCHEMA).where("acked_us is not null")
-    gaps = acked.withColumn("gap_us", f.col("acked_us") - f.lag("acked_us").over(order)).where("gap_us is not null")
+    gaps = acked.withColumn("before_us", f.lag("acked_us").over(order)).where("before_us is not null")
     moved = read_values(spark, bootstrap, moves, MOVE_SCHEMA).where(f.col("run").rlike(runs))
-    moved = moved.where("leaderless_us is not null and floor_us is not null")
-    within = gaps.join(moved, one).where("acked_us >= at_us and acked_us < until_us")
-    longest = f.max(f.struct("gap_us", "acked_us", "record", "consumed_us")).alias("longest")
-    found = within.groupBy(*one, "condition", "backoff_ms", "at_us", "leaderless_us", "floor_us", "at_once_us").agg(
-        longest
+    moved = moved.where("leaderless_us is not null and stopped_us is not null")
+    ended = gaps.join(moved, one).where(
+        "acked_us >= greatest(at_us, least(stopped_us, started_us)) and acked_us < until_us"
     )
+    again_us = f.min(f.expr("case when acked_us >= greatest(stopped_us, started_us) then acked_us end"))
+    since = ended.withColumn("again_us", again_us.over(Window.partitionBy(*one, "at_us")))
+    within = since.where(f.col("before_us") <= f.col("again_us") + int(1e6 * SETTLING_S))
+    gap_us = f.col("acked_us") - f.col("before_us")
+    longest = f.max(f.struct(gap_us.alias("gap_us"), "acked_us", "record", "consumed_us")).alias("longest")
+    move = ["condition", "backoff_ms", "at_us", "leaderless_us", "stopped_us", "started_us", "at_once_us"]
+    found = within.groupBy(*one, *move).agg(longest)
+    floor_us = f.greatest(f.lit(0), f.col("started_us") - f.col("stopped_us"))
     consumed_us = f.greatest(f.lit(0), f.col("longest.consumed_us") - f.col("longest.acked_us"))
     return found.select(
-        "client",
-        "condition",
-        "backoff_ms",
+        *("client", "condition", "backoff_ms", "at_us"),
         (f.col("leaderless_us") / 1e3).alias("leaderless"),
-        (f.col("floor_us") / 1e3).alias("floor"),
-        ((f.col("longest.gap_us") - f.col("floor_us")) / 1e3).alias("over_floor"),
+        (floor_us / 1e3).alias("floor"),
+        (f.col("longest.gap_us") / 1e3).alias("gap"),
+        ((f.col("longest.gap_us") - floor_us) / 1e3).alias("over_floor"),
         ((f.col("longest.gap_us") - f.col("leaderless_us")) / 1e3).alias("over_leaderless"),
         ((f.col("longest.acked_us") - f.col("at_once_us")) / 1e3).alias("behind"),
         # Spark's greatest takes no notice of what is missing.
@@ -86,6 +106,15 @@ def rows(figures: DataFrame, condition: str, field: str) -> list[list[Any]]:
     ]  # fmt: skip
 
 
+def write_csv(figures: DataFrame, path: Path) -> None:
+    """Every move, by condition, client and time; milliseconds."""
+    kept = figures.orderBy("condition", "backoff_ms", "client", "at_us").select(*CSV_FIELDS.values())
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(CSV_FIELDS)
+        writer.writerows([[round(v, 2) if isinstance(v, float) else v for v in row] for row in kept.collect()])
+
+
 def main(arguments: list[str]) -> None:
     """Read, print."""
     parser = argparse.ArgumentParser(
@@ -93,6 +122,7 @@ def main(arguments: list[str]) -> None:
     )
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--runs", default="", metavar="REGEX", help="only runs whose name it is found in")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="where to write every move")
     options = parser.parse_args(arguments)
     spark = session("moves")
     figures = read_figures(spark, options.bootstrap, TRACES, MOVES, options.runs).cache()
@@ -100,4 +130,6 @@ def main(arguments: list[str]) -> None:
         for field, title in TABLES.items():
             print(f"\nA leader move, {condition}: {title}; ms [95 % interval]\n")
             print(table(HEADER, rows(figures, condition, field)))
+    if options.csv is not None:
+        write_csv(figures, options.csv)
     spark.stop()

@@ -19,7 +19,7 @@ SCHEMA = "run string, client string, phase string, record bigint, sent_us bigint
 """A trace's fields as Spark's SQL has them; the topic's values are JSON objects of them."""
 MOVE_SCHEMA = (
     "run string, client string, condition string, backoff_ms bigint, at_us bigint, until_us bigint, "
-    "leaderless_us bigint, floor_us bigint, at_once_us bigint"
+    "leaderless_us bigint, stopped_us bigint, started_us bigint, at_once_us bigint"
 )
 """The same of a move."""
 _AT_ONCE = 5_000
@@ -53,8 +53,10 @@ class MoveTrace(NamedTuple):
     """The next move."""
     leaderless_us: int | None
     """No broker led the partition; None where that was not seen."""
-    floor_us: int | None
-    """No broker acknowledged a record; None where that was not seen."""
+    stopped_us: int | None
+    """The old leader's last acknowledgement to a prober; None where that was not seen."""
+    started_us: int | None
+    """The new leader's first one."""
     at_once_us: int | None
     """When a client that knew the move at once got its first acknowledgement; None where that was not seen."""
 

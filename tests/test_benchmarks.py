@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from benchmarks.agree import STATISTICS, less, main, ratio, read, rows, taken
+from benchmarks.leader_gaps import Move, Round, figures
 from benchmarks.stats import Estimate
 
 CASE = "idle brokers", 100
@@ -74,8 +76,40 @@ def test_there_is_no_multiple_of_what_may_be_nothing(tmp_path: Path) -> None:
 
 def test_published_moves_are_read_as_those_of_a_run(tmp_path: Path) -> None:
     published = tmp_path / "run.csv"
-    published.write_text("client,backoff_ms,leaderless_ms,brokers_own_ms,gap_ms,consumed_ms\nlead,100,8,30.5,41,1\n")
-    assert read(published) == {CASE: {"lead": [10.5]}}
+    published.write_text(
+        "condition,client,backoff_ms,leaderless_ms,brokers_own_ms,gap_ms,behind_ms,consumed_ms\n"
+        "idle brokers,lead,100,8,30.5,41,0.5,1\n"
+        "idle brokers,lead,100,8,30.5,42,,\n"
+    )
+    assert read(published) == {CASE: {"lead": [10.5, 11.5]}}
+    assert read(published, "behind") == {CASE: {"lead": [0.5]}}
+
+
+def a_round(pauses: Sequence[tuple[float, float]]) -> Round:
+    """A move after 1 s, for which the brokers need 20 ms; a record a millisecond, but for the pauses (from, to)."""
+    answers = [(ms / 1000, int(ms > 1000), ms / 1000 - 0.001) for ms in range(900, 2000) if not 1000 < ms < 1020]
+    times = [ms / 1000 for ms in range(900, 2000) if not any(first < ms / 1000 < last for first, last in pauses)]
+    return Round([Move(0.95, 1)], [(number, at, 0.0) for number, at in enumerate(times)], answers, answers, {})
+
+
+@pytest.mark.parametrize(
+    ("pauses", "gap_ms"),
+    [
+        pytest.param([(1.0, 1.05)], 50, id="the-move"),
+        pytest.param([(1.0, 1.05), (1.1, 1.3)], 200, id="and-a-pause-right-after-it"),
+        pytest.param([(1.0, 1.05), (1.4, 1.8)], 50, id="one-long-after-is-none-of-it"),
+        pytest.param([(0.96, 0.99), (1.0, 1.02)], 20, id="nor-is-one-before-the-old-leader-stopped"),
+        pytest.param([(0.96, 1.05)], 90, id="one-that-had-begun-before"),
+    ],
+)
+def test_the_pause_that_belongs_to_a_move(pauses: Sequence[tuple[float, float]], gap_ms: float) -> None:
+    (found,) = figures(a_round(pauses))
+    assert found.gap == pytest.approx(gap_ms, abs=0.01)
+    assert found.floor == pytest.approx(20, abs=0.01)
+
+
+def test_a_move_after_which_nothing_was_acknowledged_is_left_out() -> None:
+    assert figures(a_round([(1.0, 3.0)])) == []
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"client": "lead"}]', '"a"'])

@@ -53,7 +53,7 @@ public final class JavaLoad {
     private void run() throws InterruptedException {
         String backoff = options.get("--retry-backoff-ms");
         Map<String, Object> config = Map.of(
-                "bootstrap.servers", options.get("--bootstrap"), "acks", "all", "linger.ms", 0, "batch.size", 16384,
+                "bootstrap.servers", options.get("--bootstrap"), "acks", "all", "linger.ms", 0,
                 "retry.backoff.ms", backoff, "retry.backoff.max.ms", backoff,
                 "key.serializer", ByteArraySerializer.class, "value.serializer", ByteArraySerializer.class);
         double cpu = 0;

@@ -188,6 +188,15 @@ async def test_a_listener_that_is_slow_is_left_to_the_background(
         await consumer.wait_ready()
 
 
+async def test_a_leader_that_lacks_a_topic_names_that_and_no_other_member(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {**IMPATIENT, "allow_auto_create_topics": False}
+    async with member(cluster, "missing", group_protocol="classic", **options):
+        (warning,) = warnings(caplog)
+        assert "metadata of the subscribed topics, whose partitions it assigns as the group's leader" in warning
+
+
 @again_if_late(400, 5_000)
 async def test_a_slow_rebalance_does_not_keep_it_from_starting(
     request_timeout_ms: int, caplog: pytest.LogCaptureFixture

@@ -33,6 +33,15 @@ ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
 J0 = TopicPartition("jobs", 0)
 
 
+async def test_records_come_to_those_that_ask_for_them_again_and_again_without_a_wait(cluster: EmbeddedCluster) -> None:
+    await fill(cluster.bootstrap_servers, "jobs", 10)
+    found: list[ShareRecord[Any, Any]] = []
+    async with consumer(cluster.bootstrap_servers) as jobs:
+        while len(found) < 10:
+            found += [record for records in (await jobs.getmany()).values() for record in records]
+    assert values(found) == list(range(10))
+
+
 async def test_what_the_application_comes_back_from_is_accepted(cluster: EmbeddedCluster) -> None:
     await fill(cluster.bootstrap_servers, "jobs", 10)
     found = []

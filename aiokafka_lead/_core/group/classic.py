@@ -29,7 +29,7 @@ from ...errors import (
 from ...types import TopicPartition
 from ..metadata.types import ClusterSnapshot
 from .assignors import NO_GENERATION, GroupAssignor, MemberSubscription, decode_assignment
-from .classic_phase import AWAITS, TRANSITIONS, Event, Phase
+from .classic_phase import AWAITS, AWAITS_AS_LEADER, TRANSITIONS, Event, Phase
 from .classic_requests import heartbeat_request, join_request, leave_request, refusal, sync_request
 from .classic_schedule import ClassicSchedule
 from .fit import Fit
@@ -106,6 +106,8 @@ class ClassicMember:
         """See `GroupMember.awaits`."""
         if self._wanted is not None and self._adopted_for == self._wanted.topics:
             return None
+        if self._phase is Phase.SYNCING and self._to_sync is None:
+            return AWAITS_AS_LEADER
         return AWAITS[self._phase]
 
     @property

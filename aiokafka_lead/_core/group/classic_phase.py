@@ -9,7 +9,7 @@ from enum import Enum
 
 from ..transitions import Transitions
 
-__all__ = ["AWAITS", "TRANSITIONS", "Event", "Phase"]
+__all__ = ["AWAITS", "AWAITS_AS_LEADER", "TRANSITIONS", "Event", "Phase"]
 
 
 class Phase(Enum):
@@ -93,3 +93,5 @@ AWAITS = {
     Phase.LEAVING: "to leave, and to join again",
 }
 """What comes before the first assignment to the present subscription."""
+AWAITS_AS_LEADER = "metadata of the subscribed topics, whose partitions it assigns as the group's leader"
+"""The same of a leader that has not assigned yet."""

@@ -64,22 +64,27 @@ class Leases:
         self._last = lease
         return lease
 
-    async def commit(self, batch: RecordBatch[Any, Any], state: PartitionState) -> bool:
-        """Commit it if its partition still is what it was when the batch was handed out."""
-        return await self._commits.commit_batch(state, batch.end)
+    async def commit(self, state: PartitionState, end: Position) -> bool:
+        """Commit up to the batch's end if its partition still is what it was when the batch was handed out."""
+        return await self._commits.commit_batch(state, end)
 
-    def transaction_part(self, batch: RecordBatch[Any, Any], state: PartitionState, times_back: int) -> GroupPart:
+    def transaction_part(self, state: PartitionState, end: Position, times_back: int) -> GroupPart:
         """The batch as a part of a transaction.
 
         Raises `CommitFailedError` if it is not this consumer's any more, or comes again.
         """
         if times_back != self._in_hand.times_back:
-            raise CommitFailedError(f"a transaction was aborted after {batch} was handed out: its records come again")
+            raise CommitFailedError(
+                f"a transaction was aborted after the batch of {state.tp} before offset {end.offset} was handed out: "
+                "its records come again"
+            )
         if not self._reading.positions.owns(state):
-            raise CommitFailedError(f"{batch} was taken away: its records come again")
-        return GroupPart(self._commits, {state.tp: batch.end.to_commit()})
+            raise CommitFailedError(
+                f"the batch of {state.tp} before offset {end.offset} was taken away: its records come again"
+            )
+        return GroupPart(self._commits, {state.tp: end.to_commit()})
 
-    def take_back(self, batch: RecordBatch[Any, Any], state: PartitionState, *, cancelled: bool) -> None:
+    def take_back(self, state: PartitionState, base_offset: int, end: Position, *, cancelled: bool) -> None:
         """Nobody works on the batch any more.
 
         One whose handler was cancelled comes again. With others that is not known: nothing waits for them, and they
@@ -88,37 +93,42 @@ class Leases:
         if not self._reading.positions.owns(state) or not self._in_hand.has(state.tp):
             return
         position = state.position
-        if cancelled and position is not None and position.offset == batch.next_offset:
-            self._reading.move(state, Position(batch.base_offset))
+        if cancelled and position is not None and position.offset == end.offset:
+            self._reading.move(state, Position(base_offset))
             self._in_hand.forget((state.tp,))
         else:
             self._in_hand.abandon(state.tp)
 
 
 class Lease:
-    """One batch's; of the assignment in which it was handed out."""
+    """One batch's; of the assignment in which it was handed out.
 
-    __slots__ = ("_batch", "_is_cancelled", "_leases", "_state", "_times_back")
+    It knows the batch's offsets, and not the batch, which refers to it: in a cycle they would keep the bytes of a fetch
+    answer until Python's garbage collector comes by.
+    """
+
+    __slots__ = ("_base_offset", "_end", "_is_cancelled", "_leases", "_state", "_times_back")
 
     def __init__(self, leases: Leases, batch: RecordBatch[Any, Any], state: PartitionState, times_back: int) -> None:
         self._leases = leases
-        self._batch = batch
+        self._base_offset = batch.base_offset
+        self._end = batch.end
         self._state = state
         self._times_back = times_back
         self._is_cancelled = cancellation_of_task()
 
     async def commit(self) -> bool:
-        return await self._leases.commit(self._batch, self._state)
+        return await self._leases.commit(self._state, self._end)
 
     def transaction_part(self) -> GroupPart:
-        return self._leases.transaction_part(self._batch, self._state, self._times_back)
+        return self._leases.transaction_part(self._state, self._end, self._times_back)
 
     def is_cancelled(self) -> bool:
         """Whether the task that got the batch was cancelled, or is being cancelled."""
         return self._is_cancelled() or _unwinds()
 
     def end(self) -> None:
-        self._leases.take_back(self._batch, self._state, cancelled=self.is_cancelled())
+        self._leases.take_back(self._state, self._base_offset, self._end, cancelled=self.is_cancelled())
 
 
 def _unwinds() -> bool:

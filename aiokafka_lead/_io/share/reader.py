@@ -106,6 +106,7 @@ class ShareReader:
                 return records
             left_s = None if deadline is None else deadline.left_s()
             if left_s == 0.0:
+                await self._give_way(now, records)  # an application may ask again and again without a wait
                 break
             self._allowance.starved()
             await self._wait(self.wake.wait(left_s))

@@ -135,6 +135,7 @@ class _Fetch:
         self._watched = []
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
 
     def _finish(self) -> None:
         self._stop_waiting()

@@ -190,6 +190,7 @@ class _ShareFetch:
             shares.partition.watchers.discard(self._appended)
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
 
     def _finish(self) -> None:
         self._stop_waiting()

@@ -28,6 +28,7 @@ class Pending:
     def __init__(self) -> None:
         self.done = False
         self.response: Response | None = None
+        # Both are forgotten at the end: what they belong to refers to this.
         # The connection's, to send the answer.
         self.on_done: Callable[[Response | None], None] | None = None
         # The handler's, for when the client has gone.
@@ -36,16 +37,21 @@ class Pending:
     def complete(self, response: Response | None) -> None:
         """Answer; only the first call counts."""
         if not self.done:
-            self.done = True
             self.response = response
-            if self.on_done is not None:
-                self.on_done(response)
+            on_done, _ = self._end()
+            if on_done is not None:
+                on_done(response)
 
     def give_up(self) -> None:
         if not self.done:
-            self.done = True
-            if self.on_give_up is not None:
-                self.on_give_up()
+            _, on_give_up = self._end()
+            if on_give_up is not None:
+                on_give_up()
+
+    def _end(self) -> tuple[Callable[[Response | None], None] | None, Callable[[], None] | None]:
+        callbacks = self.on_done, self.on_give_up
+        self.done, self.on_done, self.on_give_up = True, None, None
+        return callbacks
 
 
 class Connection(Protocol):

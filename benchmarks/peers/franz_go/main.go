@@ -48,7 +48,6 @@ func main() {
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(0),
-		kgo.ProducerBatchMaxBytes(16384),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.RetryBackoffFn(func(int) time.Duration { return time.Duration(*backoff) * time.Millisecond }),
 	)

@@ -62,10 +62,10 @@ def pictures() -> dict[str, str]:
 
 
 def moves_of(path: Path) -> dict[str, list[float]]:
-    """By client, how long each move was beyond the time without a leader: of idle brokers, from a file of moves."""
+    """By client, how long each move was beyond the time without a leader: of idle brokers and the default backoff."""
     found: dict[str, list[float]] = defaultdict(list)
     for row in csv.DictReader(path.read_text().splitlines()):
-        if row["condition"] == IDLE:
+        if row["condition"] == IDLE and row["backoff_ms"] == "100":
             name = CLIENTS[row["client"]].replace("_", "-")
             found[name].append(float(row["gap_ms"]) - float(row["leaderless_ms"]))
     return dict(sorted(found.items(), key=lambda client: percentile(sorted(client[1]), 0.5)))

@@ -131,5 +131,5 @@ def test_links_of_the_description_lead_to_the_repository(checkout: Path) -> None
         check=True,
     )
     places = re.findall(r"\]\(([^)]+)\)", done.stdout)
-    assert "https://example.org/owner/name/raw/main/benchmarks/results/leader_move.svg" in places
+    assert "https://example.org/owner/name/raw/main/benchmarks/results/each_move.svg" in places
     assert [place for place in places if not place.startswith("https://example.org/owner/name/")] == []

@@ -12,14 +12,14 @@ intervals have a point in common. There is no ratio where the other client's fig
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from .leader_gaps import read_csv
 from .leader_move import CLIENTS
 from .stats import Estimate, Statistic, estimate, quantile, resampled, table, within
 
@@ -46,7 +46,7 @@ def read(path: Path, measure: str = "over") -> Run:
     found: dict[Case, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     text = path.read_text()
     try:
-        for move in _moves(text) if path.suffix == ".csv" else json.loads(text):
+        for move in read_csv(text) if path.suffix == ".csv" else json.loads(text):
             # How long Metadata took is each run's own.
             case = move["condition"].partition(",")[0], move["backoff_ms"]
             over = move["gap"] - move["floor"] if measure == "over" else move["behind"]
@@ -57,19 +57,6 @@ def read(path: Path, measure: str = "over") -> Run:
     if not found:
         raise ValueError(f"{path} has no moves")
     return found
-
-
-def _moves(text: str) -> Iterator[dict[str, Any]]:
-    """Those of a CSV, as the JSON has them."""
-    for row in csv.DictReader(text.splitlines()):
-        yield {
-            "condition": row["condition"],
-            "client": row["client"],
-            "backoff_ms": int(row["backoff_ms"]),
-            "gap": float(row["gap_ms"]),
-            "floor": float(row["brokers_own_ms"]),
-            "behind": float(row["behind_ms"]) if row["behind_ms"] else None,
-        }
 
 
 def taken(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:

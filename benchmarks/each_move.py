@@ -46,7 +46,7 @@ SETTLE_S = 1.5
 EVERY_S, BUSY_EVERY_S = 0.5, 2.5
 """From one move to the next: longer than any client needs in ordinary times, and with busy brokers."""
 BACKOFFS = 2.5
-"""At least so many retry backoffs lie between two moves: a client that waits for one is back before the next move."""
+"""The least time between two moves, in retry backoffs: a client that waits for one is back before the next move."""
 WARM_UP_MOVES = 10
 BUSY_CONNECTIONS = 32
 """Of the probers to each busy broker, so that they get an answer every few milliseconds, too."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .traces import MoveTrace, Trace
 
@@ -23,6 +24,19 @@ SETTLING_S = 0.1
 that is the move's, too. What comes later is not, such as a broker's garbage collection."""
 HEADER = ["client", "moves", "leaderless, p50", "brokers' own, p50", "p50", "p90", "p99"]
 """Of each of them; the last are of `SHARES`, with their confidence intervals."""
+
+
+CSV_FIELDS = {
+    "condition": "condition",
+    "client": "client",
+    "backoff_ms": "backoff_ms",
+    "leaderless_ms": "leaderless",
+    "brokers_own_ms": "floor",
+    "gap_ms": "gap",
+    "behind_ms": "behind",
+    "consumed_ms": "consumed",
+}
+"""The columns of a file of moves, and what they are in the JSON of ``each_move``."""
 
 
 class Move(NamedTuple):
@@ -112,6 +126,14 @@ def figures(round_: Round) -> list[Figures]:
         behind = None if known is None else 1000 * (times[at] - known)
         found.append(Figures(led.ms, wrote.ms, 1000 * gap, behind, consumed))
     return found
+
+
+def read_csv(text: str) -> Iterator[dict[str, Any]]:
+    """The moves of a file of moves, as the JSON of ``each_move`` has them."""
+    for row in csv.DictReader(text.splitlines()):
+        texts = {field: row[column] for column, field in CSV_FIELDS.items()}
+        figures = {field: float(texts[field]) if texts[field] else None for field in Figures._fields}
+        yield {**texts, **figures, "backoff_ms": int(texts["backoff_ms"])}
 
 
 def longest_gap(times: Sequence[float], this: Move, wrote: Change, until: float) -> tuple[float, int] | None:

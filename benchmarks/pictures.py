@@ -7,7 +7,6 @@ its own benchmark, ``leader_move``.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import math
 import re
@@ -18,7 +17,7 @@ from itertools import dropwhile, takewhile
 from pathlib import Path
 from statistics import median
 
-from .leader_gaps import IDLE
+from .leader_gaps import IDLE, read_csv
 from .leader_move import CLIENTS
 from .stats import COLOURS, GRID, canvas, percentile
 from .suite.report import bars
@@ -64,10 +63,9 @@ def pictures() -> dict[str, str]:
 def moves_of(path: Path) -> dict[str, list[float]]:
     """By client, how long each move was beyond the time without a leader: of idle brokers and the default backoff."""
     found: dict[str, list[float]] = defaultdict(list)
-    for row in csv.DictReader(path.read_text().splitlines()):
-        if row["condition"] == IDLE and row["backoff_ms"] == "100":
-            name = CLIENTS[row["client"]].replace("_", "-")
-            found[name].append(float(row["gap_ms"]) - float(row["leaderless_ms"]))
+    for move in read_csv(path.read_text()):
+        if move["condition"] == IDLE and move["backoff_ms"] == 100:
+            found[CLIENTS[move["client"]].replace("_", "-")].append(move["gap"] - move["leaderless"])
     return dict(sorted(found.items(), key=lambda client: percentile(sorted(client[1]), 0.5)))
 
 

@@ -18,23 +18,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from .leader_gaps import HEADER, SETTLING_S, SHARES, TABLES
+from .leader_gaps import CSV_FIELDS, HEADER, SETTLING_S, SHARES, TABLES
 from .leader_move import CLIENTS
 from .spark_traces import read_values, session
 from .stats import Estimate, estimate, percentile, quantile, table
 from .traces import MOVE_SCHEMA, MOVES, SCHEMA, TRACES
-
-CSV_FIELDS = {
-    "condition": "condition",
-    "client": "client",
-    "backoff_ms": "backoff_ms",
-    "leaderless_ms": "leaderless",
-    "brokers_own_ms": "floor",
-    "gap_ms": "gap",
-    "behind_ms": "behind",
-    "consumed_ms": "consumed",
-}
-"""The columns of a file of moves, and what they are in `read_figures`."""
 
 
 def read_figures(spark: SparkSession, bootstrap: str, records: str, moves: str, runs: str = "") -> DataFrame:

@@ -38,20 +38,20 @@ class Pending:
         """Answer; only the first call counts."""
         if not self.done:
             self.response = response
-            on_done, _ = self._end()
+            on_done = self.on_done
+            self._end()
             if on_done is not None:
                 on_done(response)
 
     def give_up(self) -> None:
         if not self.done:
-            _, on_give_up = self._end()
+            on_give_up = self.on_give_up
+            self._end()
             if on_give_up is not None:
                 on_give_up()
 
-    def _end(self) -> tuple[Callable[[Response | None], None] | None, Callable[[], None] | None]:
-        callbacks = self.on_done, self.on_give_up
+    def _end(self) -> None:
         self.done, self.on_done, self.on_give_up = True, None, None
-        return callbacks
 
 
 class Connection(Protocol):

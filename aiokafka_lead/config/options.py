@@ -50,7 +50,7 @@ class ClientOptions(SecurityOptions, total=False):
     connections_max_idle_ms: float
     """A connection without traffic closes after this (540000)."""
     max_in_flight_requests_per_connection: int
-    """Requests on their way on one connection (5)."""
+    """Requests on their way on one connection (5); on that to a coordinator at least 100."""
     receive_max_bytes: int
     """The largest frame accepted from a broker, checked before memory is taken (128 MiB)."""
     metadata_max_age_ms: float

@@ -11,6 +11,7 @@ from anyio.lowlevel import checkpoint
 
 from aiokafka_lead._core.metadata.types import Broker
 from aiokafka_lead._io.connection.brokers import Brokers, Lane, NodeState
+from aiokafka_lead._io.connection.settings import COORDINATOR_IN_FLIGHT, CoordinatorLane
 from aiokafka_lead._io.loop import sleep_until
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatResponse
 from aiokafka_lead._wire.messages.sasl_handshake import SaslHandshakeResponse
@@ -193,6 +194,28 @@ async def test_least_loaded_prefers_ready_then_few_in_flight() -> None:
         assert brokers.least_loaded() in (1, 2)  # busy is not unavailable
         brokers.add_node(Broker(3, HOST, one))
         assert {brokers.least_loaded() for _ in range(20)} == {3}
+
+
+@pytest.mark.parametrize("lane", [Lane.COORDINATOR, CoordinatorLane(1)])
+async def test_many_requests_are_on_their_way_to_a_coordinator(lane: Lane | CoordinatorLane) -> None:
+    """All members in a process ask it by one connection, and none waits for the answers of others."""
+    members = COORDINATOR_IN_FLIGHT
+    arrived = anyio.Event()
+
+    async def handler(peer: Peer) -> None:
+        await peer.shake_hands()
+        asked = [await peer.read() for _ in range(members)]
+        arrived.set()
+        for request in asked:
+            await peer.answer(request, HeartbeatResponse())
+
+    async with serve(handler) as port, client(port, max_in_flight_requests_per_connection=1) as brokers:
+        connection = await brokers.get(1, lane)
+        async with anyio.create_task_group() as group:
+            for _ in range(members):
+                group.start_soon(connection.request, heartbeat())
+            with anyio.fail_after(20):
+                await arrived.wait()
 
 
 async def test_rule_24_a_busy_broker_is_not_unavailable() -> None:

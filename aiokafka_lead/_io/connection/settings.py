@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 __all__ = [
+    "COORDINATOR_IN_FLIGHT",
     "HELD_IDLE_S",
     "AnyLane",
     "ConnectionSettings",
@@ -84,6 +85,13 @@ class CoordinatorLane(NamedTuple):
 
 
 AnyLane = Lane | FetchLane | HeldLane | ShareLane | CoordinatorLane
+
+COORDINATOR_IN_FLIGHT = 100
+"""Requests on their way to a coordinator: as many as Java's consumer has, or more where other connections have more.
+
+All members of a process ask it by one connection, and none's heartbeat is to wait in line for the answers of others,
+which take long where the event loop is behind.
+"""
 
 HELD_IDLE_S = 1.0
 """A connection of a `HeldLane` closes after so long without a request: its next one is at the next rebalance."""

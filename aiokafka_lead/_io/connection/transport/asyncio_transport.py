@@ -70,8 +70,8 @@ class AsyncioTransport(asyncio.BufferedProtocol):
 
     def write(self, chunks: Sequence[Buffer], /) -> None:
         transport = self._transport
-        if transport is None or self._closed:
-            return
+        if transport is None or self._closed or transport.is_closing():
+            return  # what is in flight fails when the loop says that the connection is lost
         for buffer in coalesce(chunks):
             transport.write(buffer)
 

@@ -45,6 +45,8 @@ PER_RECORD = {
 """What works on every record: there the C compiler does all it can. On the others, which work by batch and request, it
 does not spend that time: the build would take twice as long, and the gain is too small to measure."""
 TYPES = {
+    "aiokafka_lead._core.consumer.partition_fetch": {"no_gc": True, "freelist": 1024},
+    "aiokafka_lead._core.consumer.position": {"freelist": 1024},
     "aiokafka_lead._core.producer.delivery": {"no_gc": True, "freelist": 1024},
     "aiokafka_lead._io.share.acknowledging": {"freelist": 512},
     "aiokafka_lead._records.encoder": {"no_gc": True, "freelist": 64},
@@ -53,7 +55,8 @@ TYPES = {
 }
 """Directives for the extension types of single modules: Cython ignores them in a ``.pxd`` that goes with a ``.py``.
 
-``no_gc`` is for types whose instances are never part of a cycle for good: the encoder's hold bytes and numbers only."""
+``no_gc`` is for types whose instances are never part of a cycle for good: the encoder's hold bytes and numbers only, a
+partition's fetch a UUID and numbers."""
 AUTOLOAD = Path("aiokafka_lead/spark/autoload/pyspark_aiokafka_lead.py")
 DIRECTIVES = {
     "language_level": "3",

@@ -6,7 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.consumer.fetch_session import FetchSession, PartitionFetch, TopicUse
+from aiokafka_lead._core.consumer.fetch_session import FetchSession, TopicUse
+from aiokafka_lead._core.consumer.partition_fetch import PartitionFetch
 from aiokafka_lead.types import TopicPartition
 
 A = TopicPartition("a", 0)

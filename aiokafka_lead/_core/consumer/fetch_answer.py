@@ -33,10 +33,10 @@ from ..metadata.types import HINT_ERRORS, NO_TOPIC_ID, ClusterSnapshot, LeaderHi
 from .batch_scan import scan_batches
 from .fetch_plan import PlannedFetch
 from .fetch_request import FIRST_VERSION_WITH_DIVERGING_EPOCH
-from .fetch_session import PartitionFetch
 from .fetch_state import FetchState
 from .fetched import FetchedData
 from .metrics import ConsumerCounters
+from .partition_fetch import PartitionFetch
 from .partition_state import BEYOND_ANY_LOG, PartitionState
 from .positions import Positions
 from .prefetch import Prefetch

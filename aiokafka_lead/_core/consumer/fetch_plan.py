@@ -27,12 +27,12 @@ from .fetch_request import FIRST_VERSION_WITH_DIVERGING_EPOCH
 from .fetch_session import (
     FetchSession,
     MergedSession,
-    PartitionFetch,
     SessionRequest,
     names_by_id,
     version_to_send,
 )
 from .fetch_state import FetchState
+from .partition_fetch import PartitionFetch
 from .partition_state import PartitionState
 from .positions import Positions
 from .prefetch import Prefetch

@@ -22,12 +22,12 @@ from uuid import UUID
 from ...errors import FetchSessionIdNotFoundError
 from ...types import TopicPartition
 from ..metadata.types import NO_TOPIC_ID
+from .partition_fetch import PartitionFetch
 
 __all__ = [
     "NO_SESSION",
     "FetchSession",
     "MergedSession",
-    "PartitionFetch",
     "SessionRequest",
     "TopicUse",
     "names_by_id",
@@ -44,15 +44,6 @@ FINAL_EPOCH = -1
 _MAX_EPOCH = 2**31 - 1
 
 FETCH_SESSION_ID_NOT_FOUND = FetchSessionIdNotFoundError.code
-
-
-class PartitionFetch(NamedTuple):
-    """What a request says of one partition; the broker remembers it within a session."""
-
-    topic_id: UUID
-    fetch_offset: int
-    last_fetched_epoch: int
-    leader_epoch: int
 
 
 def names_by_id(fetches: Mapping[TopicPartition, PartitionFetch], version: int) -> bool:

@@ -10,7 +10,8 @@ from ..._wire.messages.fetch import FetchResponse, NodeEndpoint, PartitionData
 from ...errors import KafkaError
 from ...types import TopicPartition
 from .fetch_plan import PlannedFetch
-from .fetch_session import PartitionFetch, SessionRequest
+from .fetch_session import SessionRequest
+from .partition_fetch import PartitionFetch
 
 __all__ = ["Answered", "Asker", "AskingConsumer", "Asks", "MergedRequest"]
 

@@ -26,8 +26,9 @@ from ...errors import KafkaError
 from ...types import TopicPartition
 from ..backoff import Backoff
 from .fetch_plan import BESIDE_AFTER_S, PlannedFetch
-from .fetch_session import FetchSession, PartitionFetch, SessionRequest, names_by_id, version_to_send
+from .fetch_session import FetchSession, SessionRequest, names_by_id, version_to_send
 from .merged_ask import Answered, Asker, AskingConsumer, Asks, MergedRequest
+from .partition_fetch import PartitionFetch
 
 __all__ = ["MergedFetches"]
 

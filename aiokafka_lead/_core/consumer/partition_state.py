@@ -7,7 +7,6 @@ incarnation are void, so a seek never has to chase what is in flight.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -95,8 +94,8 @@ class PartitionState:
 
         self.chunk: Chunk | None = None
         """Decoded records that are being handed out; it then knows the position."""
-        self.fetched: deque[FetchedData] = deque()
-        """Answers not yet handed out whole, in offset order."""
+        self.fetched: list[FetchedData] = []
+        """Answers not yet handed out whole, in offset order. A few at most: a deque takes ten times the memory."""
         self.buffered_bytes = 0
         """The size of ``fetched``, as it was received."""
         self.queued = False

@@ -74,13 +74,15 @@ class Positions:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> tuple[list[PartitionState], list[PartitionState]]:
         """Make these the assignment; states of partitions that stay are kept. Returns those added and removed."""
-        wanted = dict.fromkeys(TopicPartition(*tp) for tp in partitions)
+        # Thousands are held for as long as they are assigned: whoever gave them holds the same ones.
+        wanted = dict.fromkeys(tp if type(tp) is TopicPartition else TopicPartition(*tp) for tp in partitions)
         removed = [state for tp, state in self._states.items() if tp not in wanted]
         for state in removed:
             del self._states[state.tp]
             state.incarnation += 1
             self._touch(state)
-        added = [PartitionState(tp, self._touch, self._on_settle) for tp in wanted if tp not in self._states]
+        touch = self._touch  # one method for all
+        added = [PartitionState(tp, touch, self._on_settle) for tp in wanted if tp not in self._states]
         for state in added:
             self._states[state.tp] = state
             self._touch(state)

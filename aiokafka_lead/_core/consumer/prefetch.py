@@ -325,7 +325,7 @@ class Prefetch:
 
     def _finish(self, state: PartitionState, data: FetchedData) -> None:
         """This answer is through; the next partition's turn."""
-        state.fetched.popleft()
+        del state.fetched[0]
         state.buffered_bytes -= data.size_bytes
         self.total_bytes -= data.size_bytes
         if not state.fetched:

@@ -1,0 +1,10 @@
+cimport cython
+from libc.stdint cimport int32_t, int64_t
+
+
+@cython.final
+cdef class Position:
+    cdef readonly int64_t offset
+    cdef readonly int32_t leader_epoch
+
+    cdef bint _is(self, Position other)

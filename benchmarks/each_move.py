@@ -47,7 +47,8 @@ EVERY_S, BUSY_EVERY_S = 0.5, 2.5
 """From one move to the next: longer than any client needs in ordinary times, and with busy brokers."""
 BACKOFFS = 2.5
 """The least time between two moves, in retry backoffs: a client that waits for one is back before the next move."""
-WARM_UP_MOVES = 10
+WARM_UP_MOVES = 40
+"""Young JVMs compile for half a minute, and take both cores meanwhile."""
 BUSY_CONNECTIONS = 32
 """Of the probers to each busy broker, so that they get an answer every few milliseconds, too."""
 

@@ -74,7 +74,7 @@ class Positions:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> tuple[list[PartitionState], list[PartitionState]]:
         """Make these the assignment; states of partitions that stay are kept. Returns those added and removed."""
-        # Thousands are held for as long as they are assigned: whoever gave them holds the same ones.
+        # There may be thousands: a group's own assignment and this one hold the same objects.
         wanted = dict.fromkeys(tp if type(tp) is TopicPartition else TopicPartition(*tp) for tp in partitions)
         removed = [state for tp, state in self._states.items() if tp not in wanted]
         for state in removed:

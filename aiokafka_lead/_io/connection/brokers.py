@@ -20,7 +20,7 @@ from ..loop import Spawner
 from .connection import Connection, ConnectionSettings, Lane
 from .handshake import Security
 from .link import Link, LinkContext
-from .settings import COORDINATOR_IN_FLIGHT, HELD_IDLE_S, AnyLane, CoordinatorLane, HeldLane
+from .settings import AnyLane
 
 __all__ = ["Brokers", "Connection", "Lane", "NodeState"]
 
@@ -73,10 +73,6 @@ class Brokers:
             connected=self._connected,
             log=client_log("connection", config.client_id),
         )
-        held = settings._replace(max_idle_s=min(settings.max_idle_s, HELD_IDLE_S))
-        self._held_context = self._context._replace(settings=held)
-        asked = settings._replace(max_in_flight=max(settings.max_in_flight, COORDINATOR_IN_FLIGHT))
-        self._coordinator_context = self._context._replace(settings=asked)
         self._nodes: dict[int, _Node] = {}
         self._retired: list[Link] = []
         """Links of nodes that are gone, until the requests in flight on them are answered."""
@@ -268,16 +264,10 @@ class Brokers:
                 self._retired.remove(link)
                 break
         else:
-            link = Link(node.broker.node_id, node.endpoint, lane, self._context_of(lane))
+            context = self._context._replace(settings=self._context.settings.of(lane))
+            link = Link(node.broker.node_id, node.endpoint, lane, context)
         node.links[lane] = link
         return link
-
-    def _context_of(self, lane: AnyLane) -> LinkContext:
-        if isinstance(lane, HeldLane):
-            return self._held_context
-        if lane is Lane.COORDINATOR or isinstance(lane, CoordinatorLane):
-            return self._coordinator_context
-        return self._context
 
     def _drop(self, node_id: int) -> None:
         node = self._nodes.pop(node_id)

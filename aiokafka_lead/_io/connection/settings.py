@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 __all__ = [
     "COORDINATOR_IN_FLIGHT",
-    "HELD_IDLE_S",
     "AnyLane",
     "ConnectionSettings",
     "CoordinatorLane",
@@ -87,7 +86,7 @@ class CoordinatorLane(NamedTuple):
 AnyLane = Lane | FetchLane | HeldLane | ShareLane | CoordinatorLane
 
 COORDINATOR_IN_FLIGHT = 100
-"""Requests on their way to a coordinator: as many as Java's consumer has, or more where other connections have more.
+"""Requests on their way to a coordinator, as on a connection of Java's consumer; more where the option says more.
 
 All members of a process ask it by one connection, and none's heartbeat is to wait in line for the answers of others,
 which take long where the event loop is behind.
@@ -105,3 +104,11 @@ class ConnectionSettings(NamedTuple):
     max_idle_s: float
     max_in_flight: int
     receive_max_bytes: int
+
+    def of(self, lane: AnyLane) -> ConnectionSettings:
+        """The same, as far as the lane's connections are not to behave otherwise."""
+        if isinstance(lane, HeldLane):
+            return self._replace(max_idle_s=min(self.max_idle_s, HELD_IDLE_S))
+        if lane is Lane.COORDINATOR or isinstance(lane, CoordinatorLane):
+            return self._replace(max_in_flight=max(self.max_in_flight, COORDINATOR_IN_FLIGHT))
+        return self

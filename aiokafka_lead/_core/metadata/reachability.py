@@ -14,6 +14,7 @@ from random import random
 from ...errors import KafkaError
 from ...errors.base import without_frames
 from ..backoff import Backoff
+from ..trust import Trust, patience_of
 
 __all__ = ["Endpoint", "NodeState", "Reachability"]
 
@@ -62,12 +63,15 @@ class Reachability:
         reconnect_backoff_max_ms: float,
         setup_timeout_ms: float,
         setup_timeout_max_ms: float,
+        retry_backoff_max_ms: float = 1000,
         rng: Callable[[], float] = random,
     ) -> None:
         self._backoff = Backoff(reconnect_backoff_ms, reconnect_backoff_max_ms, rng)
         self._setup_timeout = Backoff(setup_timeout_ms, setup_timeout_max_ms, rng)
         self._setup_timeout_min_s = setup_timeout_ms / 1000
         self._failures: dict[Endpoint, _Failures] = {}
+        self._patience_s = patience_of(retry_backoff_max_ms)
+        self._evasions: dict[Endpoint, Trust] = {}
 
     def failed(self, endpoint: Endpoint, now: float, error: KafkaError) -> None:
         """A connection could not be made ready."""
@@ -80,6 +84,23 @@ class Reachability:
     def succeeded(self, endpoint: Endpoint) -> None:
         """A connection became ready."""
         self._failures.pop(endpoint, None)
+
+    def evaded(self, endpoint: Endpoint, asked_at: float, now: float) -> None:
+        """Count that the broker had no answer to what any broker can answer: metadata, or who a coordinator is."""
+        evasions = self._evasions.pop(endpoint, None) or Trust()
+        evasions.refused(asked_at, now, self._patience_s)
+        self._evasions[endpoint] = evasions
+        if len(self._evasions) > REMEMBERED_ADDRESSES:
+            del self._evasions[next(iter(self._evasions))]
+
+    def informed(self, endpoint: Endpoint) -> None:
+        """The broker had an answer: trust it again."""
+        self._evasions.pop(endpoint, None)
+
+    def in_doubt(self, endpoint: Endpoint, now: float) -> bool:
+        """Return True if others are to be asked before the broker at this address."""
+        evasions = self._evasions.get(endpoint)
+        return evasions is not None and evasions.in_doubt(now, self._patience_s)
 
     def retry_at(self, endpoint: Endpoint) -> float:
         """When a connection may be made; 0.0 where nothing stands against it."""

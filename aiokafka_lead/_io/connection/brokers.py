@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
@@ -54,6 +54,7 @@ class Brokers:
             reconnect_backoff_max_ms=config.reconnect_backoff_max_ms,
             setup_timeout_ms=config.socket_connection_setup_timeout_ms,
             setup_timeout_max_ms=config.socket_connection_setup_timeout_max_ms,
+            retry_backoff_max_ms=config.retry_backoff_max_ms,
         )
         fetch_max_bytes: int = getattr(config, "fetch_max_bytes", 0)  # consumers have it, of both kinds
         settings = ConnectionSettings(
@@ -206,20 +207,41 @@ class Brokers:
         reachability = self._reachability
         return [node_id for node_id, node in self._nodes.items() if reachability.failed_since(node.endpoint, at)]
 
-    def least_loaded(self, lane: Lane = Lane.CONTROL) -> int | None:
+    def evaded(self, node_id: int, asked_at: float) -> None:
+        """Count that the node had no answer to what any node can answer; `least_loaded` soon prefers others."""
+        node = self._nodes.get(node_id)
+        if node is not None:
+            self._reachability.evaded(node.endpoint, asked_at, time.monotonic())
+
+    def informed(self, node_id: int) -> None:
+        """The node had such an answer: trust it again."""
+        node = self._nodes.get(node_id)
+        if node is not None:
+            self._reachability.informed(node.endpoint)
+
+    def in_doubt(self, node_id: int) -> bool:
+        """Return True if the node evades such questions, so that others are to be asked first."""
+        node = self._nodes.get(node_id)
+        return node is not None and self._reachability.in_doubt(node.endpoint, time.monotonic())
+
+    def least_loaded(self, lane: Lane = Lane.CONTROL, avoid: Container[int] = ()) -> int | None:
         """The node to ask what any node can answer; None when every one is in backoff, or there is none.
 
         As in Java: a ready node with the fewest requests in flight, else one that is being connected, else one that
-        can be; a busy one rather than none. Ties fall at random, so that clients do not all ask the same broker.
+        can be; a busy one rather than none. Ties fall at random, so that clients do not all ask the same broker. A node
+        that is in doubt, or is one of ``avoid``, comes after all others, connected or not.
         """
         now = time.monotonic()
         best: int | None = None
-        best_rank: tuple[int, int] = (_RANK[NodeState.BACKOFF], 0)
+        best_rank: tuple[bool, int, int] | None = None
         nodes = list(self._nodes.items())
         random.shuffle(nodes)
         for node_id, node in nodes:
-            rank = self._rank(node, lane, now)
-            if rank < best_rank:
+            state, in_flight = self._rank(node, lane, now)
+            if state == _RANK[NodeState.BACKOFF]:
+                continue
+            rank = (node_id in avoid or self._reachability.in_doubt(node.endpoint, now), state, in_flight)
+            if best_rank is None or rank < best_rank:
                 best, best_rank = node_id, rank
         return best
 

@@ -1,9 +1,9 @@
 """Decides when something that answers is to be doubted: a leader, a coordinator, a broker, an address (rule 33).
 
-Patience with each of them is right at first: elections, restarts and loading take seconds. It is bounded, and ends with
-a question to somebody else: metadata or FindCoordinator from another broker, the leader in place of a follower, the next
-address of a name. Doubt lasts until what is doubted does its work, and each refusal meanwhile asks again; how often is up
-to the backoffs of those who ask.
+Patience with each of them is right at first: elections, restarts and loading take seconds. It is bounded, and ends
+with a question to somebody else: metadata or FindCoordinator from another broker, the leader in place of a follower,
+the next address of a name. Doubt lasts until what is doubted does its work, and each refusal meanwhile asks again; how
+often is up to the backoffs of those who ask.
 
 Compiled through ``trust.pxd`` where a compiler is.
 """

@@ -12,6 +12,7 @@ from aiokafka_lead._core.consumer.deserializers import Deserializers
 from aiokafka_lead._core.consumer.fetch_answer import AnswerOptions, AnswerReader, FetchOutcome
 from aiokafka_lead._core.consumer.fetch_plan import FetchLimits, FetchPlanner, PlannedFetch
 from aiokafka_lead._core.consumer.fetched import DEFAULT_JOINED_RECORDS, FetchedData, NotLoaded
+from aiokafka_lead._core.consumer.followers import Followers
 from aiokafka_lead._core.consumer.metrics import ConsumerCounters
 from aiokafka_lead._core.consumer.partition_state import PartitionState
 from aiokafka_lead._core.consumer.position import Position
@@ -142,6 +143,8 @@ class World:
         self.joined_records = joined_records
         self.snapshot = snapshot()
         self.ready = 0
+        self.reached_at: dict[int, float] = {}
+        """When a broker was connected to last."""
         self.positions = Positions()
         self.prefetch = Prefetch(deserializers or Deserializers(), self._on_ready, max_decompressed_bytes)
         self.planner = FetchPlanner(self.positions, self.prefetch, limits or FetchLimits(50 * MIB, MIB))
@@ -150,6 +153,7 @@ class World:
         self.answers = AnswerReader(
             self.positions,
             self.prefetch,
+            Followers(300, 2, 0.5, lambda node_id, at: self.reached_at.get(node_id, -math.inf) >= at),
             AnswerOptions(read_committed, True, max_decompressed_batch_bytes, reset_policy, 300.0, joined_records),
             self.retry,
             self.counters,

@@ -49,7 +49,7 @@ def test_an_address_backs_off_alone_and_recovers_at_once() -> None:
     assert known.last_error(B) is None
     known.failed(A, 101.0, REFUSED)
     assert known.retry_at(A) == pytest.approx(101.1)
-    known.succeeded(A)
+    known.succeeded(A, 100.0)
     assert known.retry_at(A) == 0.0
     assert known.last_error(A) is None
     known.lost(A, 200.0, REFUSED)
@@ -73,7 +73,7 @@ def test_the_setup_timeout_grows_with_failed_connects_only() -> None:
     assert known.setup_timeout_s(A) == pytest.approx(20)
     known.failed(A, 3.0, REFUSED)
     assert known.setup_timeout_s(A) == pytest.approx(30)
-    known.succeeded(A)
+    known.succeeded(A, 100.0)
     assert known.setup_timeout_s(A) == 10
 
 

@@ -119,7 +119,7 @@ def test_two_refusals_of_one_epoch_are_one_failure() -> None:
     main = world.plan_one()
     world.answer(beside, response(data(0, error=6), session_id=0))
     world.answer(main, response(data(0, error=6)))
-    assert world.state().patience.failures == 1
+    assert world.state().patience.refusals == 1
 
 
 def test_a_broker_that_refuses_for_ever_sees_a_bounded_rate() -> None:
@@ -186,7 +186,7 @@ def test_a_success_ends_the_backoff() -> None:
     world.fetch(data(0, error=3))
     world.now += BACKOFF_S
     world.fetch(data(0, batch(0)))
-    assert world.state().patience.failures == 0
+    assert world.state().patience.refusals == 0
 
 
 # --- out of range ----------------------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def test_success_ends_all_waits() -> None:
     fail(patience, 3)
     fail(patience, 4)
     patience.succeeded()
-    assert (patience.failures, patience.epoch, patience.waits_until(NOW, 0)) == (0, -1, 0)
+    assert (patience.refusals, patience.epoch, patience.waits_until(NOW, 0)) == (0, -1, 0)
     assert fail(patience, 4) == 100
 
 

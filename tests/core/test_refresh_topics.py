@@ -60,7 +60,7 @@ def test_no_stampede_for_an_unknown_topic() -> None:
     assert wanted.due(1.0) == ["a"]
     waits, now = [], 1.0
     for _ in range(6):
-        wanted.missed("a", now)
+        wanted.missed("a", 1, now)
         for _ in range(10):
             wanted.wait("a", now)
         assert wanted.due(now) == []
@@ -86,7 +86,7 @@ def test_an_unknown_topic_is_given_up_with_the_last_who_waits() -> None:
     wanted.use("a")
     wanted.wait("a", 1.0)
     wanted.wait("a", 1.0)
-    wanted.missed("a", 1.0)
+    wanted.missed("a", 1, 1.0)
     wanted.leave("a")
     assert wanted.next_due() < math.inf
     wanted.leave("a")
@@ -121,7 +121,7 @@ def test_lookups_of_many_unknown_topics_share_their_requests() -> None:
     while now < 11.0:
         for name in wanted.due(now):
             # Their answers come at different moments.
-            wanted.missed(name, now + int(name.split()[1]) / 100_000)
+            wanted.missed(name, 1, now + int(name.split()[1]) / 100_000)
         requests += 1
         now = wanted.next_due()
     assert requests <= 10 / LOOKUP_TICK_S

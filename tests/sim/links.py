@@ -99,7 +99,7 @@ class Link:
         self.state = NodeState.READY
         self.peer, self._life = peer, life
         peer.links.append(self)
-        self._links.reachability.succeeded(self.endpoint)
+        self._links.reachability.succeeded(self.endpoint, self._timeline.now)
         self._links.changed(self)
 
     def _refused(self, why: str, attempt: int) -> None:

@@ -35,6 +35,7 @@ from .fetch_plan import PlannedFetch
 from .fetch_request import FIRST_VERSION_WITH_DIVERGING_EPOCH
 from .fetch_state import FetchState
 from .fetched import FetchedData
+from .followers import Followers
 from .metrics import ConsumerCounters
 from .partition_fetch import PartitionFetch
 from .partition_state import BEYOND_ANY_LOG, PartitionState
@@ -55,8 +56,8 @@ STALE = HINT_ERRORS | {
 }
 """The codes after which metadata is refreshed (Java: FetchCollector)."""
 
-PATIENT = {UnknownLeaderEpochError.code, UnknownServerError.code}
-"""The codes after which the same request is sent again, later."""
+NO_NEWS = {UnknownLeaderEpochError.code, UnknownServerError.code}
+"""The codes that say nothing of other leaders: metadata is asked for once the broker is in doubt (rule 23)."""
 
 
 LAGGING = {UnknownLeaderEpochError.code, OffsetNotAvailableError.code}
@@ -79,12 +80,14 @@ class AnswerOptions(NamedTuple):
 class FetchOutcome:
     """What an answer asks of the caller."""
 
-    __slots__ = ("hints", "missing", "refresh")
+    __slots__ = ("doubt", "hints", "missing", "refresh")
 
     def __init__(self, hints: list[LeaderHint]) -> None:
         self.hints = hints
         self.refresh = False
         """Metadata is stale."""
+        self.doubt = False
+        """The broker is in doubt as the leader of a partition."""
         self.missing = False
         """A full request's answer leaves partitions out: the session is of no use."""
 
@@ -96,6 +99,7 @@ class AnswerReader:
         self,
         positions: Positions,
         prefetch: Prefetch,
+        followers: Followers,
         options: AnswerOptions,
         retry: RetryPolicy,
         counters: ConsumerCounters,
@@ -103,6 +107,7 @@ class AnswerReader:
     ) -> None:
         self._positions = positions
         self._prefetch = prefetch
+        self._followers = followers
         self._options = options
         self._retry = retry
         self._counters = counters
@@ -174,11 +179,17 @@ class AnswerReader:
         state.patience.succeeded()
         state.move_clock.served(planned.node_id, planned.sent_at, self._counters)
         state.validated_epoch = asked.leader_epoch
-        if data.preferred_read_replica >= 0 and data.preferred_read_replica != planned.node_id:
+        replica = data.preferred_read_replica
+        follows = 0 <= replica != planned.node_id and self._followers.follows(planned.node_id, replica, state.tp, now)
+        if follows:
             self._counters.follower_redirects += 1
-            state.read_from(data.preferred_read_replica, now + self._options.metadata_max_age_s)
+            state.read_from(replica, now + self._options.metadata_max_age_s)
+        self._followers.served(planned.node_id, state.tp)
         records = data.records
         if not records:
+            if replica >= 0 and not follows:
+                # Leaders answer so at once: one that names the follower whatever the rack would be asked in a circle.
+                state.back_off(now, asked.leader_epoch, self._retry)
             return
         assert isinstance(records, memoryview)  # as the codec decodes it
         span = scan_batches(records)
@@ -285,6 +296,8 @@ class AnswerReader:
     ) -> None:
         code = data.error_code
         self._counters.count_error(code)
+        if state.preferred_replica == planned.node_id:
+            self._followers.refused(planned.node_id, state.tp, now)
         followed = state.read_from_leader()
         if code == OffsetOutOfRangeError.code:
             # A follower may be behind, or ahead with its log's start: only the leader's word counts (KIP-392).
@@ -300,7 +313,7 @@ class AnswerReader:
         if code in STALE:
             outcome.refresh = True
             state.move_clock.refused(planned.node_id, now)
-        elif code not in PATIENT:
+        elif code not in NO_NEWS:
             kind = error_for_code(code)
             if not kind.retriable:
                 error = kind(f"{state.tp} cannot be read: {kind.__doc__}")
@@ -308,6 +321,8 @@ class AnswerReader:
             outcome.refresh = outcome.refresh or kind.refreshes_metadata
         if not state.patience.knows_failure(now, asked.leader_epoch):
             state.back_off(now, asked.leader_epoch, self._retry, lagging_leader=code in LAGGING)
+        if not followed and state.patience.in_doubt(now, self._retry.patience_s):
+            outcome.doubt = True
 
     def _out_of_range(self, state: PartitionState) -> None:
         if not self._believe(state):

@@ -16,7 +16,7 @@ not larger than ``max_partition_fetch_bytes``.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from itertools import count
 from typing import NamedTuple
 from uuid import UUID
@@ -171,6 +171,15 @@ class FetchPlanner:
             return leader
         self._look_again(state, state.preferred_until)
         return state.preferred_replica
+
+    def members(self, node_id: int) -> Collection[PartitionState]:
+        """The partitions that are fetched from this broker."""
+        return self._nodes[node_id].members.values()
+
+    def sent_at(self, node_id: int) -> float | None:
+        """When the session's request under way to this broker was sent; None if there is none."""
+        node = self._nodes.get(node_id)
+        return None if node is None or node.main is None else node.main.sent_at
 
     def ask_anew(self) -> None:
         """Have every partition asked for again, though its session may have it."""

@@ -27,6 +27,10 @@ class FetchOptions(NamedTuple):
     read_committed: bool
     client_rack: str | None
 
+    def without_rack(self) -> FetchOptions:
+        """Return the same for a client that is in no rack."""
+        return self._replace(client_rack=None)
+
 
 def wait_beside_ms(fetch_max_wait_ms: int) -> int:
     """How long a broker may hold a request beside its session.

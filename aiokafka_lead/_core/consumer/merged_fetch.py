@@ -25,6 +25,7 @@ from ..._wire.messages.fetch import FetchableTopicResponse, FetchResponse, NodeE
 from ...errors import KafkaError
 from ...types import TopicPartition
 from ..backoff import Backoff
+from ..trust import Trust, patience_of
 from .fetch_plan import BESIDE_AFTER_S, PlannedFetch
 from .fetch_session import FetchSession, SessionRequest, names_by_id, version_to_send
 from .merged_ask import Answered, Asker, AskingConsumer, Asks, MergedRequest
@@ -51,6 +52,7 @@ class MergedFetches:
         self._max_wait_s = max_wait_s
         self._max_bytes = max_bytes
         self._backoff = backoff
+        self._patience_s = patience_of(backoff.longest_ms)
         self._consumers: dict[Asker, AskingConsumer] = {}
         self._asks = Asks()
         self._by_tp: dict[TopicPartition, list[AskingConsumer]] = {}
@@ -67,8 +69,8 @@ class MergedFetches:
         self._probe_at = math.inf
         self._vain_probes = 0
         """In a row."""
-        self._useless = 0
-        """Answers in a row that were of no use."""
+        self._useless = Trust()
+        """Refused by answers that were of no use."""
         self._wait_until = 0.0
         self._patient_until = 0.0
         """The session's next request waits until then for asks."""
@@ -279,7 +281,7 @@ class MergedFetches:
                 self._session.failed()
                 self._waste(now)
             else:
-                self._useless = 0
+                self._useless.confirmed()
         elif pieces:
             self._vain_probes, self._probe_at = 0, now
         else:
@@ -382,8 +384,12 @@ class MergedFetches:
 
     def _waste(self, now: float) -> None:
         """An answer without anything in it; the second one in a row makes the next request wait."""
-        self._wait_until = now + self._backoff.delay_s(self._useless)
-        self._useless += 1
+        self._wait_until = now + self._backoff.delay_s(self._useless.refusals)
+        self._useless.refused(now, now, self._patience_s)
+
+    def in_doubt(self, now: float) -> bool:
+        """Return True if others are to be asked who leads the partitions: the broker's answers are of no use."""
+        return self._useless.in_doubt(now, self._patience_s)
 
 
 def _says_nothing(data: PartitionData) -> bool:

@@ -1,15 +1,17 @@
 cimport cython
 from libc.stdint cimport int32_t
 
+from aiokafka_lead._core.trust cimport Trust
+
 
 @cython.final
-cdef class Patience:
-    cdef readonly int32_t failures
+cdef class Patience(Trust):
     cdef readonly double retry_at
     cdef readonly int32_t epoch
     cdef readonly int32_t free_retries
     cdef bint _confirmed
     cdef int32_t _catch_ups
+    cdef double _sent_at
 
     cpdef double waits_until(self, double now, int32_t leader_epoch) except -1
     cpdef bint skipped(self, double sent_at, int32_t leader_epoch) except -1

@@ -10,10 +10,12 @@ Compiled through ``patience.pxd`` where a compiler is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from random import random
 
 from ..backoff import Backoff
+from ..trust import Trust, patience_of
 
 __all__ = ["CATCH_UP_MS", "FREE_RETRIES", "Patience", "RetryPolicy"]
 
@@ -28,22 +30,24 @@ CATCH_UP_MS = 10
 class RetryPolicy:
     """The waits of all batches, or of all fetched partitions, of one client."""
 
-    __slots__ = ("catch_up", "normal")
+    __slots__ = ("catch_up", "normal", "patience_s")
 
     def __init__(self, retry_backoff_ms: float, retry_backoff_max_ms: float, rng: Callable[[], float] = random) -> None:
         self.normal = Backoff(retry_backoff_ms, retry_backoff_max_ms, rng)
         self.catch_up = Backoff(min(CATCH_UP_MS, retry_backoff_ms), retry_backoff_max_ms, rng)
         """For a leader that has not caught up."""
+        self.patience_s = patience_of(retry_backoff_max_ms)
+        """Seconds of refusals that lead to doubt."""
 
 
-class Patience:
-    """What one batch, or one partition's fetches, went through since the last success, and until when it waits."""
+class Patience(Trust):
+    """Refusals of one batch, or of one partition's fetches, since the last success, and the wait for the next try."""
 
-    __slots__ = ("_catch_ups", "_confirmed", "epoch", "failures", "free_retries", "retry_at")
+    __slots__ = ("_catch_ups", "_confirmed", "_sent_at", "epoch", "free_retries", "retry_at")
 
     def __init__(self) -> None:
-        self.failures = 0
-        """Tries in a row that failed."""
+        self.refusals = 0
+        self.refused_since = 0.0
         self.retry_at = 0.0
         """No try before this time, unless the leader epoch passes ``epoch``."""
         self.epoch = -1
@@ -54,6 +58,8 @@ class Patience:
         """Whether it is certain that the known leader is the right one."""
         self._catch_ups = 0
         """How often the leader of ``epoch`` was waited for, since it had not caught up."""
+        self._sent_at = 0.0
+        """When the last try went out; 0.0 if its sender has not said so."""
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
@@ -77,12 +83,13 @@ class Patience:
     def sent(self, now: float, leader_epoch: int) -> bool:
         """A try of this leader epoch goes out, the only one under way; whether it is a free retry."""
         free = self.skipped(now, leader_epoch)
+        self._sent_at = now
         self._note(leader_epoch)
         return free
 
     def _note(self, leader_epoch: int) -> None:
         if leader_epoch > self.epoch:
-            if self.failures:
+            if self.refusals:
                 self._confirmed = True
             self.epoch = leader_epoch
             self._catch_ups = 0
@@ -97,7 +104,7 @@ class Patience:
         named another leader; else once the epoch has advanced between two tries.
         """
         self._note(leader_epoch)
-        self.failures += 1
+        self.refused(self._sent_at or now, now, policy.patience_s)
         catch_up = False
         if by_leader and self.free_retries < FREE_RETRIES:
             self._confirmed = catch_up = certain or self._confirmed
@@ -105,22 +112,22 @@ class Patience:
             self._catch_ups += 1
             self.retry_at = now + policy.catch_up.delay_s(self._catch_ups)
         else:
-            self.retry_at = now + policy.normal.delay_s(self.failures)
+            self.retry_at = now + policy.normal.delay_s(self.refusals)
         return catch_up
 
     def failed_for_another(self, now: float) -> None:
         """A try failed for what came before it, which decides how long to wait."""
-        self.failures += 1
+        self.refused(now, now, math.inf)
         self.retry_at = now
 
     def knows_failure(self, now: float, leader_epoch: int) -> bool:
         """Whether a try of this epoch was sent before the failure that is being waited out: its failure is no news."""
-        return self.failures > 0 and now < self.retry_at and leader_epoch <= self.epoch
+        return self.refusals > 0 and now < self.retry_at and leader_epoch <= self.epoch
 
     def succeeded(self) -> None:
         """The last try succeeded: what failed before counts no more."""
-        if self.failures:
-            self.failures = 0
+        if self.refusals:
+            self.confirmed()
             self.retry_at = 0.0
             self.epoch = -1
             self.free_retries = 0

@@ -6,6 +6,7 @@ broker that got a new address starts afresh, and the backoff survives a rebootst
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -72,6 +73,7 @@ class Reachability:
         self._failures: dict[Endpoint, _Failures] = {}
         self._patience_s = patience_of(retry_backoff_max_ms)
         self._evasions: dict[Endpoint, Trust] = {}
+        self._ready_at: dict[Endpoint, float] = {}
 
     def failed(self, endpoint: Endpoint, now: float, error: KafkaError) -> None:
         """A connection could not be made ready."""
@@ -81,9 +83,17 @@ class Reachability:
         """A ready connection ended, other than by this client's own wish."""
         self._note(endpoint, now, error, in_setup=False)
 
-    def succeeded(self, endpoint: Endpoint) -> None:
+    def succeeded(self, endpoint: Endpoint, now: float) -> None:
         """A connection became ready."""
         self._failures.pop(endpoint, None)
+        self._ready_at.pop(endpoint, None)
+        self._ready_at[endpoint] = now
+        if len(self._ready_at) > REMEMBERED_ADDRESSES:
+            del self._ready_at[next(iter(self._ready_at))]
+
+    def ready_since(self, endpoint: Endpoint, at: float) -> bool:
+        """Return True if a connection became ready at this time or later."""
+        return self._ready_at.get(endpoint, -math.inf) >= at
 
     def evaded(self, endpoint: Endpoint, asked_at: float, now: float) -> None:
         """Count that the broker had no answer to what any broker can answer: metadata, or who a coordinator is."""

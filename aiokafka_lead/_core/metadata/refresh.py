@@ -22,7 +22,17 @@ from typing import NamedTuple
 
 from ..backoff import Backoff
 
-__all__ = ["FIRST_SPACING_MS", "HINTED", "LEADERLESS", "STALE", "Reason", "RefreshSchedule", "lost", "refused"]
+__all__ = [
+    "FIRST_SPACING_MS",
+    "HINTED",
+    "LEADERLESS",
+    "STALE",
+    "Reason",
+    "RefreshSchedule",
+    "doubted",
+    "lost",
+    "refused",
+]
 
 FIRST_SPACING_MS = 10.0
 """The least time between two refreshes, and the first wait after an answer without news."""
@@ -53,12 +63,18 @@ _OPEN = Reason("open")
 """An answer left a partition without leader, or was older than what is known. Ended by an answer that does not."""
 
 _LOST = "lost"
+_DOUBTED = "doubted"
 _ENDED_BY_ELECTIONS = frozenset({_LOST, LEADERLESS.kind, _OPEN.kind})
 
 
 def refused(node_id: int) -> Reason:
     """The broker does not do what the view says it does, and could not name another one."""
     return Reason("refused", node_id)
+
+
+def doubted(node_id: int) -> Reason:
+    """The broker has refused for longer than patience lasts (rule 33): others are to be asked before it."""
+    return Reason(_DOUBTED, node_id)
 
 
 def lost(node_id: int) -> Reason:
@@ -93,7 +109,7 @@ class RefreshSchedule:
         self._spacing = Backoff(first_ms, retry_backoff.longest_ms, retry_backoff.rng)
         self._spacing_of_elections = Backoff(first_ms, retry_backoff.first_ms, retry_backoff.rng)
         self._rows: dict[Reason, _Row] = {}
-        """The reasons of late; there are at most two for each broker, and four more."""
+        """The reasons of late; there are at most three for each broker, and four more."""
         self._under_way: float | None = None
         """When the running refresh started."""
         self._expires = -math.inf
@@ -107,6 +123,11 @@ class RefreshSchedule:
     def failures(self) -> int:
         """Refreshes in a row that got no answer."""
         return self._failures
+
+    @property
+    def doubted(self) -> set[int]:
+        """The brokers whose view of the cluster is of least worth now."""
+        return {reason.node_id for reason in self._rows if reason.kind == _DOUBTED and reason.node_id is not None}
 
     def request(self, reason: Reason) -> None:
         """Ask for a refresh as soon as the spacing allows."""

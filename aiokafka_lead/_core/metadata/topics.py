@@ -7,20 +7,27 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ..backoff import Backoff
+from ..trust import Trust, patience_of
 
 LOOKUP_TICK_S = 0.02
 """Lookups in vain are tried again at multiples of this, so that those of many topics share their requests."""
 
 
+DENIALS_TO_BELIEVE = 3
+"""Brokers that must deny a topic, each for longer than patience lasts, until it does not matter who is asked."""
+
+
 class _Lookup:
     """A topic that is wanted and not known."""
 
-    __slots__ = ("answers", "retry_at", "waiters")
+    __slots__ = ("answers", "denials", "retry_at", "waiters")
 
     def __init__(self, retry_at: float) -> None:
         self.retry_at = retry_at
         self.answers = 0
         """How often the cluster did not know it, in a row."""
+        self.denials: dict[int, Trust] = {}
+        """The brokers that did not know it."""
         self.waiters = 0
         """Calls that wait for it."""
 
@@ -35,6 +42,7 @@ class TopicsInUse:
     def __init__(self, max_idle_s: float, backoff: Backoff) -> None:
         self._max_idle_s = max_idle_s
         self._backoff = backoff
+        self._patience_s = patience_of(backoff.longest_ms)
         self.everything = False
         """Every topic of the cluster is wanted."""
         self._kept: Counter[str] = Counter()
@@ -115,12 +123,27 @@ class TopicsInUse:
         """The topic is known now."""
         self._lookups.pop(name, None)
 
-    def missed(self, name: str, now: float) -> None:
-        """The cluster did not know the topic, or not yet where it is: look again later."""
+    def missed(self, name: str, node_id: int, now: float) -> None:
+        """Look again later: this broker did not know the topic, or not yet where it is."""
         lookup = self._lookups.setdefault(name, _Lookup(now))
         lookup.answers += 1
+        lookup.denials.setdefault(node_id, Trust()).refused(now, now, self._patience_s)
         retry_at = now + self._backoff.delay_s(lookup.answers)
         lookup.retry_at = math.ceil(retry_at / LOOKUP_TICK_S) * LOOKUP_TICK_S
+
+    def doubted(self, names: Iterable[str], now: float) -> set[int]:
+        """Return the brokers that others are to be asked before: they keep denying one of these topics.
+
+        A topic that several brokers deny does not exist.
+        """
+        found: set[int] = set()
+        for name in names:
+            lookup = self._lookups.get(name)
+            if lookup is not None:
+                denials = [node for node, trust in lookup.denials.items() if trust.in_doubt(now, self._patience_s)]
+                if len(denials) < DENIALS_TO_BELIEVE:
+                    found.update(denials)
+        return found
 
     def due(self, now: float) -> list[str]:
         """Unknown topics to ask for now."""

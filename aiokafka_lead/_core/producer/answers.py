@@ -21,6 +21,7 @@ from ...errors import (
     UnknownServerError,
 )
 from ..metadata.types import HINT_ERRORS, NO_LEADER
+from ..trust import DOUBT_AFTER
 from .accumulator import Accumulator
 from .batches import NO_SEQUENCE, PartitionQueue, ProducerBatch
 from .idempotence import sequence_after
@@ -98,7 +99,7 @@ class BatchAnswers:
             self._split(batch)
         else:
             out_of_line = self._idempotent and isinstance(error, _OUT_OF_LINE)
-            retriable = error.retriable or out_of_line
+            retriable = error.retriable or out_of_line or self._may_pass(batch, error)
             if _may_be_appended(error):
                 batch.in_doubt = True
             if out_of_line and queue.batches[0] is batch:
@@ -111,6 +112,16 @@ class BatchAnswers:
             else:
                 self._requeue(batch, node_id, error, now, out_of_line, log_start_offset, tells_leaders)
         self._go_on(queue, now)
+
+    def _may_pass(self, batch: ProducerBatch, error: KafkaError) -> bool:
+        """Return True if an error without an explanation is to be tried again, which takes an idempotent producer.
+
+        Java gives up at once. A broker that is cut off or sick answers so as well, while another one may lead by now:
+        the tries go on until the broker is in doubt, and for as many again, in which metadata can name the other one.
+        """
+        return (
+            self._idempotent and isinstance(error, UnknownServerError) and batch.patience.refusals + 1 < 2 * DOUBT_AFTER
+        )
 
     def not_sent(self, batch: ProducerBatch, node_id: int, error: KafkaError, now: float) -> None:
         """The request did not even leave: the connection was lost just before, or the broker is too old for it."""

@@ -207,6 +207,11 @@ class Brokers:
         reachability = self._reachability
         return [node_id for node_id, node in self._nodes.items() if reachability.failed_since(node.endpoint, at)]
 
+    def ready_since(self, node_id: int, at: float) -> bool:
+        """Return True if a connection to the node became ready at this time or later."""
+        node = self._nodes.get(node_id)
+        return node is not None and self._reachability.ready_since(node.endpoint, at)
+
     def evaded(self, node_id: int, asked_at: float) -> None:
         """Count that the node had no answer to what any node can answer; `least_loaded` soon prefers others."""
         node = self._nodes.get(node_id)

@@ -318,7 +318,7 @@ class Link:
     def _use(self, connection: Connection) -> None:
         self.connection = connection
         self._next_login_at = connection.session.next_login_at
-        self._context.reachability.succeeded(self.endpoint)
+        self._context.reachability.succeeded(self.endpoint, time.monotonic())
 
     def _settle(self, connection: Connection | None, error: KafkaError | None) -> None:
         waiters, self._waiters = self._waiters, []

@@ -10,6 +10,7 @@ from ..._core.consumer.fetch_answer import AnswerOptions, AnswerReader
 from ..._core.consumer.fetch_plan import FetchLimits, FetchPlanner
 from ..._core.consumer.fetch_request import FetchOptions
 from ..._core.consumer.fetched import DEFAULT_JOINED_RECORDS
+from ..._core.consumer.followers import Followers
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.reset_policy import parse_reset_policy
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
@@ -137,23 +138,6 @@ class ConsumerEngine(Generic[K, V]):
         client, config, reading = self.client, self.config, self.reading
         reset_policy = parse_reset_policy(config.auto_offset_reset)
         retry = RetryPolicy(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        answers = AnswerReader(
-            reading.positions,
-            reading.prefetch,
-            AnswerOptions(
-                reading.read_committed,
-                config.check_crcs,
-                config.max_decompressed_batch_bytes,
-                reset_policy,
-                config.metadata_max_age_ms / 1000,
-                config.max_poll_records or DEFAULT_JOINED_RECORDS,
-            ),
-            retry,
-            reading.counters,
-            self._log,
-        )
-        offsets = None if self.membership is None else self.membership.offsets
-        keeper = PositionKeeper(client, reading, answers, retry, reset_policy, offsets, config.default_api_timeout_ms)
         options = FetchOptions(
             int(config.fetch_max_wait_ms),
             config.fetch_min_bytes,
@@ -166,7 +150,27 @@ class ConsumerEngine(Generic[K, V]):
             from .merged_channels import MergedChannels  # only here: nobody else pays for their import
 
             channels = MergedChannels(client, options)
-        return Fetcher(client, reading, planner, answers, keeper, channels, wake)
+        max_age_s = config.metadata_max_age_ms / 1000
+        followers = Followers(max_age_s, retry.patience_s, channels.held_for_s, client.brokers.ready_since)
+        answers = AnswerReader(
+            reading.positions,
+            reading.prefetch,
+            followers,
+            AnswerOptions(
+                reading.read_committed,
+                config.check_crcs,
+                config.max_decompressed_batch_bytes,
+                reset_policy,
+                max_age_s,
+                config.max_poll_records or DEFAULT_JOINED_RECORDS,
+            ),
+            retry,
+            reading.counters,
+            self._log,
+        )
+        offsets = None if self.membership is None else self.membership.offsets
+        keeper = PositionKeeper(client, reading, answers, retry, reset_policy, offsets, config.default_api_timeout_ms)
+        return Fetcher(client, reading, planner, answers, followers, keeper, channels, wake)
 
     # --- its life ----------------------------------------------------------------------------------------------------
 

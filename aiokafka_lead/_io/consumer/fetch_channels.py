@@ -42,14 +42,22 @@ class Channel(Protocol):
 class FetchChannels(Protocol):
     """Those of one consumer."""
 
+    @property
+    def held_for_s(self) -> float:
+        """How long a fetch may be under way because there are no records."""
+        ...
+
     def start(self, wake: Callable[[], None]) -> None:
         """Wake the fetcher by this when a broker can be reached, is lost, or has room."""
 
     def end(self) -> None:
         """Wake it no more, and answer nothing."""
 
-    def channel(self, node_id: int, *, beside: bool) -> Channel | None:
-        """The way to a broker, for a fetch of its session or beside it; None where there is none now."""
+    def channel(self, node_id: int, *, beside: bool, hide_rack: bool) -> Channel | None:
+        """Return the way to a broker, for a fetch of its session or beside it, or None if there is none now.
+
+        ``hide_rack``: fetch as if the client were in no rack.
+        """
 
     def recall(self, node_id: int) -> bool:
         """Take back the fetch of the session that is under way, at no cost; False where that cannot be."""
@@ -70,6 +78,10 @@ class OwnChannels:
         self._options = options
         self._wake: Callable[[], None] = _nothing
 
+    @property
+    def held_for_s(self) -> float:
+        return self._options.fetch_max_wait_ms / 1000
+
     def start(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self._client.brokers.add_listener(self._on_node)
@@ -77,9 +89,11 @@ class OwnChannels:
     def end(self) -> None:
         self._client.brokers.remove_listener(self._on_node)
 
-    def channel(self, node_id: int, *, beside: bool) -> Channel | None:
+    def channel(self, node_id: int, *, beside: bool, hide_rack: bool) -> Channel | None:
         connection = self._client.brokers.ready(node_id, Lane.BESIDE if beside else Lane.DATA)
-        return None if connection is None else _OwnChannel(connection, self._options)
+        if connection is None:
+            return None
+        return _OwnChannel(connection, self._options.without_rack() if hide_rack else self._options)
 
     def recall(self, node_id: int) -> bool:
         return False

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from typing import Any
 
 from ..._core.backoff import Backoff
 from ..._core.consumer.fetch_answer import AnswerReader
 from ..._core.consumer.fetch_plan import FetchPlanner, PlannedFetch
+from ..._core.consumer.followers import Followers
+from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading
 from ..._core.metadata.moved import Moved
-from ..._core.metadata.refresh import LEADERLESS, lost, refused
+from ..._core.metadata.refresh import LEADERLESS, doubted, lost, refused
 from ..._core.metadata.types import ClusterSnapshot
+from ..._core.trust import Trust, patience_of
+from ..._options.logs import client_log
 from ..._wire.messages.fetch import FetchResponse
 from ...errors import FetchSessionTopicIdError, KafkaConnectionError, KafkaError
 from ..client import Client
@@ -32,6 +36,7 @@ class Fetcher:
         reading: Reading,
         planner: FetchPlanner,
         answers: AnswerReader,
+        followers: Followers,
         keeper: PositionKeeper,
         channels: FetchChannels,
         wake: Signal,
@@ -41,12 +46,15 @@ class Fetcher:
         self._prefetch = reading.prefetch
         self._planner = planner
         self._answers = answers
+        self._followers = followers
         self._keeper = keeper
         self._channels = channels
         self._counters = reading.counters
+        self._log = client_log("consumer", client.config.client_id)
         self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
-        self._refusals: dict[int, int] = {}
-        """Answers in a row that were of no use, by broker."""
+        self._patience_s = patience_of(client.config.retry_backoff_max_ms)
+        self._useless: dict[int, Trust] = {}
+        """Brokers whose last answer was of no use."""
         self._demand: Container[Any] | None = ()
         """The partitions that a reader waits for; None for any."""
         self._closing = False
@@ -65,11 +73,18 @@ class Fetcher:
                 await wake.wait(timeout_s)
                 now = time.monotonic()
                 self._step(now)
-                next_time = self._planner.next_time(now)
+                next_time = min(self._next_times(now), default=None)
                 timeout_s = None if next_time is None else max(0.0, next_time - now)
         finally:
             self._channels.end()
             self._client.metadata.remove_listener(self._on_metadata)
+
+    def _next_times(self, now: float) -> Iterator[float]:
+        """When to do another step, whatever happens."""
+        lates = (self._followers.late_at(sent_at) for _, sent_at in self._sent_to_followers())
+        for time_ in (self._planner.next_time(now), self._followers.next_time(), *lates):
+            if time_ is not None and time_ > now:
+                yield time_
 
     def read_committed_only(self) -> None:
         """Fetch so from now on; what was asked for before has to be void."""
@@ -110,17 +125,47 @@ class Fetcher:
             recalled = beside and self._channels.recall(node_id)
             if recalled:
                 planner.recall(node_id)
-            channel = self._channels.channel(node_id, beside=beside)
+            hide_rack = self._followers.hides_rack(node_id, now)
+            channel = self._channels.channel(node_id, beside=beside, hide_rack=hide_rack)
             if channel is None:
-                self._unreachable(node_id)
-            elif channel.can_send():
+                self._unreachable(node_id, now)
+                continue
+            self._followers.connected(node_id)
+            if channel.can_send():
                 self._send(channel, node_id, now, beside=beside and not recalled)
+        for node_id, sent_at in self._sent_to_followers():
+            if now >= self._followers.late_at(sent_at):
+                self._leave(node_id, "it does not answer", now)
 
-    def _unreachable(self, node_id: int) -> None:
+    def _unreachable(self, node_id: int, now: float) -> None:
         """No connection now: the partitions may have other leaders."""
-        if self._client.brokers.last_error(node_id) is not None:
+        error = self._client.brokers.last_error(node_id)
+        followed = self._followed(node_id)
+        if followed and self._followers.connecting(node_id, now, failed=error is not None):
+            self._leave(node_id, "no connection" if error is None else str(error), now)
+        if error is not None and len(followed) < len(self._planner.members(node_id)):
             self._report_refusal(node_id)
             self._client.metadata.request_update(lost(node_id))
+
+    def _followed(self, node_id: int) -> list[PartitionState]:
+        """Return the partitions that are read from this broker as from a follower."""
+        return [state for state in self._planner.members(node_id) if state.preferred_replica == node_id]
+
+    def _sent_to_followers(self) -> Iterator[tuple[int, float]]:
+        """The followers with a fetch under way, and when it was sent."""
+        for node_id in self._followers.named:
+            sent_at = self._planner.sent_at(node_id)
+            if sent_at is not None:
+                yield node_id, sent_at
+
+    def _leave(self, node_id: int, why: str, now: float) -> None:
+        """Read from the leaders again."""
+        followed = self._followed(node_id)
+        if followed:
+            self._followers.leave(node_id, now)
+            self._log.warning("%d partitions are read from their leaders, not from %d: %s", len(followed), node_id, why)
+            for state in followed:
+                state.read_from_leader()
 
     def _report_refusal(self, node_id: int) -> None:
         """Tell the application why a broker cannot be connected to, if waiting does not help."""
@@ -158,6 +203,8 @@ class Fetcher:
         self._counters.failed_fetches += 1
         now = time.monotonic()
         for state in self._planner.failed(planned):
+            if state.preferred_replica == planned.node_id:
+                self._followers.refused(planned.node_id, state.tp, now)
             state.read_from_leader()
             state.move_clock.refused(planned.node_id, now)
         if error is None or error.refreshes_metadata:
@@ -181,32 +228,34 @@ class Fetcher:
         if not readable:
             if response.error_code == FetchSessionTopicIdError.code:
                 metadata.request_update(refused(planned.node_id))
-            self._useless(planned.node_id, now)
+            self._no_use(planned.node_id, now)
             return
         outcome = self._answers.read(planned, response, metadata.snapshot, now)
         if outcome.missing:
             if session is not None:
                 session.failed()
-            self._useless(planned.node_id, now)
+            self._no_use(planned.node_id, now)
         else:
-            self._refusals.pop(planned.node_id, None)
+            self._useless.pop(planned.node_id, None)
         if outcome.hints:
             metadata.offer_hints(outcome.hints)
         if outcome.refresh:
             metadata.request_update(refused(planned.node_id))
+        if outcome.doubt:
+            metadata.request_update(doubted(planned.node_id))
 
     def _refused(self, node_id: int, error: KafkaError) -> None:
         """A broker that cannot be fetched from in this way: tell the application unless trying again may help."""
         if not error.retriable:
             self._prefetch.report((type(error), node_id), error)
-        self._refusals[node_id] = max(1, self._refusals.get(node_id, 0))
-        self._useless(node_id, time.monotonic())
+        self._no_use(node_id, time.monotonic(), wait=True)
 
-    def _useless(self, node_id: int, now: float) -> None:
-        """An answer without anything in it; the second one in a row makes the next request wait."""
-        before = self._refusals.get(node_id, 0)
-        self._refusals[node_id] = before + 1
-        self._planner.wait(node_id, now + self._backoff.delay_s(before))
+    def _no_use(self, node_id: int, now: float, *, wait: bool = False) -> None:
+        """An answer without anything in it; the second one in a row makes the next request ``wait`` in any case."""
+        trust = self._useless.setdefault(node_id, Trust())
+        if trust.refused(now, now, self._patience_s):
+            self._client.metadata.request_update(doubted(node_id))
+        self._planner.wait(node_id, now + self._backoff.delay_s(max(int(wait), trust.refusals - 1)))
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

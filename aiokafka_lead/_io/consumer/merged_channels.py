@@ -15,7 +15,7 @@ from ..._core.consumer.fetch_session import SessionRequest
 from ..._core.consumer.merged_ask import Answered, MergedRequest
 from ..._core.consumer.merged_fetch import MergedFetches
 from ..._core.consumer.merged_hints import take_hints
-from ..._core.metadata.refresh import refused
+from ..._core.metadata.refresh import doubted, refused
 from ..._wire.messages.fetch import FetchRequest, FetchResponse
 from ...errors import FetchSessionTopicIdError, KafkaConnectionError, KafkaError
 from ...errors.base import own_copy
@@ -41,6 +41,12 @@ class MergedChannels:
         self._options = options
         self.wake: Callable[[], None] = _nothing
         self._done: FetchDone | None = None
+        self._hidden_from: set[int] = set()
+        """The brokers that are not told the rack."""
+
+    @property
+    def held_for_s(self) -> float:
+        return self._merger.hold_s + self._options.fetch_max_wait_ms / 1000
 
     def start(self, wake: Callable[[], None]) -> None:
         self.wake = wake
@@ -50,9 +56,16 @@ class MergedChannels:
         self.wake, self._done = _nothing, None
         self._merger.leave(self)
 
-    def channel(self, node_id: int, *, beside: bool) -> Channel | None:
-        connection = self._merger.ready(node_id, self._options, self)
+    def channel(self, node_id: int, *, beside: bool, hide_rack: bool) -> Channel | None:
+        if hide_rack != (node_id in self._hidden_from):
+            # Other options are another lane: nothing stays behind on the former one.
+            self._hidden_from ^= {node_id}
+            self._merger.leave(self, node_id)
+        connection = self._merger.ready(node_id, self._options_at(node_id), self)
         return None if connection is None else _MergedChannel(self, connection)
+
+    def _options_at(self, node_id: int) -> FetchOptions:
+        return self._options.without_rack() if node_id in self._hidden_from else self._options
 
     def recall(self, node_id: int) -> bool:
         self._merger.recall(self, node_id)
@@ -69,7 +82,7 @@ class MergedChannels:
     def ask(self, node_id: int, planned: PlannedFetch, done: FetchDone) -> None:
         """Open an ask."""
         self._done = done
-        self._merger.ask(self, self._options, node_id, planned)
+        self._merger.ask(self, self._options_at(node_id), node_id, planned)
 
     def answered(self, answered: Answered) -> None:
         """An ask has come to this."""
@@ -102,7 +115,7 @@ class _Merger:
     def __init__(self, parent: Client) -> None:
         self._parent = parent
         config = parent.config
-        self._hold_s = min(HOLD_S, config.request_timeout_ms / 4000)
+        self.hold_s = min(HOLD_S, config.request_timeout_ms / 4000)
         self._max_bytes = config.receive_max_bytes - FRAME_OVERHEAD_BYTES
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._lanes: dict[FetchOptions, FetchLane] = {}
@@ -141,7 +154,7 @@ class _Merger:
         fetches = self._fetches.get((options, node_id))
         if fetches is None:
             max_wait_s = options.fetch_max_wait_ms / 1000
-            fetches = MergedFetches(self._hold_s, max_wait_s, self._max_bytes, self._backoff)
+            fetches = MergedFetches(self.hold_s, max_wait_s, self._max_bytes, self._backoff)
             self._fetches[options, node_id] = fetches
         answered = fetches.ask(channels, planned, time.monotonic())
         self._wake.set()
@@ -154,12 +167,14 @@ class _Merger:
             if node == node_id:
                 fetches.recall(channels, time.monotonic())
 
-    def leave(self, channels: MergedChannels) -> None:
-        """The consumer asks for nothing any more."""
-        for fetches in self._fetches.values():
-            fetches.leave(channels)
-        for waiting in self._waiting.values():
-            waiting.discard(channels)
+    def leave(self, channels: MergedChannels, node_id: int | None = None) -> None:
+        """The consumer asks this broker (None: any) for nothing any more."""
+        for (_, node), fetches in self._fetches.items():
+            if node_id in (None, node):
+                fetches.leave(channels)
+        for node, waiting in self._waiting.items():
+            if node_id in (None, node):
+                waiting.discard(channels)
 
     async def close_idle(self, channels: MergedChannels, timeout_s: float) -> None:
         """The consumer leaves; close the sessions that no other one needs."""
@@ -248,7 +263,10 @@ class _Merger:
             hints = take_hints(sent, response)
             if hints:
                 self._parent.metadata.offer_hints(hints)
-            self._tell(fetches.answered(sent, response, time.monotonic()))
+            now = time.monotonic()
+            self._tell(fetches.answered(sent, response, now))
+            if fetches.in_doubt(now):
+                self._parent.metadata.request_update(doubted(node_id))
         self._wake.set()
 
     def _tell(self, answered: Iterable[Answered]) -> None:

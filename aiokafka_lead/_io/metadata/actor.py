@@ -19,7 +19,7 @@ from ..._core.metadata.metrics import MetadataMetrics, RebootstrapCause
 from ..._core.metadata.moved import MetadataListener, Moved
 from ..._core.metadata.reachability import NodeState
 from ..._core.metadata.rebootstrap import RebootstrapPolicy
-from ..._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, RefreshSchedule, lost
+from ..._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, RefreshSchedule, doubted, lost
 from ..._core.metadata.state import MetadataState
 from ..._core.metadata.topics import TopicsInUse
 from ..._core.metadata.types import ClusterSnapshot, LeaderHint, TopicMetadata
@@ -119,6 +119,8 @@ class MetadataActor:
 
     def request_update(self, reason: Reason = STALE) -> None:
         """Ask for a refresh as soon as the reason's backoff allows; any number of calls cause at most one more."""
+        if reason.node_id is not None and reason == doubted(reason.node_id) and len(self.snapshot.brokers) < 2:
+            return  # nobody else could be asked
         self._schedule.request(reason)
         self._wake.set()
 
@@ -221,7 +223,7 @@ class MetadataActor:
             plan = _Plan(None if self._topics.everything else self._topics.names(), full=True)
             self._schedule.started(now)
             servers = list(self.snapshot.brokers)
-            nodes = candidates(self._brokers, servers, None) or servers
+            nodes = candidates(self._brokers, servers) or servers
             outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), deadline.left_s())
             if outcome.answer is None:
                 raise self._bootstrap_failed(outcome.errors)
@@ -275,10 +277,14 @@ class MetadataActor:
         self._schedule.started(now, full=plan.full)
         self._looked_up = not plan.full
         timeout_s = min(self._request_timeout_s, max(self._policy.times_out_at() - now, REFRESH_AT_LEAST_S))
+        deadline = Deadline(timeout_s * 1000)
         errors: dict[int, KafkaError] = {}
-        while nodes := self._candidates(errors):
+        avoid = self._schedule.doubted | self._topics.doubted(plan.topics or (), now)
+        if self._lagging is not None:
+            avoid.add(self._lagging)
+        while not deadline.passed and (nodes := self._candidates(errors, avoid)):
             # A broker in backoff may be out of it by the time that the others have failed.
-            outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), timeout_s)
+            outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), deadline.left_s())
             if outcome.answer is not None:
                 if await self._apply(plan, outcome.answer) is None:
                     return
@@ -292,10 +298,10 @@ class MetadataActor:
         if cause is not None:
             self._rebootstrap(cause)
 
-    def _candidates(self, tried: Container[int]) -> list[int]:
+    def _candidates(self, tried: Container[int], avoid: Container[int]) -> list[int]:
         """The nodes that can be asked now and have not been."""
         nodes = [node_id for node_id in self.snapshot.brokers if node_id not in tried]
-        return candidates(self._brokers, nodes, self._lagging)
+        return candidates(self._brokers, nodes, avoid)
 
     def _reachable(self, since: float) -> bool:
         """Whether some broker is connected, or is being connected to.
@@ -335,8 +341,10 @@ class MetadataActor:
             self._rebootstrap(RebootstrapCause.OTHER_CLUSTER)
             return error
         except KafkaError as error:
+            self._brokers.evaded(answer.node_id, now)
             self._failed({answer.node_id: error})
             return error
+        self._brokers.informed(answer.node_id)
         if applied.other_cluster is not None:
             self._log.log(
                 self._cluster_change_level,
@@ -356,7 +364,7 @@ class MetadataActor:
         self.knows_every_topic = self._topics.everything and (self.knows_every_topic or plan.topics is None)
         self._publish()
         names = self._topics.names() if plan.topics is None else plan.topics
-        self._lookups.answered(names, self.snapshot, now)
+        self._lookups.answered(names, self.snapshot, answer.node_id, now)
         return None
 
     def _count_failure(self, errors: Mapping[int, KafkaError]) -> None:

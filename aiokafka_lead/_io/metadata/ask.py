@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Container, Mapping, Sequence
 from random import random
 from typing import NamedTuple
 
@@ -43,19 +44,24 @@ class Outcome(NamedTuple):
     answer: Answer | None
     """None if no broker that was asked has answered."""
     errors: Mapping[int, KafkaError]
-    """Why brokers did not answer, by node id."""
+    """Why brokers that were asked did not answer, by node id."""
 
 
-def candidates(brokers: Brokers, nodes: Sequence[int], avoid: int | None) -> list[int]:
-    """The nodes that can be asked now, the best first: connected ones, and those with little to do.
+def candidates(brokers: Brokers, nodes: Sequence[int], avoid: Container[int] = ()) -> list[int]:
+    """Return the nodes that can be asked now, the best first: connected ones, and those with little to do.
 
-    ``avoid`` comes last: its view of the cluster is known to lag.
+    Last come those to ``avoid``, whose view of the cluster is of little worth, and those that evade questions.
     """
     states = {node_id: brokers.state(node_id) for node_id in nodes}
     least_loaded = brokers.least_loaded()
     return sorted(
         (node_id for node_id in nodes if states[node_id] is not NodeState.BACKOFF),
-        key=lambda node_id: (node_id == avoid, _PREFERENCE[states[node_id]], node_id != least_loaded, random()),
+        key=lambda node_id: (
+            node_id in avoid or brokers.in_doubt(node_id),
+            _PREFERENCE[states[node_id]],
+            node_id != least_loaded,
+            random(),
+        ),
     )
 
 
@@ -66,6 +72,7 @@ async def ask(
     deadline = Deadline(timeout_s * 1000)
     answers: list[Answer] = []
     errors: dict[int, KafkaError] = {}
+    asked_at: dict[int, float] = {}
     progress = Signal()
 
     async def attempt(node_id: int) -> None:
@@ -85,21 +92,29 @@ async def ask(
             answers.append(Answer(node_id, cluster))
         except KafkaError as error:
             errors[node_id] = error
+            if not isinstance(error, KafkaConnectionError):
+                brokers.evaded(node_id, asked_at[node_id])
         progress.set()
 
     async with anyio.create_task_group() as attempts:
-        asked = 0
         while not answers and len(errors) < len(nodes):
             left_s = deadline.left_s()
             if left_s <= 0:
                 break
-            if asked < len(nodes):
-                attempts.start_soon(uninterrupted(attempt), nodes[asked])
-                asked += 1
-            await progress.wait(min(HEDGE_AFTER_S, left_s) if asked < len(nodes) else left_s)
+            if len(asked_at) < len(nodes):
+                node_id = nodes[len(asked_at)]
+                asked_at[node_id] = time.monotonic()
+                attempts.start_soon(uninterrupted(attempt), node_id)
+            await progress.wait(min(HEDGE_AFTER_S, left_s) if len(asked_at) < len(nodes) else left_s)
         attempts.cancel_scope.cancel()
-    late = {node_id: RequestTimedOutError("no answer in time") for node_id in nodes if node_id not in errors}
-    return Outcome(answers[0] if answers else None, {**errors, **late})
+    answered_by = {answer.node_id for answer in answers}
+    for node_id, at in asked_at.items():
+        passed_s = time.monotonic() - at
+        if node_id not in errors and node_id not in answered_by:
+            errors[node_id] = RequestTimedOutError(f"no answer within {passed_s * 1000:.0f} ms")
+            if passed_s >= HEDGE_AFTER_S:
+                brokers.evaded(node_id, at)
+    return Outcome(answers[0] if answers else None, errors)
 
 
 def describe(errors: Mapping[int, KafkaError], nodes: Mapping[int, Broker]) -> str:

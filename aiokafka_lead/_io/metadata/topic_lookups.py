@@ -49,8 +49,8 @@ class TopicLookups:
             if self._topics.leave(name) == 0 and self._waiters.get(name) is waiter:
                 del self._waiters[name]
 
-    def answered(self, names: Iterable[str], snapshot: ClusterSnapshot, now: float) -> None:
-        """An answer about these topics has been taken in."""
+    def answered(self, names: Iterable[str], snapshot: ClusterSnapshot, node_id: int, now: float) -> None:
+        """An answer of this broker about these topics has been taken in."""
         for name in names:
             entry = snapshot.topics.get(name)
             if entry is not None and entry.partitions:
@@ -62,7 +62,7 @@ class TopicLookups:
                 if name in self._waiters:
                     self._waiters.pop(name).set_error(topic_error(name, entry.error_code))
             elif name in self._topics:
-                self._topics.missed(name, now)
+                self._topics.missed(name, node_id, now)
 
     def fail(self, error: KafkaError) -> None:
         """Raise this from every call that waits."""

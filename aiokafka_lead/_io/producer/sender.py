@@ -15,7 +15,7 @@ from functools import partial
 import anyio.lowlevel
 
 from ..._core.metadata.moved import Moved
-from ..._core.metadata.refresh import LEADERLESS, lost, refused
+from ..._core.metadata.refresh import LEADERLESS, doubted, lost, refused
 from ..._core.metadata.types import ClusterSnapshot
 from ..._core.producer.accumulator import Accumulator
 from ..._core.producer.answers import BatchAnswers
@@ -430,6 +430,8 @@ class Sender:
                 stale = True
         if stale:
             self._take_hints(sent, response)
+        patience_s = self.accumulator.retry.patience_s
+        doubt = False
         for answer in answers:
             if answer.error is None:
                 self._answers.acknowledged(
@@ -445,6 +447,9 @@ class Sender:
                     tells_leaders=sent.tells_leaders,
                     record_errors=answer.record_errors,
                 )
+                doubt = doubt or answer.batch.patience.in_doubt(now, patience_s)
+        if doubt:
+            self._metadata.request_update(doubted(sent.node_id))
 
     def _take_hints(self, sent: SentBatches, response: ProduceResponse) -> None:
         hints = read_hints(sent, response)

@@ -285,7 +285,7 @@ class Kafka:
 
         @router.get("/health/live")
         async def live() -> JSONResponse:
-            return _page(self._problems())
+            return self._page(self._problems())
 
         @router.get("/health/ready")
         async def ready() -> JSONResponse:
@@ -294,7 +294,7 @@ class Kafka:
                 problems.append("no broker has been reached yet")
             if self._stopping:
                 problems.append("the app is being stopped")
-            return _page(problems)
+            return self._page(problems)
 
         if find_spec("prometheus_client") is not None:
             router.add_api_route("/metrics", self._metrics, response_class=Response)
@@ -338,9 +338,12 @@ class Kafka:
                 found += consuming.consumer.health().own_problems
         return found
 
-
-def _page(problems: list[str]) -> JSONResponse:
-    return JSONResponse({"healthy": not problems, "problems": problems}, 503 if problems else 200)
+    def _page(self, problems: list[str]) -> JSONResponse:
+        """Answer 503 if there are problems. Stuck partitions are shown, but a new process would not help them."""
+        consumers = [] if self._stopping else [each.consumer for each in self._consuming]
+        stuck = [why for consumer in consumers if consumer is not None for why in consumer.health().stuck.values()]
+        content = {"healthy": not problems and not stuck, "problems": [*problems, *stuck]}
+        return JSONResponse(content, 503 if problems else 200)
 
 
 async def _too_large(request: Request, error: Exception) -> JSONResponse:

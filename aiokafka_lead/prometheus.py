@@ -224,7 +224,14 @@ def _of_consumers(consumers: list[tuple[str, Consumer[Any, Any]]]) -> Iterator[M
     yield lag
     for metric, of, text in _HISTOGRAMS:
         yield _histogram(metric, text, [(name, of(metrics)) for name, metrics in found])
-    yield _healths("kafka_consumer_healthy", [(name, _look(consumer.health).healthy) for name, consumer in consumers])
+    healths = [(name, _look(consumer.health)) for name, consumer in consumers]
+    yield _healths("kafka_consumer_healthy", [(name, health.healthy) for name, health in healths])
+    stuck = GaugeMetricFamily(
+        "kafka_consumer_stuck_partitions", "Partitions that health() finds not to advance.", labels=["client_id"]
+    )
+    for name, health in healths:
+        stuck.add_metric([name], len(health.stuck))
+    yield stuck
 
 
 def _of_share_consumers(consumers: list[tuple[str, ShareConsumer[Any, Any]]]) -> Iterator[Metric]:

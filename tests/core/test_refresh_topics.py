@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from aiokafka_lead._core.backoff import Backoff
-from aiokafka_lead._core.metadata.topics import LOOKUP_TICK_S, TopicsInUse
+from aiokafka_lead._core.metadata.topics import DENIALS_TO_BELIEVE, LOOKUP_TICK_S, TopicsInUse
+from aiokafka_lead._core.trust import DOUBT_AFTER
 
 IDLE_S = 300.0
 
@@ -125,3 +126,24 @@ def test_lookups_of_many_unknown_topics_share_their_requests() -> None:
         requests += 1
         now = wanted.next_due()
     assert requests <= 10 / LOOKUP_TICK_S
+
+
+def test_rule_33_a_broker_that_keeps_denying_a_topic_is_asked_after_others() -> None:
+    wanted = topics()
+    wanted.look_up("a", 0.0)
+    for _ in range(DOUBT_AFTER - 1):
+        wanted.missed("a", 1, 0.0)
+    assert wanted.doubted(["a", "b"], 0.0) == set()
+    wanted.missed("a", 1, 0.0)
+    assert wanted.doubted(["a", "b"], 0.0) == {1}
+    assert wanted.doubted(["b"], 0.0) == set()
+    wanted.found("a")
+    assert wanted.doubted(["a"], 0.0) == set()
+
+
+def test_rule_33_a_topic_that_several_brokers_deny_does_not_exist() -> None:
+    wanted = topics()
+    for node_id in range(DENIALS_TO_BELIEVE):
+        for _ in range(DOUBT_AFTER):
+            wanted.missed("a", node_id, 0.0)
+    assert wanted.doubted(["a"], 0.0) == set()

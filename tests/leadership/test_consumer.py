@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from aiokafka_lead._core.trust import DOUBT_AFTER
 from aiokafka_lead.errors import UnknownLeaderEpochError
 from aiokafka_lead.testing import EmbeddedCluster, Hint
 
@@ -138,13 +139,13 @@ async def test_rule_22_the_preferred_replica_is_forgotten_at_a_move() -> None:
 
 async def test_rule_23_a_broker_that_is_behind_is_asked_again_without_a_refresh(cluster: EmbeddedCluster) -> None:
     await fill(cluster, 1)
-    cluster.faults.add("Fetch", topic="t", error_code=UnknownLeaderEpochError.code, count=4)
+    cluster.faults.add("Fetch", topic="t", error_code=UnknownLeaderEpochError.code, count=DOUBT_AFTER - 1)
     async with consumer_of(cluster, "t", retry_backoff_ms=60_000, retry_backoff_max_ms=60_000) as consumer:
         await until(lambda: consumer.metrics().fetch_errors)
         refreshes = cluster.requests.count("Metadata")
         assert await next_number(consumer) == 0
-        assert consumer.metrics().fetch_errors == {75: 4}
-        assert_spaced(asked(cluster, "Fetch")[:5], first_ms=10, longest_ms=60_000)
+        assert consumer.metrics().fetch_errors == {75: DOUBT_AFTER - 1}
+        assert_spaced(asked(cluster, "Fetch")[:DOUBT_AFTER], first_ms=10, longest_ms=60_000)
         assert cluster.requests.count("Metadata") == refreshes
 
 

@@ -320,6 +320,7 @@ class AnswerReader:
                 self._prefetch.report((kind, state.tp.topic), error)
             outcome.refresh = outcome.refresh or kind.refreshes_metadata
         if not state.patience.knows_failure(now, asked.leader_epoch):
+            state.failure = error_for_code(code)()
             state.back_off(now, asked.leader_epoch, self._retry, lagging_leader=code in LAGGING)
         if not followed and state.patience.in_doubt(now, self._retry.patience_s):
             outcome.doubt = True

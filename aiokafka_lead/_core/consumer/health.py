@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ...types import TopicPartition
+
+NOTHING_STUCK: Mapping[TopicPartition, str] = MappingProxyType({})
+
+NAMED_AT_MOST = 20
+"""Stuck partitions that `ConsumerHealth.problems` names."""
 
 __all__ = ["ConsumerHealth", "ConsumerLag", "Facts", "Limits", "judge"]
 
@@ -53,6 +59,10 @@ class ConsumerHealth:
     be reached, since a process that starts anew does not reach them either."""
     reachable: bool = True
     """Whether a broker can be reached."""
+    stuck: Mapping[TopicPartition, str] = field(default_factory=dict)
+    """Partitions that have not advanced for ``request_timeout_ms``, although somebody reads, and there are records or
+    their broker is in trouble; each with its reason, which is among the ``problems``. A process that starts again would
+    meet the same brokers, so that these are not its ``own_problems``."""
 
     @property
     def healthy(self) -> bool:
@@ -88,6 +98,7 @@ class Facts(NamedTuple):
     reachable: bool
     """Some broker is connected, and no connection to it has failed since."""
     absent: tuple[str, ...] = ()
+    stuck: Mapping[TopicPartition, str] = NOTHING_STUCK
 
 
 class Limits(NamedTuple):
@@ -111,9 +122,12 @@ def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
             own.append(f"the application has been at work on what it got for {facts.handler_s:.1f} s")
         if facts.since_tick_s > limits.tick_s:
             own.append(f"the event loop has been blocked for {facts.since_tick_s:.1f} s")
+    stuck = list(facts.stuck.values()) if facts.reachable else []  # else there is one reason for all of them
+    if len(stuck) > NAMED_AT_MOST:
+        stuck[NAMED_AT_MOST:] = [f"{len(stuck) - NAMED_AT_MOST} more partitions have not advanced"]
     problems = (*unanswered, *own)
     return ConsumerHealth(
-        problems=problems,
+        problems=(*problems, *stuck),
         since_fetch_ms=_ms(facts.since_fetch_s),
         since_heartbeat_ms=_ms(facts.since_heartbeat_s),
         joined=facts.joined if facts.grouped else None,
@@ -125,6 +139,7 @@ def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
         absent=facts.absent,
         own_problems=problems if facts.reachable else tuple(own),
         reachable=facts.reachable,
+        stuck=facts.stuck,
     )
 
 

@@ -5,9 +5,9 @@ clients have learnt since those were released; each names its source or its reas
 by number. A *hint* is what a broker that refuses says about the leader; a *move* is the change of a partition's
 leader.
 
-Here are `hints` (what counts as a hint in an answer), `patience` (how long what failed waits: a batch, or a partition's
-fetches) and `moves` (how long a move takes). What hints change in the client's view of its cluster, ``_core/metadata``
-decides.
+Here are `hints` (what counts as a hint in an answer), `patience` (how long what failed waits, and when its leader comes
+into doubt: a batch, or a partition's fetches) and `moves` (how long a move takes). What hints change in the client's
+view of its cluster, ``_core/metadata`` decides.
 
 Hints
     1. A hint counts only with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH, from Produce 10 and Fetch 16 on, with a
@@ -59,7 +59,8 @@ Consumer
     22. Only the partition that failed moves, from the instant of the error, whatever is buffered: its preferred
         replica is cleared and its position checked against the leader epoch (KIP-320; from Fetch 12 on by the fetch
         itself).
-    23. UNKNOWN_LEADER_EPOCH says that the broker is behind the client: a backoff, and no refresh. (KIP-320)
+    23. UNKNOWN_LEADER_EPOCH says that the broker is behind the client: a backoff, and no refresh while patience with
+        it lasts (rule 33). (KIP-320)
 
 Rebootstrap
     24. ``metadata_recovery_strategy="rebootstrap"`` (default): the client goes back to its bootstrap servers when no
@@ -85,4 +86,18 @@ Patience
         partition without leader, is asked about every ``retry_backoff_ms`` for half a minute, for a cluster takes
         seconds to elect. Look-ups of a coordinator begin with 10 ms and do not wait for a connection to a broker that
         is gone, and an advance of the leader epoch ends the waits of the consumer's queries of offsets.
+
+Doubt
+    33. A broker that answers may be wrong: it lags, is cut off from the others, or is sick. Patience with it is bounded
+        (``_core/trust``): after 3 refusals in a row, or ``2 * retry_backoff_max_ms`` after the first was asked for, it
+        is in doubt, and somebody else is asked. For a leader that is metadata, from any broker but the one in doubt,
+        connected or not; the same holds for a broker that has no brokers to name, does not answer, or denies a topic.
+        Each further refusal asks again, spaced as rule 32 has it, and the first success ends the doubt. If nobody else
+        is known, nothing more is asked. UNKNOWN_SERVER_ERROR, after which Java gives records up, is tried again by an
+        idempotent producer until the leader is in doubt, and as often again. (KIP-951 and KIP-899 bound two cases of
+        this: leaders that moved, and brokers that are all gone.)
+    34. A preferred replica that cannot be connected to within half a second, holds a fetch beyond its time, or is in
+        doubt, gives its partitions back to their leader, and is read from again once it has been reached, or after
+        ``metadata_max_age_ms``. Until then a leader that names it is fetched from without a rack: it has no records for
+        a client that it sends elsewhere. (KIP-392)
 """

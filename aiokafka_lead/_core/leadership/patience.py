@@ -1,5 +1,7 @@
 """How long what failed waits before it is sent again: a batch of records, and the fetches of a partition, alike.
 
+Its refusals are counted as those of anything else that may be wrong (`Trust`, rule 33).
+
 The wait belongs to the one thing that failed, so it holds back its own partition and nothing else (rule 16). There are
 two kinds of it. The normal one is ``retry_backoff_ms``, doubling (KIP-580). The one for a leader that has only not
 caught up with its own election begins with a few milliseconds (rule 11). An advance of the leader epoch ends either:

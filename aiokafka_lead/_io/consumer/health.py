@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..._core.consumer.health import ConsumerHealth, ConsumerLag, Facts, Limits, judge
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading
+from ..._core.consumer.standstill import Standstill
 from ..._core.group.poll_interval import PollInterval
 from ..._options.logs import client_log
 from ...config import ConsumerConfig
@@ -28,6 +29,10 @@ __all__ = ["WARN_AFTER_S", "HealthWatch", "since", "unusable"]
 
 WARN_AFTER_S = (1.0, 3.0)
 """A blocked event loop is worth a warning after the heartbeat interval, within these bounds."""
+
+
+LOOK_EVERY_S = 4.0
+"""How often it is looked at where partitions are; more often if ``request_timeout_ms`` is short."""
 
 
 class HealthWatch:
@@ -57,6 +62,10 @@ class HealthWatch:
         self._started = started
         self._started_at: float | None = None
         self._rebalance_s = (config.rebalance_timeout_ms or config.max_poll_interval_ms) / 1000
+        request_timeout_s = config.request_timeout_ms / 1000
+        self._standstill = Standstill(request_timeout_s, reading.end_of, self._unreachable)
+        self._look_every_s = min(LOOK_EVERY_S, request_timeout_s / 8)
+        self._looked_at = -math.inf
         self._limits = Limits(
             fetch_s=(config.request_timeout_ms + config.fetch_max_wait_ms) / 1000,
             heartbeat_s=math.inf,
@@ -83,6 +92,7 @@ class HealthWatch:
         group, loop, now = self._group, self._loop, time.monotonic()
         grouped = group is not None and group.wanted
         kept_out = None if group is None else group.kept_out
+        self._look(now)
         limits = self._limits
         if group is not None:
             # While a classic group rebalances its members wait, and send no heartbeats.
@@ -105,6 +115,7 @@ class HealthWatch:
                 since_blocked_s=since(loop.blocked_until, now),
                 reachable=self._client.brokers.reachable,
                 absent=self._absence_watch.absent,
+                stuck=self._standstill.found(self._client.metadata.snapshot, now),
             ),
             limits,
         )
@@ -133,7 +144,24 @@ class HealthWatch:
         expires_at = progress.expires_at()
         return None if expires_at is None else now - (expires_at - progress.interval_s)
 
+    def _look(self, now: float) -> None:
+        self._looked_at = now
+        self._standstill.look(
+            list(self._positions),
+            self._client.metadata.snapshot,
+            now,
+            waiting=self._reader.waiting,
+            records_taken=self._reading.prefetch.records_taken,
+        )
+
+    def _unreachable(self, node_id: int) -> str | None:
+        error = self._client.brokers.last_error(node_id)
+        return None if error is None else error.message
+
     def _remember(self) -> None:
+        now = time.monotonic()
+        if now >= self._looked_at + self._look_every_s:
+            self._look(now)
         self._fetched_at = self._counters.answered_at
         self._heartbeat_at = None if self._group is None else self._group.last_heartbeat_at
 

@@ -1,0 +1,285 @@
+"""Rules 33 and 34: brokers that answer, and are wrong for ever. Another broker knows better all the while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from aiokafka_lead import Consumer
+from aiokafka_lead._core.trust import DOUBT_AFTER
+from aiokafka_lead._wire import decode_response, encode_response
+from aiokafka_lead._wire.messages.metadata import MetadataResponse
+from aiokafka_lead.errors import UnknownServerError
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .support import ALWAYS, NOT_LEADER, TOGETHER, asked, consumer_of, fill, next_number, producer_of, until, values
+
+pytestmark = pytest.mark.anyio
+
+SHARED = pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared client"])
+QUICK: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 100}
+
+
+def isolate(cluster: EmbeddedCluster, broker: int) -> None:
+    """Have others lead by now, though this broker does not know."""
+    cluster.freeze_metadata(ALWAYS, broker=broker)
+    cluster.move_leader("t", to=broker % 3 + 1)
+
+
+@pytest.mark.parametrize("code", [7, 19, 20, -1, 56])
+@SHARED
+async def test_rule_33_records_leave_a_leader_that_refuses_for_ever(
+    cluster: EmbeddedCluster, code: int, shared: bool
+) -> None:
+    async with producer_of(cluster, shared=shared, **QUICK) as producer:
+        await producer.send_and_wait("t", b"0")
+        rule = cluster.faults.add("Produce", broker=1, error_code=code)
+        isolate(cluster, 1)
+        with anyio.fail_after(20):
+            await producer.send_and_wait("t", b"1")
+    assert values(cluster) == [0, 1]
+    # Until the doubt, and what was on its way when metadata came.
+    assert 1 <= rule.struck <= DOUBT_AFTER + 2
+
+
+@pytest.mark.parametrize("code", [75, -1, 78, NOT_LEADER])
+@SHARED
+async def test_rule_33_reads_leave_a_leader_that_refuses_for_ever(
+    cluster: EmbeddedCluster, code: int, shared: bool
+) -> None:
+    await fill(cluster, 1)
+    async with consumer_of(cluster, "t", shared=shared, **QUICK) as consumer:
+        assert await next_number(consumer) == 0
+        cluster.faults.add("Fetch", broker=1, error_code=code)
+        isolate(cluster, 1)
+        await fill(cluster, 1, first=1)
+        assert await next_number(consumer) == 1
+
+
+@SHARED
+async def test_rule_33_reads_leave_a_leader_whose_answers_are_of_no_use(cluster: EmbeddedCluster, shared: bool) -> None:
+    await fill(cluster, 1)
+    async with consumer_of(cluster, "t", shared=shared, **QUICK) as consumer:
+        assert await next_number(consumer) == 0
+        cluster.faults.add("Fetch", broker=1, error_code=UnknownServerError.code, whole=True)
+        isolate(cluster, 1)
+        await fill(cluster, 1, first=1)
+        assert await next_number(consumer) == 1
+
+
+async def test_rule_33_nobody_is_asked_where_there_is_nobody_else() -> None:
+    async with EmbeddedCluster(brokers=1) as cluster, producer_of(cluster, **QUICK) as producer:
+        await producer.send_and_wait("t", b"0")
+        before = cluster.requests.count("Metadata")
+        rule = cluster.faults.add("Produce", error_code=19)
+        delivery = await producer.send("t", b"1")
+        await until(lambda: rule.struck >= 3 * DOUBT_AFTER)
+        assert cluster.requests.count("Metadata") == before
+        rule.remove()
+        with anyio.fail_after(20):
+            await delivery
+
+
+async def test_an_error_without_explanation_ends_a_batch_once_the_others_have_nothing_to_say(
+    cluster: EmbeddedCluster,
+) -> None:
+    async with producer_of(cluster, **QUICK) as producer:
+        await producer.send_and_wait("t", b"0")
+        rule = cluster.faults.add("Produce", error_code=UnknownServerError.code)
+        with anyio.fail_after(20), pytest.raises(UnknownServerError):
+            await producer.send_and_wait("t", b"1")
+        assert rule.struck == 2 * DOUBT_AFTER
+
+
+def without_brokers(whole: bytes) -> bytes:
+    """The same answer from a broker that names none."""
+    correlation_id, response = decode_response(MetadataResponse, 12, memoryview(whole)[4:])
+    response.brokers = []
+    response.topics = []
+    return b"".join(encode_response(response, 12, correlation_id))
+
+
+@pytest.mark.parametrize(
+    "sick",
+    [
+        {"garbage": without_brokers},
+        {"drop": True},
+        {"topic": "new", "error_code": 3},
+        {"topic": "new", "error_code": 5},
+    ],
+    ids=["names no brokers", "does not answer", "denies the topic", "names no leader"],
+)
+async def test_rule_33_metadata_comes_from_another_broker(cluster: EmbeddedCluster, sick: dict[str, Any]) -> None:
+    """The sick one is the only one that is connected."""
+    cluster.max_versions["Metadata"] = 12
+    cluster.create_topic("new", assignments=[[2, 3]])
+    async with producer_of(cluster.address(1), **QUICK) as producer:
+        cluster.faults.add("Metadata", broker=1, **sick)
+        with anyio.fail_after(20):
+            await producer.send_and_wait("new", b"0")
+
+
+async def test_a_topic_that_every_broker_denies_is_not_looked_for_at_more_and_more_of_them() -> None:
+    async with EmbeddedCluster(brokers=6, auto_create_topics=False) as cluster:
+        async with producer_of(cluster.address(1), max_block_ms=3_000, **QUICK) as producer:
+            with anyio.fail_after(20), pytest.raises(Exception, match="missing"):
+                await producer.send("missing", b"0")
+        asked = {request.broker for request in cluster.requests.select("Metadata")}
+        assert len(asked) <= DOUBT_AFTER + 1
+
+
+# --- followers -------------------------------------------------------------------------------------------------------
+
+
+def refuse_connections(cluster: EmbeddedCluster) -> None:
+    cluster.faults.add("ApiVersions", broker=3, disconnect=True)
+
+
+def hang_in_the_handshake(cluster: EmbeddedCluster) -> None:
+    cluster.faults.add("ApiVersions", broker=3, drop=True)
+
+
+def refuse_the_login(cluster: EmbeddedCluster) -> None:
+    cluster.faults.add("SaslAuthenticate", broker=3, error_code=58)
+
+
+def hang_up_at_each_fetch(cluster: EmbeddedCluster) -> None:
+    cluster.faults.add("Fetch", broker=3, disconnect=True)
+
+
+def lag(cluster: EmbeddedCluster) -> None:
+    cluster.faults.add("Fetch", broker=3, error_code=78)
+
+
+def lag_far_behind(cluster: EmbeddedCluster) -> None:
+    cluster.faults.add("Fetch", broker=3, error_code=1)
+
+
+def freeze(cluster: EmbeddedCluster) -> None:
+    cluster.faults.add("Fetch", broker=3, drop=True)
+
+
+LOGIN: dict[str, Any] = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "SCRAM-SHA-256",
+    "sasl_plain_username": "u",
+    "sasl_plain_password": "p",
+}
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        refuse_connections,
+        hang_in_the_handshake,
+        refuse_the_login,
+        hang_up_at_each_fetch,
+        lag,
+        lag_far_behind,
+        freeze,
+    ],
+)
+@pytest.mark.parametrize("connected", [False, True], ids=["at first", "later"])
+@SHARED
+async def test_rule_34_a_follower_of_no_use_is_left_for_the_leader(
+    trouble: Callable[[EmbeddedCluster], None], connected: bool, shared: bool
+) -> None:
+    async with EmbeddedCluster(brokers=3, racks=["a", "b", "c"], sasl_users={"u": "p"}) as cluster:
+        cluster.create_topic("t", assignments=TOGETHER)
+        async with (
+            producer_of(cluster, **LOGIN) as producer,
+            consumer_of(
+                cluster,
+                "t",
+                shared=shared,
+                client_rack="c",
+                client_id="reader",
+                request_timeout_ms=8_000,
+                **QUICK,
+                **LOGIN,
+            ) as consumer,
+        ):
+            if connected:
+                await producer.send_and_wait("t", b"0")
+                assert await next_number(consumer) == 0
+                await until(lambda: cluster.requests.select("Fetch", broker=3))
+            trouble(cluster)
+            if connected and trouble not in (hang_up_at_each_fetch, lag, lag_far_behind, freeze):
+                await end_connections(cluster, 3)
+            await producer.send_and_wait("t", b"1")
+            assert await next_number(consumer) == 1
+            await producer.send_and_wait("t", b"2")
+            assert await next_number(consumer) == 2
+
+
+async def end_connections(cluster: EmbeddedCluster, broker: int) -> None:
+    """Reset what is open, so that the trouble shows at the next connect."""
+    await cluster.stop_broker(broker)
+    await cluster.start_broker(broker)
+    cluster.set_isr("t", 0, [1, 2, 3])
+
+
+async def test_rule_34_a_follower_is_read_from_again_once_it_has_been_reached() -> None:
+    """It leads another partition, so that it is connected to again and again."""
+    async with EmbeddedCluster(brokers=3, racks=["a", "b", "c"]) as cluster:
+        cluster.create_topic("t", assignments=[[1, 2, 3], [3, 2, 1]])
+        await fill(cluster, 1)
+        rule = cluster.faults.add("ApiVersions", broker=3, drop=True, client_id="reader")
+        brief: dict[str, Any] = {"auto_offset_reset": "earliest"}
+        brief |= dict.fromkeys(("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"), 700)
+        servers = cluster.bootstrap_servers
+        consumer = Consumer("t", bootstrap_servers=servers, client_rack="c", client_id="reader", **brief, **QUICK)
+        await consumer.start(wait=False)  # not until broker 3 says where its partition begins
+        try:
+            assert await next_number(consumer) == 0
+            assert not followed(cluster)
+            rule.remove()
+            await until(lambda: followed(cluster))
+            await fill(cluster, 1, first=1)
+            assert await next_number(consumer) == 1
+        finally:
+            await consumer.stop()
+
+
+def followed(cluster: EmbeddedCluster) -> bool:
+    """Return True if partition 0 has been fetched from the follower."""
+    return bool(asked(cluster, "Fetch", broker=3))
+
+
+# --- what the application is shown -----------------------------------------------------------------------------------
+
+
+async def test_a_partition_that_does_not_advance_is_a_problem_and_says_why(cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("pair", assignments=[[1, 2, 3], [2, 3, 1]])
+    rule = cluster.faults.add("Fetch", topic="pair", partition=1, error_code=75)
+    async with (
+        producer_of(cluster) as producer,
+        consumer_of(cluster, "pair", request_timeout_ms=400, fetch_max_wait_ms=100, **QUICK) as consumer,
+        anyio.create_task_group() as tasks,
+    ):
+        for partition in range(2):
+            await producer.send_and_wait("pair", b"0", partition=partition)
+        read: list[int] = []
+
+        async def reading() -> None:
+            async for record in consumer:
+                read.append(record.partition)
+
+        tasks.start_soon(reading)
+        await until(lambda: consumer.health().stuck)
+        health = consumer.health()
+        [(tp, why)] = health.stuck.items()
+        assert (tp.topic, tp.partition) == ("pair", 1)
+        assert "broker 2 has refused" in why
+        assert "UnknownLeaderEpochError" in why
+        assert why in health.problems
+        assert not health.healthy
+        assert health.live  # a new process would meet the same broker
+        assert read == [0]
+        rule.remove()
+        await until(lambda: read == [0, 1])
+        assert consumer.health().healthy
+        tasks.cancel_scope.cancel()

@@ -69,7 +69,10 @@ def test_refusals_name_the_broker_and_its_error() -> None:
     world.answer(planned, response(data(0, error=75), data(1, high_watermark=0)))
     found = Watched(world).after(4)
     assert list(found) == ["t-0"]
-    assert "broker 1 has refused 1 times in 4.0 s, the last time with UnknownLeaderEpochError" in found["t-0"]
+    assert (
+        "broker 1 is in doubt: it has refused 1 times in 4.0 s, the last time with UnknownLeaderEpochError"
+        in found["t-0"]
+    )
 
 
 def test_a_leader_that_cannot_be_reached_and_none_at_all() -> None:

@@ -177,6 +177,7 @@ class AnswerReader:
             self._diverging(state, data.diverging_epoch.end_offset, data.diverging_epoch.epoch)
             return
         state.patience.succeeded()
+        state.failure = None
         state.move_clock.served(planned.node_id, planned.sent_at, self._counters)
         state.validated_epoch = asked.leader_epoch
         replica = data.preferred_read_replica

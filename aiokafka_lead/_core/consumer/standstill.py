@@ -87,6 +87,7 @@ class Standstill:
         if patience.refusals:
             last = "" if state.failure is None else f", the last time with {type(state.failure).__name__}"
             return (
-                f"broker {leader} has refused {patience.refusals} times in {now - patience.refused_since:.1f} s{last}"
+                f"broker {leader} is in doubt: it has refused {patience.refusals} times in "
+                f"{now - patience.refused_since:.1f} s{last}"
             )
         return f"broker {leader} answers without records, though the log goes on to {self._end_of(state)}"

@@ -51,6 +51,11 @@ class Reason(NamedTuple):
     kind: str
     node_id: int | None = None
 
+    @property
+    def is_doubt(self) -> bool:
+        """Return True if others are to be asked, and not the broker that it is about."""
+        return self.kind == _DOUBTED
+
 
 HINTED = Reason("hinted")
 """A broker named a new leader, which Metadata has yet to confirm (rule 8)."""
@@ -127,7 +132,7 @@ class RefreshSchedule:
     @property
     def doubted(self) -> set[int]:
         """The brokers whose view of the cluster is of least worth now."""
-        return {reason.node_id for reason in self._rows if reason.kind == _DOUBTED and reason.node_id is not None}
+        return {reason.node_id for reason in self._rows if reason.is_doubt and reason.node_id is not None}
 
     def request(self, reason: Reason) -> None:
         """Ask for a refresh as soon as the spacing allows."""

@@ -19,7 +19,7 @@ from ..._core.metadata.metrics import MetadataMetrics, RebootstrapCause
 from ..._core.metadata.moved import MetadataListener, Moved
 from ..._core.metadata.reachability import NodeState
 from ..._core.metadata.rebootstrap import RebootstrapPolicy
-from ..._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, RefreshSchedule, doubted, lost
+from ..._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, RefreshSchedule, lost
 from ..._core.metadata.state import MetadataState
 from ..._core.metadata.topics import TopicsInUse
 from ..._core.metadata.types import ClusterSnapshot, LeaderHint, TopicMetadata
@@ -119,8 +119,11 @@ class MetadataActor:
 
     def request_update(self, reason: Reason = STALE) -> None:
         """Ask for a refresh as soon as the reason's backoff allows; any number of calls cause at most one more."""
-        if reason.node_id is not None and reason == doubted(reason.node_id) and len(self.snapshot.brokers) < 2:
-            return  # nobody else could be asked
+        if reason.is_doubt:
+            if len(self.snapshot.brokers) < 2:
+                return  # nobody else could be asked
+            if reason.node_id not in self._schedule.doubted:
+                self._log.warning("broker %s keeps refusing: others are asked who leads its partitions", reason.node_id)
         self._schedule.request(reason)
         self._wake.set()
 

@@ -96,6 +96,17 @@ async def test_every_server_that_failed_is_named_with_its_own_reason(ports: Port
     assert "resolve" in reasons["no-such-host.invalid:9092"]
 
 
+async def test_servers_that_were_never_asked_are_not_said_to_have_failed() -> None:
+    async with listening(silent) as first, listening(silent) as second, listening(silent) as third:
+        servers = [first, second, third]
+        with pytest.raises(KafkaConnectionError) as caught:
+            await make_client(",".join(servers), request_timeout_ms=250).start()  # the next is asked after 500
+    failed, others = str(caught.value).split("; there was no time to ask ")
+    assert [server for server in servers if server in failed and "no answer" in failed]
+    assert sorted([*others.split(", "), *(server for server in servers if server in failed)]) == sorted(servers)
+    assert len(others.split(", ")) == 2
+
+
 async def test_nobody_listening_fails_at_once(ports: PortPool) -> None:
     client = make_client(f"127.0.0.1:{ports.take()}", request_timeout_ms=30_000)
     began = time.monotonic()

@@ -449,6 +449,9 @@ class MetadataActor:
         return f" ({describe(self._errors, self.snapshot.brokers)})" if self._errors else ""
 
     def _bootstrap_failed(self, errors: Mapping[int, KafkaError]) -> KafkaError:
-        text = f"no bootstrap server could be used: {describe(errors, self._state.bootstrap_brokers)}"
+        servers = self._state.bootstrap_brokers
+        text = f"no bootstrap server could be used: {describe(errors, servers)}"
+        if others := [f"{server.host}:{server.port}" for node_id, server in servers.items() if node_id not in errors]:
+            text += f"; there was no time to ask {', '.join(others)}"
         final = final_error(errors)
         return KafkaConnectionError(text) if final is None else type(final)(text)

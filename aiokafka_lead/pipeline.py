@@ -207,10 +207,10 @@ class TransactionPipeline(Generic[K, V]):
         """The next transaction, for ``async with``; see `Transaction` for what it takes.
 
         It begins when one of the producers is free, within ``max_block_ms``. Entering the block raises why one before
-        was not committed; `ProducerFencedError` once another process has one of the ids, `RequestTimedOutError`, and
-        `IllegalStateError` where a block is open already. Leaving it raises `TransactionAbortedError` where something
-        of the transaction could not be stored, as `Producer.commit_transaction` does. A block that raises, or is
-        cancelled, aborts; those before it are committed all the same.
+        was not committed; `ProducerFencedError` once another process has one of the ids; `TransactionTimedOutError`;
+        and `IllegalStateError` where a block is open already. Leaving it raises `TransactionAbortedError` where
+        something of the transaction could not be stored, as `Producer.commit_transaction` does. A block that raises, or
+        is cancelled, aborts; those before it are committed all the same.
         """
         self._client.check()
         return PipelinedTransaction(self._pipeline)

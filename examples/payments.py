@@ -29,7 +29,12 @@ from typing import Any
 
 from aiokafka_lead import Consumer, ConsumerRecord, Producer, TopicPartition
 from aiokafka_lead.admin import AdminClient, NewTopic
-from aiokafka_lead.errors import ClientClosedError, CommitFailedError, TransactionAbortedError
+from aiokafka_lead.errors import (
+    ClientClosedError,
+    CommitFailedError,
+    CommitOutcomeUnknownError,
+    TransactionAbortedError,
+)
 from aiokafka_lead.testing import EmbeddedCluster
 
 PARTITIONS = 4
@@ -130,7 +135,7 @@ async def work(servers: str, prefix: str, number: int) -> None:
                         for account, cents in accounts.items():
                             await txn.send(balances_, b"%d" % cents, account.encode(), partition=partition)
                     await txn.send_offsets(consumer)
-            except (TransactionAbortedError, CommitFailedError) as error:
+            except (TransactionAbortedError, CommitFailedError, CommitOutcomeUnknownError) as error:
                 print(f"worker {number}: comes again: {error}", flush=True)
                 continue
             for partition, accounts in changed.items():

@@ -7,8 +7,9 @@ and this one must stop.
 from __future__ import annotations
 
 from .base import KafkaError
+from .log import RequestTimedOutError
 
-__all__ = ["CommitOutcomeUnknownError", "TransactionAbortedError"]
+__all__ = ["CommitOutcomeUnknownError", "TransactionAbortedError", "TransactionTimedOutError"]
 
 
 class TransactionAbortedError(KafkaError):
@@ -18,6 +19,14 @@ class TransactionAbortedError(KafkaError):
     """
 
     retriable = True
+
+
+class TransactionTimedOutError(TransactionAbortedError, RequestTimedOutError):
+    """``max_block_ms`` passed before the transaction could begin, take something, or be aborted; as in an outage.
+
+    Nothing of it counts, as `TransactionAbortedError` says: do it again. What it waited for goes on in the background,
+    and the next transaction waits for that. The cause, if any, is the call's own error.
+    """
 
 
 class CommitOutcomeUnknownError(KafkaError):

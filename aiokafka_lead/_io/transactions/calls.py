@@ -13,7 +13,14 @@ from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._core.transactions.additions import OFFSETS, checked_group
 from ..._core.transactions.state import Fate, TransactionHealth
 from ..._options.sent_types import K, V
-from ...errors import ConfigTypeError, IllegalStateError, KafkaError
+from ...errors import (
+    ConfigTypeError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    TransactionAbortedError,
+    TransactionTimedOutError,
+)
 from ...types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMetadata, TopicPartition
 from ..producer.send_methods import QuickSend, QuickSendNowait
 from .manager import Transactions
@@ -36,8 +43,10 @@ class TransactionalCalls(Generic[K, V]):
                 await txn.send("out", b"value")
                 await txn.send_offsets(consumer)
 
-        Leaving the block raises what `commit_transaction` raises. A block that is cancelled, or raises, aborts: that
-        takes a few seconds at most, and then its own error goes on.
+        Entering the block raises what `begin_transaction` raises, and leaving it what `commit_transaction` does. A
+        block that is cancelled, or raises, aborts: that takes a few seconds at most, and then its own error goes on.
+        Only a time-out of Kafka's, a `KafkaTimeoutError`, goes on as `TransactionTimedOutError`, with itself as the
+        cause: a loop that does aborted transactions again need not know every way in which an outage shows.
         """
         return Transaction(self, self._own_transactions())
 
@@ -45,8 +54,9 @@ class TransactionalCalls(Generic[K, V]):
         """Begin a transaction: what is sent from now on is part of it, until its end.
 
         Waits for the end of the one before, and for a producer id, at most ``max_block_ms``. Raises
-        `ProducerFencedError` once another producer has the transactional id, `RequestTimedOutError`, and
-        `TransactionAbortedError` where the outcome of the transaction before was unknown, and turned out to be that.
+        `ProducerFencedError` once another producer has the transactional id, `TransactionTimedOutError` after
+        ``max_block_ms``, and where the outcome of the transaction before was unknown, `CommitOutcomeUnknownError` while
+        it still is, or `TransactionAbortedError` if it turned out to be that.
         """
         await self._own_transactions().begin()
 
@@ -64,7 +74,7 @@ class TransactionalCalls(Generic[K, V]):
     async def abort_transaction(self) -> None:
         """Abort the open transaction: none of it counts. Records that are pending fail with `TransactionAbortedError`.
 
-        Does nothing where the latest transaction is aborted already. Raises `RequestTimedOutError` after
+        Does nothing where the latest transaction is aborted already. Raises `TransactionTimedOutError` after
         ``max_block_ms``; the abort goes on then, as it does when the call is cancelled, and the next transaction waits
         for it.
         """
@@ -152,6 +162,8 @@ class Transaction(Generic[K, V]):
             await self._commit()
         else:
             await self._leave(error)
+            if isinstance(error, KafkaTimeoutError) and not isinstance(error, TransactionAbortedError):
+                raise TransactionTimedOutError(f"the transaction was aborted: {error}") from error
 
     async def _begin(self) -> None:
         self._number = await self._transactions.begin()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 
 import anyio
@@ -26,6 +27,7 @@ from ...errors import (
     KafkaError,
     RequestTimedOutError,
     TransactionAbortedError,
+    TransactionTimedOutError,
 )
 from ...errors.base import own_copy
 from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -283,7 +285,7 @@ class Transactions:
         if ending is None:
             return
         if not await _until(ending.settled, self._max_block_s):
-            raise RequestTimedOutError("the coordinator has not aborted the transaction within max_block_ms")
+            raise TransactionTimedOutError("the coordinator has not aborted the transaction within max_block_ms")
         if ending.refusal is not None:
             raise own_copy(ending.refusal)
 
@@ -306,7 +308,7 @@ class Transactions:
         with anyio.move_on_after(self._max_block_s):
             await self._additions.offsets(offsets, group)
             return
-        raise RequestTimedOutError(
+        raise TransactionTimedOutError(
             f"the offsets of group {group.group_id!r} did not become part of the transaction within max_block_ms"
         )
 
@@ -397,7 +399,7 @@ class Transactions:
                 self.state.check_begin()
                 ending = self._endings.carry_out(self.state.start())
             if not await _until(ending.over, deadline.left_s()):
-                raise RequestTimedOutError(
+                raise TransactionTimedOutError(
                     f"transactional id {self.state.transactional_id!r}: the coordinator has not answered within "
                     f"max_block_ms ({self._max_block_s * 1000:g}); the producer is {self.state.phase.value}"
                 )
@@ -424,7 +426,8 @@ class Transactions:
     async def _abort_failed(self) -> None:
         """Abort a transaction that was to be committed, and say so."""
         failure = self.state.aborted("the transaction has failed and was aborted")
-        await self.abort()
+        with suppress(TransactionTimedOutError):  # the abort goes on, and the next transaction waits for it
+            await self.abort()
         raise failure
 
 

@@ -26,8 +26,8 @@ from ...errors import (
     IllegalStateError,
     KafkaError,
     ProducerFencedError,
-    RequestTimedOutError,
     TransactionAbortedError,
+    TransactionTimedOutError,
 )
 from ...errors.base import own_copy
 from ..cancellation import outlast_cancellation
@@ -176,7 +176,7 @@ class Pipeline:
             while not self._chain.calm or len(self._chain) == len(self._members):
                 await self._step(deadline)
         except TimeoutError:
-            raise RequestTimedOutError(
+            raise TransactionTimedOutError(
                 "the coordinators have not ended the transactions in flight within max_block_ms "
                 f"({self._max_block_ms:g})"
             ) from None

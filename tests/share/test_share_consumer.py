@@ -270,7 +270,7 @@ async def test_a_forgotten_session_is_opened_anew(cluster: EmbeddedCluster) -> N
             seen: set[int] = set()
             async for record in jobs:
                 seen.add(record.offset)
-                if seen == {0, 1, 2, 3, 4} or seen == {2, 3, 4}:
+                if seen >= {2, 3, 4}:  # and those of the first two whose acknowledgement was lost
                     break
 
 

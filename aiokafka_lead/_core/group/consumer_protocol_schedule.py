@@ -27,6 +27,10 @@ PROBE_AFTER_S = 0.5
 A coordinator that has assigned less than ``group.consumer.assignment.interval.ms`` (1 s) ago gives a new member an
 empty assignment first (KIP-1263), and its own with the next heartbeat, which is not due for 5 s."""
 
+AWAITED_PROBES = 20
+"""The same while a member of a share group has no partition of topics that have some: every member gets some, as soon as
+the coordinator has initialized their state, which takes it seconds in a new cluster (KIP-932)."""
+
 ANSWER_WITHIN_S = 10.0
 """A heartbeat without an answer is sent again after this, or after ``request_timeout_ms`` if that is less. A group's
 shortest session is much longer."""
@@ -57,7 +61,9 @@ class HeartbeatSchedule:
         self._failures = 0
         self._interval_s = FIRST_INTERVAL_S
         self._probes = 0
-        """How many early heartbeats are left."""
+        """Early heartbeats since it has joined."""
+        self.probing = False
+        """A new member may have an assignment that it has not heard of."""
         self._joined_at_epoch = 0
 
     @property
@@ -69,11 +75,6 @@ class HeartbeatSchedule:
     def timeout_s(self) -> float:
         """How long to wait for a heartbeat's answer."""
         return min(self._request_timeout_s, max(ANSWER_WITHIN_S, 2 * self._interval_s))
-
-    @property
-    def probing(self) -> bool:
-        """Whether a new member may have an assignment that it has not heard of."""
-        return self._probes > 0
 
     def begin(self, now: float) -> None:
         """Join, but not before the wait after a failure is over."""
@@ -92,16 +93,21 @@ class HeartbeatSchedule:
     def joined(self, epoch: int) -> None:
         """The heartbeat that was sent is the first that the coordinator accepts."""
         self._joined_at_epoch = epoch
-        self._probes = PROBES + 1
+        self._probes = 0
+        self.probing = True
 
-    def accepted(self, interval_ms: int, epoch: int, *, has_target: bool) -> None:
-        """A heartbeat was answered without an error."""
+    def accepted(self, interval_ms: int, epoch: int, *, has_target: bool, awaits_target: bool = False) -> None:
+        """A heartbeat was answered without an error. ``awaits_target``: a later one is bound to bring partitions."""
         self._failures = 0
         if interval_ms > 0:
             self._interval_s = interval_ms / 1000
-        has_news = has_target or epoch != self._joined_at_epoch
-        self._probes = 0 if has_news else max(0, self._probes - 1)
-        interval_s = min(self._interval_s, PROBE_AFTER_S) if self._probes else self._interval_s
+        if awaits_target:
+            self.probing = self._probes < AWAITED_PROBES
+        else:
+            has_news = has_target or epoch != self._joined_at_epoch
+            self.probing = self.probing and not has_news and self._probes < PROBES
+        self._probes += self.probing
+        interval_s = min(self._interval_s, PROBE_AFTER_S) if self.probing else self._interval_s
         self.due_at = self._sent_at + (0.0 if self._hurried else interval_s)
 
     def failed(self, now: float) -> None:

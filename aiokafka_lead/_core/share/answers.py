@@ -23,7 +23,7 @@ from ...types import TopicPartition
 from ..leadership.hints import HintReader
 from ..metadata.types import LeaderHint
 from .acquired import Acquired, AcquiredRange
-from .exchange import Exchange
+from .exchange import Exchange, may_pass
 from .planner import Asked, PlacedPartition, Planned, SharePlanner
 from .session import SharedPartition
 
@@ -53,7 +53,7 @@ class Arrived(NamedTuple):
 class ShareOutcome:
     """What is to be done after an answer."""
 
-    __slots__ = ("arrived", "errors", "hints", "lock_s", "refresh", "refused")
+    __slots__ = ("arrived", "doubt", "errors", "hints", "lock_s", "refresh", "refused")
 
     def __init__(self, hints: list[LeaderHint]) -> None:
         self.arrived: list[Arrived] = []
@@ -62,6 +62,8 @@ class ShareOutcome:
         """For the application: waiting does not help."""
         self.refresh = False
         """Whether metadata is stale."""
+        self.doubt = False
+        """The broker is in doubt as the leader of a partition."""
         self.lock_s: float | None = None
         """How long locks last, if the answer says so."""
         self.refused: KafkaError | None = None
@@ -96,6 +98,11 @@ def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchRe
             asked = planned.fetched.get(key)
             if asked is not None:
                 reading.fetched(asked, data)
+    for placed, _ in planned.fetched.values():
+        if placed not in reading.named:
+            # Brokers leave out what has no news. They may also answer while they still look where to begin, but not twice.
+            placed.begun |= placed.left_out
+            placed.left_out = True
     count = sum(len(arrived.acquired) for arrived in reading.outcome.arrived)
     planned.exchange.has_more = count >= planned.max_records > 0
     reading.end()
@@ -131,6 +138,9 @@ class _Reading:
         self._acks = dict(planned.acks)
         """Those whose outcome has not been read."""
         self._lock_s = SHORTEST_LOCK_S
+        self._acks_put_off = False
+        self.named: set[PlacedPartition] = set()
+        """The partitions that it has records of, or an error for."""
         self.outcome = ShareOutcome(hints.hints)
 
     def lock(self, timeout_ms: int) -> None:
@@ -145,25 +155,30 @@ class _Reading:
             kind = error_for_code(code)
             error = kind(shown(message or ""))
             # Brokers answer so while a session has a topic that was deleted: the next one is without it.
-            unknown = code == UnknownServerError.code
+            unknown = kind is UnknownServerError
             if unknown:
                 exchange.session.begin_anew()
             self.outcome.refused = error if self._acks else None
-            may_pass = kind.retriable or unknown
             for sent in self._acks.values():
-                if may_pass and code != ShareSessionNotFoundError.code:
+                if may_pass(kind) and code != ShareSessionNotFoundError.code:
                     exchange.again(sent, self._now)
                 else:
                     exchange.give_up(sent, error)
             if code == ShareSessionNotFoundError.code:
                 exchange.lose(InvalidRecordStateError(f"the broker has released the record: {error.message}"))
-            if not may_pass:
+            if not may_pass(kind):
                 self.outcome.errors.append(error)
+                for asked in self._planned.fetched.values():
+                    asked.partition.begun = True  # as far as it will
             self.outcome.refresh = kind.refreshes_metadata or unknown
-            exchange.back_off(self._now)
+            self._useless()
             return True
-        exchange.answered()
         return False
+
+    def _useless(self) -> None:
+        """The broker has not done what it was asked for."""
+        self._exchange.back_off(self._now)
+        self.outcome.doubt = self._exchange.in_doubt(self._now)
 
     def acknowledged(self, key: SharedPartition, code: int, message: str | None, leader: _CurrentLeader) -> None:
         """What became of a partition's acknowledgements, if there were any."""
@@ -174,7 +189,7 @@ class _Reading:
         if code:
             self._hint(tp, key.topic_id, code, leader)
             self.outcome.refused = error_for_code(code)(shown(message or ""))
-            self._exchange.refused(sent, code, message, self._now)
+            self._acks_put_off |= self._exchange.refused(sent, code, message, self._now)
         else:
             expires_at, gone_at = self._times()
             self._exchange.taken(tp, sent, expires_at, gone_at)
@@ -185,9 +200,11 @@ class _Reading:
     def fetched(self, asked: Asked, data: PartitionData) -> None:
         """A partition's records, or why there are none."""
         placed, leader_epoch = asked
+        self.named.add(placed)
         placed.patience.skipped(self._planned.sent_at, leader_epoch)
         code = data.error_code
         if not code:
+            placed.begun = True
             placed.patience.succeeded()
             placed.move.served(self._exchange.node_id, self._planned.sent_at, self._planner.counters)
             self._records(placed, data)
@@ -198,10 +215,13 @@ class _Reading:
             placed.move.refused(self._exchange.node_id, self._now)
         if code in MOVED:
             self._exchange.lose(kind("the partition has another leader, and the record is delivered again"), placed.tp)
-        elif code not in STALE and not kind.retriable:
+        elif not may_pass(kind):
             self.outcome.errors.append(kind(f"{placed.tp} cannot be read: {shown(data.error_message or '')}"))
+            placed.begun = True  # as far as it will
+        retry = self._planner.retry
         if not placed.patience.knows_failure(self._now, leader_epoch):
-            placed.patience.failed(self._now, leader_epoch, self._planner.retry, code in STALE, False)
+            placed.patience.failed(self._now, leader_epoch, retry, code in STALE, False)
+        self.outcome.doubt |= placed.patience.in_doubt(self._now, retry.patience_s)
 
     def _hint(self, tp: TopicPartition, topic_id: UUID, code: int, leader: _CurrentLeader) -> None:
         self._hints.read(tp.topic, topic_id, tp.partition, code, leader)
@@ -221,6 +241,10 @@ class _Reading:
         """What the answer does not name is not known."""
         for sent in self._acks.values():
             self._exchange.give_up(sent)
+        if self._acks_put_off:
+            self._useless()
+        else:
+            self._exchange.answered()
 
 
 def _valid(found: Sequence[AcquiredRecords]) -> list[AcquiredRange]:

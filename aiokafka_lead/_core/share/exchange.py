@@ -6,15 +6,16 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from ...errors import InvalidRecordStateError, KafkaError, error_for_code
+from ...errors import InvalidRecordStateError, KafkaError, UnknownServerError, error_for_code
 from ...errors.shown import shown
 from ...types import TopicPartition
-from ..backoff import Backoff
+from ..leadership.patience import RetryPolicy
+from ..trust import Trust
 from .acquired import RENEW, AckBatch, Acquired, Span
 from .metrics import ShareCounters
 from .session import SharedPartition, ShareSession
 
-__all__ = ["ACK_LINGER_S", "Exchange", "Sent"]
+__all__ = ["ACK_LINGER_S", "Exchange", "Sent", "may_pass"]
 
 ACK_LINGER_S = 0.01
 """How long acknowledgements wait for others, or for a fetch to go with, where nobody waits for their outcome: each
@@ -38,7 +39,7 @@ class Sent(NamedTuple):
 class Exchange:
     """One broker's. At most one request is under way, since the session numbers them."""
 
-    def __init__(self, node_id: int, backoff: Backoff, settled: Settled, counters: ShareCounters) -> None:
+    def __init__(self, node_id: int, retry: RetryPolicy, settled: Settled, counters: ShareCounters) -> None:
         self.node_id = node_id
         self.session = ShareSession()
         self.version = 0
@@ -59,8 +60,8 @@ class Exchange:
         """Somebody waits for the outcome of those."""
         self.waited_for = False
         """Somebody has waited for the outcome of those that were sent last."""
-        self._backoff = backoff
-        self._failures = 0
+        self._retry = retry
+        self._trust = Trust()
         self._settled = settled
         """Called when acknowledgements of a partition have an outcome."""
         self._counters = counters
@@ -177,8 +178,11 @@ class Exchange:
         if limit < NO_LIMIT and any(acquired.tp == tp for acquired in self._dirty):
             self._limits[tp] = 2 * limit
 
-    def refused(self, sent: list[Sent], code: int, message: str | None, now: float) -> None:
-        """The broker has refused these acknowledgements of one partition, which it does as a whole."""
+    def refused(self, sent: list[Sent], code: int, message: str | None, now: float) -> bool:
+        """The broker has refused these acknowledgements of one partition, which it does as a whole.
+
+        Return True if it is to be asked again, later.
+        """
         kind = error_for_code(code)
         error = kind(shown(message or ""))
         count = sum(span.end - span.start for _, span in sent)
@@ -186,13 +190,14 @@ class Exchange:
             # One of them is not this member's any more: the others are found by halves.
             self._limits[sent[0].acquired.tp] = count // 2
             self.again(sent, now)
-        elif error.retriable and not kind.refreshes_metadata:
+        elif may_pass(kind) and not kind.refreshes_metadata:
             self.again(sent, now)
-            self.back_off(now)
+            return True
         else:
             self.give_up(sent, error)
             if kind.refreshes_metadata:
                 self.lose(error, sent[0].acquired.tp)
+        return False
 
     def again(self, sent: Iterable[Sent], now: float) -> None:
         """The broker has not taken these, but may."""
@@ -215,12 +220,16 @@ class Exchange:
 
     def answered(self) -> None:
         """The broker has answered as it should."""
-        self._failures = 0
+        self._trust.confirmed()
 
     def back_off(self, now: float) -> None:
         """An answer of no use, or none: the next request waits."""
-        self._failures += 1
-        self.retry_at = max(self.retry_at, now + self._backoff.delay_s(self._failures))
+        self._trust.refused(self.asked_at, now, self._retry.patience_s)
+        self.retry_at = max(self.retry_at, now + self._retry.normal.delay_s(self._trust.refusals))
+
+    def in_doubt(self, now: float) -> bool:
+        """Return True if others are to be asked who leads the partitions: this broker's answers are of no use."""
+        return self._trust.in_doubt(now, self._retry.patience_s)
 
     def disconnected(self, error: KafkaError) -> None:
         """The connection has ended, and with it the session and all locks."""
@@ -230,6 +239,11 @@ class Exchange:
 
     def __repr__(self) -> str:
         return f"<Exchange node={self.node_id} {self.session!r} acquired={len(self._acquired)}>"
+
+
+def may_pass(kind: type[KafkaError]) -> bool:
+    """Return True for an error after which the same is asked again: a broker that lags or is sick gives no reason."""
+    return kind.retriable or kind is UnknownServerError
 
 
 def _first_offset(acquired: Acquired) -> tuple[TopicPartition, int]:

@@ -56,6 +56,7 @@ class ShareMember:
         self._sent_topics: tuple[str, ...] | None = None
         """As the coordinator knows them; None if the next heartbeat has to say everything."""
         self._target = Target()
+        self._snapshot = ClusterSnapshot(0)
         self._known = False
         """Whether the coordinator may know this member: then it has to learn that the member leaves."""
         self._come_back = False
@@ -79,8 +80,14 @@ class ShareMember:
 
     @property
     def assigned(self) -> bool:
-        """A member that has been given its partitions, perhaps none."""
-        return self.joined and self._target.known and not self._target.unnamed and not self._schedule.probing
+        """A member that has been given its partitions; none where its topics have none."""
+        given = self._target.known and not self._target.unnamed and not self._awaits_target
+        return self.joined and given and not self._schedule.probing
+
+    @property
+    def _awaits_target(self) -> bool:
+        """Every member gets partitions, if there are any: the coordinator may have to initialize them first."""
+        return self._target.empty and any(self._snapshot.partition_count(topic) for topic in self._topics)
 
     @property
     def unknown_topics(self) -> bool:
@@ -131,6 +138,7 @@ class ShareMember:
 
     def topics_changed(self, snapshot: ClusterSnapshot) -> None:
         """Topic ids may have names now."""
+        self._snapshot = snapshot
         self._target.learn(snapshot, ())
 
     # --- heartbeats --------------------------------------------------------------------------------------------------
@@ -184,7 +192,12 @@ class ShareMember:
         if self._phase is Phase.JOINING:
             self._take(Event.ACCEPTED)
             self._schedule.joined(self.epoch)
-        self._schedule.accepted(response.heartbeat_interval_ms, self.epoch, has_target=not self._target.empty)
+        self._schedule.accepted(
+            response.heartbeat_interval_ms,
+            self.epoch,
+            has_target=not self._target.empty,
+            awaits_target=self._awaits_target,
+        )
 
     def _failed(self, error: KafkaError, now: float) -> None:
         self._sent_topics = None

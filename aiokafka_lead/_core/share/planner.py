@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
 from ..._wire.messages.share_acknowledge import ShareAcknowledgeRequest
 from ..._wire.messages.share_fetch import ShareFetchRequest
 from ...types import TopicPartition
-from ..backoff import Backoff
 from ..leadership.moves import MoveClock
 from ..leadership.patience import Patience, RetryPolicy
 from ..metadata.types import NO_LEADER, ClusterSnapshot
@@ -33,7 +32,7 @@ is held when its partition gets another leader is not answered before its time (
 class PlacedPartition:
     """A partition that the group has assigned, as far as it is fetched."""
 
-    __slots__ = ("leader_epoch", "leader_id", "move", "patience", "topic_id", "tp")
+    __slots__ = ("begun", "leader_epoch", "leader_id", "left_out", "move", "patience", "topic_id", "tp")
 
     def __init__(self, tp: TopicPartition, topic_id: UUID) -> None:
         self.tp = tp
@@ -42,6 +41,10 @@ class PlacedPartition:
         self.leader_epoch = -1
         self.patience = Patience()
         self.move = MoveClock()
+        self.begun = False
+        """Its leader has answered a fetch, and so knows where the group begins to read: "latest" counts from then."""
+        self.left_out = False
+        """An answer has said nothing of it: of partitions without news, or that the leader has not looked at yet."""
 
     @property
     def key(self) -> SharedPartition:
@@ -88,7 +91,6 @@ class SharePlanner:
         self._options = options
         self._member_id = member_id
         self._settled = settled
-        self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
         self.retry = RetryPolicy(options.retry_backoff_ms, options.retry_backoff_max_ms)
         self.counters = ShareCounters()
         self.exchanges: dict[int, Exchange] = {}
@@ -120,9 +122,8 @@ class SharePlanner:
             if partition.leader_id not in snapshot.brokers:
                 leaderless.append(tp)
             elif partition.leader_id not in self.exchanges:
-                self.exchanges[partition.leader_id] = Exchange(
-                    partition.leader_id, self._backoff, self._settled, self.counters
-                )
+                leader_id = partition.leader_id
+                self.exchanges[leader_id] = Exchange(leader_id, self.retry, self._settled, self.counters)
         self.leaderless = frozenset(leaderless)
         for node_id in [node_id for node_id in self.exchanges if node_id not in snapshot.brokers]:
             if not self.exchanges[node_id].holds and not self.exchanges[node_id].busy:
@@ -141,12 +142,17 @@ class SharePlanner:
     def _placed(self, node_id: int) -> Iterator[PlacedPartition]:
         return (partition for partition in self._partitions.values() if partition.leader_id == node_id)
 
-    def _wanted(self, exchange: Exchange, now: float) -> dict[SharedPartition, PlacedPartition]:
-        """What to fetch from a broker now."""
+    def not_begun(self, assigned: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of these partitions of which it is not known yet that a leader knows where the group begins."""
+        return [tp for tp in assigned if tp not in self._partitions or not self._partitions[tp].begun]
+
+    def _wanted(self, exchange: Exchange, now: float, *, fetching: bool) -> dict[SharedPartition, PlacedPartition]:
+        """What to fetch from a broker now. Without ``fetching``, what has not begun yet."""
         return {
             partition.key: partition
             for partition in self._placed(exchange.node_id)
-            if partition.patience.waits_until(now, partition.leader_epoch) <= now
+            if (fetching or not partition.begun)
+            and partition.patience.waits_until(now, partition.leader_epoch) <= now
         }
 
     # --- requests ----------------------------------------------------------------------------------------------------
@@ -162,7 +168,7 @@ class SharePlanner:
             and (
                 self._acks_due(exchange, now)
                 or self._quiet_at(exchange) <= now
-                or (fetching and self._wanted(exchange, now))
+                or self._wanted(exchange, now, fetching=fetching)
             )
         ]
 
@@ -193,7 +199,7 @@ class SharePlanner:
         """
         exchange.version = version
         exchange.drop_expired(now)
-        wanted = self._wanted(exchange, now) if max_records > 0 else {}
+        wanted = self._wanted(exchange, now, fetching=max_records > 0)
         session = exchange.session
         # A fetch may be held for long, unless its records are there already, and cannot carry renewals.
         alone = (exchange.urgent and not exchange.has_more) or exchange.has_renewals or not wanted
@@ -204,7 +210,7 @@ class SharePlanner:
         if not wanted and not exchange.has_unsent:
             return self._acknowledge(exchange, version, now) if self._quiet_at(exchange) <= now else None
         wait_ms = self._wait_ms(exchange, moves_at - now) if wanted else 0  # it only opens the session that acks need
-        return self._fetch(exchange, version, now, wanted, max(1, max_records), wait_ms, strict=strict)
+        return self._fetch(exchange, version, now, wanted, max_records, wait_ms, strict=strict)
 
     def _acknowledge(self, exchange: Exchange, version: int, now: float) -> Planned:
         batches, sent = exchange.take(renewals=version >= FIRST_VERSION_WITH_RENEWALS)
@@ -225,19 +231,15 @@ class SharePlanner:
     ) -> Planned:
         options, session = self._options, exchange.session
         batches, sent = exchange.take(renewals=False) if session.is_open else ({}, {})
-        limits = FetchLimits(
-            max_records,
-            max_records,
-            wait_ms,
-            options.fetch_min_bytes,
-            options.fetch_max_bytes,
-            strict,
-        )
+        limits = FetchLimits(max_records, wait_ms, options.fetch_min_bytes, options.fetch_max_bytes, strict)
+        if max_records <= 0:
+            # Brokers answer this as soon as one partition has begun, with the next record at most.
+            limits = limits._replace(max_records=1, min_bytes=0, strict=version >= FIRST_VERSION_WITH_RENEWALS)
         change = session.fetch(wanted, batches)
         request = fetch_request(options.group_id, self._member_id, change, batches, limits, version)
         self._asked(exchange, now)
         asked = {key: Asked(partition, partition.leader_epoch) for key, partition in wanted.items()}
-        return Planned(exchange, request, version, now, sent, asked, max_records if wanted else 0)
+        return Planned(exchange, request, version, now, sent, asked, limits.max_records if wanted else 0)
 
     def _wait_ms(self, exchange: Exchange, left_s: float) -> int:
         """How long the broker may hold a fetch, in milliseconds, given the seconds until its session moves."""
@@ -259,7 +261,7 @@ class SharePlanner:
         releasing what it has acquired, and takes acknowledgements of that on the other one."""
         exchange.version = version
         exchange.session.begin_anew()
-        return self._fetch(exchange, version, now, {}, 1, 0, strict=False)
+        return self._fetch(exchange, version, now, {}, 0, 0, strict=False)
 
     def close(self, exchange: Exchange, version: int, now: float) -> Planned | None:
         """The request that ends a broker's session, with the last acknowledgements; None if there is no session."""

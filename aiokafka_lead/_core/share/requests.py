@@ -24,8 +24,7 @@ class FetchLimits(NamedTuple):
     """What a ShareFetch asks for."""
 
     max_records: int
-    batch_size: int
-    """Records that the broker tracks as one; no more than an answer should have."""
+    """In the answer, and those that the broker tracks as one."""
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
@@ -54,7 +53,7 @@ def fetch_request(
         min_bytes=limits.min_bytes,
         max_bytes=limits.max_bytes,
         max_records=limits.max_records,
-        batch_size=limits.batch_size,
+        batch_size=limits.max_records,
         topics=list(topics.values()),
         forgotten_topics_data=_forgotten(change.forget),
     )

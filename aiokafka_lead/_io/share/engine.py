@@ -6,8 +6,6 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-import anyio
-
 from ..._core.consumer.deserializers import Deserializers
 from ..._core.share.allowance import Allowance
 from ..._core.share.buffer import ShareBuffer
@@ -22,6 +20,7 @@ from ..._wire.messages.metadata import MetadataRequest
 from ..._wire.messages.share_fetch import ShareFetchRequest
 from ...config.share import ShareConsumerConfig
 from ...errors import ClientClosedError, IllegalStateError, KafkaError, RequestTimedOutError
+from ...errors.shown import some_of
 from ..cancellation import cancelled_by_scope, to_the_end
 from ..client import Client
 from ..connection.brokers import FRAME_OVERHEAD_BYTES
@@ -142,7 +141,7 @@ class ShareEngine:
     # --- its life ----------------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool) -> None:
-        """Bootstrap, join the group; ``wait``: until the first assignment, at most ``request_timeout_ms``."""
+        """Bootstrap, join the group; ``wait``: until it takes records, at most ``request_timeout_ms``."""
         deadline = Deadline(self.config.request_timeout_ms)
         self.client.on_fatal(lambda error: self.membership.notify())
         await self.client.start(wait=wait)
@@ -160,8 +159,9 @@ class ShareEngine:
         if not wait:
             return
         try:
-            if not await self._assigned(deadline):
-                self._log.warning("the share consumer has started, but goes on to wait in the background for its group")
+            missing = await self._missing(deadline)
+            if missing is not None:
+                self._log.warning("the share consumer has started, but goes on to wait in the background for %s", missing)
         except BaseException:
             await self.stop(2 * DEPART_CANCELLED_WITHIN_S * 1000)
             raise
@@ -176,20 +176,34 @@ class ShareEngine:
         )
 
     async def wait_ready(self, timeout_ms: float) -> None:
-        """Wait for the first assignment; raises `RequestTimedOutError` when there is none in time."""
-        self.client.check()
-        if not await self._assigned(Deadline(timeout_ms)):
-            raise RequestTimedOutError(f"not ready in {timeout_ms:g} ms: still waiting for the group's assignment")
+        """Wait until it takes records; raises `RequestTimedOutError` when it does not in time."""
+        missing = await self._missing(Deadline(timeout_ms))
+        if missing is not None:
+            raise RequestTimedOutError(f"not ready in {timeout_ms:g} ms: still waiting for {missing}")
 
-    async def _assigned(self, deadline: Deadline) -> bool:
-        """Whether it has its first assignment before the deadline; raises what keeps it from that."""
-        with anyio.move_on_after(deadline.left_s()) as scope:
-            await self.membership.wait_assigned(lambda: self._stopped is not None or self.client.fatal is not None)
-        if self._stopped is not None:
-            raise ClientClosedError  # a member that leaves waits for nothing
-        self.client.check()
-        self.membership.check()
-        return not scope.cancelled_caught
+    async def _missing(self, deadline: Deadline) -> str | None:
+        """Return what it still waits for at the deadline, or None; raises what keeps it from that."""
+        while True:
+            if self._stopped is not None:
+                raise ClientClosedError  # a member that leaves waits for nothing
+            self.client.check()
+            self.membership.check()
+            awaited = self._awaited()
+            if awaited is None:
+                return None
+            try:
+                await self._news.wait(deadline.left_s())
+            except TimeoutError:
+                return awaited
+
+    def _awaited(self) -> str | None:
+        """Return what is missing until it is known where the group reads; None if nothing is."""
+        if not self.membership.topics:
+            return None
+        if not self.member.assigned:
+            return "the group's assignment"
+        waiting = self.planner.not_begun(self.member.assignment())
+        return f"the leaders of {some_of([str(tp) for tp in sorted(waiting)])}" if waiting else None
 
     async def stop(self, timeout_ms: float | None) -> None:
         """End everything, within ``timeout_ms`` (10000)."""

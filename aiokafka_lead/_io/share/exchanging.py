@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 
 from ..._core.metadata.moved import Moved
-from ..._core.metadata.refresh import LEADERLESS, lost, refused
+from ..._core.metadata.refresh import LEADERLESS, doubted, lost, refused
 from ..._core.metadata.types import ClusterSnapshot
 from ..._core.share.allowance import Allowance
 from ..._core.share.answers import Arrived, ShareOutcome, read_acknowledged, read_failure, read_fetched
@@ -307,6 +307,8 @@ class ShareExchanging:
             metadata.offer_hints(outcome.hints)
         if outcome.refresh:
             metadata.request_update(refused(planned.exchange.node_id))
+        if outcome.doubt:
+            metadata.request_update(doubted(planned.exchange.node_id))
         for error in outcome.errors:
             self._report(error)
 

@@ -82,11 +82,6 @@ class ShareMembership:
             self.notify()
             raise own_copy(error)
 
-    async def wait_assigned(self, over: Callable[[], bool]) -> None:
-        """Return at the member's first assignment, even an empty one, when it has failed, or waiting is ``over``."""
-        while self.topics and not self._member.assigned and self._member.error is None and not over():
-            await self._news.wait()
-
     async def leave(self, timeout_s: float) -> None:
         """Tell the coordinator that the member leaves, within this time."""
         self._member.leave(time.monotonic())

@@ -106,9 +106,12 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
     # --- its life ----------------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool = True) -> None:
-        """Connect to the cluster and join the group; returns at the first assignment, if ``wait``.
+        """Connect to the cluster and join the group; returns when it is known where the group begins, if ``wait``.
 
-        A group that takes longer than ``request_timeout_ms`` is waited for in the background, with a warning. Without
+        That is when the group has assigned partitions, where its topics have some, and the leader of each has answered
+        a fetch: a group that begins at the end (``share.auto.offset.reset``, by default "latest") gets every record
+        that is written from then on. At most one record of each leader is acquired meanwhile. What takes longer than
+        ``request_timeout_ms`` is waited for in the background, with a warning that names it. Without
         ``wait`` it connects in the background, however long no broker can be reached: reads wait for that. Raises
         `KafkaConnectionError` that names each bootstrap server and why it could not be used, authentication's and TLS's
         own errors as such, `UnsupportedVersionError` where the brokers serve no share groups, and what else keeps a
@@ -282,9 +285,9 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
         """Whether this consumer makes progress, for liveness probes. Costs no request; may be called at any time.
 
         ``healthy`` is False, and ``problems`` say why, when it is not running or has failed, when no broker has
-        answered a fetch for ``request_timeout_ms`` though records were waited for all that time, when the group's
-        coordinator has not acknowledged a heartbeat for nine heartbeat intervals (brokers tell no member how long a
-        session is), or when the event loop is blocked right now (which a probe in another thread sees). A handler may
+        answered a fetch for ``request_timeout_ms`` though records were waited for all that time, when a leader has
+        refused every fetch of a partition for as long (``stuck`` names those), when the group's coordinator has not
+        acknowledged a heartbeat for nine heartbeat intervals (brokers tell no member how long a session is), or when the event loop is blocked right now (which a probe in another thread sees). A handler may
         take as long as it likes: ``handler_ms`` says how long the oldest one has.
         """
         return self._engine.health.health()

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 
+from aiokafka_lead._core.group.consumer_protocol_schedule import AWAITED_PROBES, PROBE_AFTER_S, PROBES
 from aiokafka_lead._core.share.member import ShareMember
 from aiokafka_lead._core.share.member_phase import TRANSITIONS, Event, Phase
 from aiokafka_lead._core.transitions import Transitions
@@ -144,6 +145,45 @@ def test_it_comes_back_after_it_has_left() -> None:
     group.member.subscribe(("more",), group.now)
     assert group.beat().member_epoch == -1
     assert group.beat().subscribed_topic_names == ["more"]
+
+
+def test_partitions_are_waited_for_and_asked_about_often_while_there_are_some() -> None:
+    """A coordinator initializes their state first, which takes seconds in a new cluster."""
+    group = Group()
+    group.answer(group.beat(), 1, [])
+    for epoch in (1, 1, 1, 1, 2, 2):
+        assert not group.member.assigned
+        before = group.now
+        group.answer(group.beat(), epoch)
+        assert group.now == before + PROBE_AFTER_S
+    group.answer(group.beat(), 3, [0, 1])
+    assert group.member.assigned
+    before = group.now
+    group.beat()
+    assert group.now == before + 5
+
+
+def test_partitions_that_never_come_are_asked_about_often_for_a_time() -> None:
+    group = Group()
+    group.answer(group.beat(), 1, [])
+    for _ in range(AWAITED_PROBES):
+        group.answer(group.beat(), 1)
+    before = group.now
+    group.answer(group.beat(), 1)
+    assert group.now == before + 5
+    assert not group.member.assigned
+
+
+def test_without_partitions_a_member_has_been_given_all_after_a_few_heartbeats() -> None:
+    group = Group()
+    group.member.topics_changed(snapshot(()))
+    group.answer(group.beat(), 1, [])
+    for _ in range(PROBES):
+        assert not group.member.assigned
+        group.answer(group.beat(), 1)
+    assert group.member.assigned
+    group.member.topics_changed(snapshot((1,)))
+    assert not group.member.assigned
 
 
 def test_topics_that_metadata_does_not_name_are_waited_for() -> None:

@@ -8,6 +8,7 @@ from aiokafka_lead._core.leadership.patience import CATCH_UP_MS
 from aiokafka_lead._core.share.answers import read_failure
 from aiokafka_lead._core.share.exchange import ACK_LINGER_S
 from aiokafka_lead._core.share.planner import AT_ONCE_MS, HELD_BACK_MS
+from aiokafka_lead._core.trust import DOUBT_AFTER
 from aiokafka_lead._wire.messages.share_fetch import ShareFetchRequest
 from aiokafka_lead.errors import (
     CoordinatorNotAvailableError,
@@ -20,6 +21,7 @@ from aiokafka_lead.errors import (
     ShareSessionLimitReachedError,
     ShareSessionNotFoundError,
     TopicAuthorizationFailedError,
+    UnknownLeaderEpochError,
     UnknownServerError,
 )
 from aiokafka_lead.types import AcknowledgeType
@@ -307,6 +309,68 @@ def test_a_session_with_a_deleted_topic_begins_anew_without_an_error() -> None:
     assert (outcome.errors, outcome.refresh, world.settled) == ([], True, [])
     world.now += 2
     assert world.fetch()[1].share_session_epoch == 0
+
+
+def test_acknowledgements_that_are_put_off_leave_their_broker_in_doubt() -> None:
+    world = World()
+    acquired = world.acquire((0, 1))
+    world.decide(acquired, 0)
+    doubts = []
+    for _ in range(DOUBT_AFTER):
+        planned, _ = world.acknowledge()
+        doubts.append(world.acknowledged(planned, error=UnknownLeaderEpochError.code).doubt)
+        world.now += 0.5
+    assert doubts == [False, False, True]
+    planned, _ = world.acknowledge()
+    assert not world.acknowledged(planned).doubt
+    assert world.settled == [(jobs(0), None)]
+
+
+def test_patience_with_a_leader_lasts_for_two_of_the_longest_backoffs() -> None:
+    world = World()
+    planned, _ = world.fetch()
+    assert not world.fetched(planned, error=UnknownServerError.code).doubt
+    world.now += 2
+    planned, _ = world.fetch()
+    outcome = world.fetched(planned, error=UnknownServerError.code)
+    assert (outcome.doubt, outcome.refresh, outcome.errors) == (True, False, [])
+
+
+# --- where a group begins ---------------------------------------------------------------------------------------------
+
+
+def test_leaders_are_asked_where_to_begin_though_nothing_is_to_be_fetched() -> None:
+    world = World((1, 1, 2))
+    assert world.planner.not_begun([jobs(0), jobs(1), jobs(2), jobs(3)]) == [jobs(0), jobs(1), jobs(2), jobs(3)]
+    assert [exchange.node_id for exchange in world.planner.waiting(world.now, fetching=False)] == [1, 2]
+    planned, request = world.fetch(1, room=0)
+    assert (partitions(request), request.max_records, request.min_bytes) == ([0, 1], 1, 0)
+    assert request.share_acquire_mode == 1
+    world.fetched(planned, partition=0)
+    assert world.planner.not_begun([jobs(0), jobs(1), jobs(2)]) == [jobs(1), jobs(2)]
+    # A broker may answer while it still looks at some; those it is asked about alone.
+    planned, request = world.fetch(1, room=0)
+    assert (partitions(request), forgotten(request)) == ([], [0])
+    world.fetched(planned, partition=0)
+    assert world.planner.not_begun([jobs(0), jobs(1), jobs(2)]) == [jobs(2)]
+    assert [exchange.node_id for exchange in world.planner.waiting(world.now, fetching=False)] == [2]
+    assert world.plan(1, room=0) is None
+
+
+def test_a_partition_that_is_refused_has_not_begun_unless_it_is_refused_for_good() -> None:
+    world = World()
+    for error in (UnknownServerError, CoordinatorNotAvailableError, NotLeaderOrFollowerError):
+        planned, _ = world.fetch(room=0)
+        world.fetched(planned, error=error.code)
+        assert world.planner.not_begun([jobs(0)]) == [jobs(0)]
+        world.now += 2
+    planned, _ = world.fetch(room=0)
+    world.fetched(planned, top=CoordinatorNotAvailableError.code)
+    assert world.planner.not_begun([jobs(0)]) == [jobs(0)]
+    world.now += 2
+    planned, _ = world.fetch(room=0)
+    world.fetched(planned, top=GroupAuthorizationFailedError.code)
+    assert world.planner.not_begun([jobs(0)]) == []
 
 
 def test_ranges_that_make_no_sense_are_left_out() -> None:

@@ -10,7 +10,7 @@ from ...errors import KafkaError, error_for_code
 from ...errors.shown import shown
 from ..backoff import Backoff
 
-__all__ = ["PROBES", "PROBE_AFTER_S", "HeartbeatSchedule", "refusal"]
+__all__ = ["AWAITED_PROBES", "PROBES", "PROBE_AFTER_S", "HeartbeatSchedule", "refusal"]
 
 FIRST_INTERVAL_S = 3.0
 """Between heartbeats until a broker says how often it wants them (its default is 5 s)."""

@@ -138,7 +138,8 @@ class _Reading:
         self._acks = dict(planned.acks)
         """Those whose outcome has not been read."""
         self._lock_s = SHORTEST_LOCK_S
-        self._acks_put_off = False
+        self._put_off: type[KafkaError] | None = None
+        """Why acknowledgements have to be sent again."""
         self.named: set[PlacedPartition] = set()
         """The partitions that it has records of, or an error for."""
         self.outcome = ShareOutcome(hints.hints)
@@ -171,14 +172,14 @@ class _Reading:
                 for asked in self._planned.fetched.values():
                     asked.partition.begun = True  # as far as it will
             self.outcome.refresh = kind.refreshes_metadata or unknown
-            self._useless()
+            self._useless(kind)
             return True
         return False
 
-    def _useless(self) -> None:
+    def _useless(self, kind: type[KafkaError]) -> None:
         """The broker has not done what it was asked for."""
-        self._exchange.back_off(self._now)
-        self.outcome.doubt = self._exchange.in_doubt(self._now)
+        self._exchange.back_off(self._now, kind)
+        self.outcome.doubt |= self._exchange.in_doubt(self._now)
 
     def acknowledged(self, key: SharedPartition, code: int, message: str | None, leader: _CurrentLeader) -> None:
         """What became of a partition's acknowledgements, if there were any."""
@@ -189,7 +190,8 @@ class _Reading:
         if code:
             self._hint(tp, key.topic_id, code, leader)
             self.outcome.refused = error_for_code(code)(shown(message or ""))
-            self._acks_put_off |= self._exchange.refused(sent, code, message, self._now)
+            if self._exchange.refused(sent, code, message, self._now):
+                self._put_off = error_for_code(code)
         else:
             expires_at, gone_at = self._times()
             self._exchange.taken(tp, sent, expires_at, gone_at)
@@ -218,7 +220,7 @@ class _Reading:
         elif not may_pass(kind):
             self.outcome.errors.append(kind(f"{placed.tp} cannot be read: {shown(data.error_message or '')}"))
             placed.begun = True  # as far as it will
-        retry = self._planner.retry
+        placed.failure, retry = kind, self._planner.retry
         if not placed.patience.knows_failure(self._now, leader_epoch):
             placed.patience.failed(self._now, leader_epoch, retry, code in STALE, False)
         self.outcome.doubt |= placed.patience.in_doubt(self._now, retry.patience_s)
@@ -241,8 +243,8 @@ class _Reading:
         """What the answer does not name is not known."""
         for sent in self._acks.values():
             self._exchange.give_up(sent)
-        if self._acks_put_off:
-            self._useless()
+        if self._put_off is not None:
+            self._useless(self._put_off)
         else:
             self._exchange.answered()
 

@@ -61,7 +61,9 @@ class Exchange:
         self.waited_for = False
         """Somebody has waited for the outcome of those that were sent last."""
         self._retry = retry
-        self._trust = Trust()
+        self.trust = Trust()
+        self.failure: type[KafkaError] | None = None
+        """Why the last request that was of no use was so."""
         self._settled = settled
         """Called when acknowledgements of a partition have an outcome."""
         self._counters = counters
@@ -220,16 +222,17 @@ class Exchange:
 
     def answered(self) -> None:
         """The broker has answered as it should."""
-        self._trust.confirmed()
+        self.trust.confirmed()
 
-    def back_off(self, now: float) -> None:
+    def back_off(self, now: float, failure: type[KafkaError]) -> None:
         """An answer of no use, or none: the next request waits."""
-        self._trust.refused(self.asked_at, now, self._retry.patience_s)
-        self.retry_at = max(self.retry_at, now + self._retry.normal.delay_s(self._trust.refusals))
+        self.failure = failure
+        self.trust.refused(now, now, self._retry.patience_s)
+        self.retry_at = max(self.retry_at, now + self._retry.normal.delay_s(self.trust.refusals))
 
     def in_doubt(self, now: float) -> bool:
         """Return True if others are to be asked who leads the partitions: this broker's answers are of no use."""
-        return self._trust.in_doubt(now, self._retry.patience_s)
+        return self.trust.in_doubt(now, self._retry.patience_s)
 
     def disconnected(self, error: KafkaError) -> None:
         """The connection has ended, and with it the session and all locks."""

@@ -9,10 +9,12 @@ from uuid import UUID
 
 from ..._wire.messages.share_acknowledge import ShareAcknowledgeRequest
 from ..._wire.messages.share_fetch import ShareFetchRequest
+from ...errors import KafkaError
 from ...types import TopicPartition
 from ..leadership.moves import MoveClock
 from ..leadership.patience import Patience, RetryPolicy
 from ..metadata.types import NO_LEADER, ClusterSnapshot
+from ..trust import Trust
 from .exchange import ACK_LINGER_S, Exchange, Sent, Settled
 from .metrics import ShareCounters
 from .requests import FIRST_VERSION_WITH_RENEWALS, FetchLimits, acknowledge_request, fetch_request
@@ -32,7 +34,7 @@ is held when its partition gets another leader is not answered before its time (
 class PlacedPartition:
     """A partition that the group has assigned, as far as it is fetched."""
 
-    __slots__ = ("begun", "leader_epoch", "leader_id", "left_out", "move", "patience", "topic_id", "tp")
+    __slots__ = ("begun", "failure", "leader_epoch", "leader_id", "left_out", "move", "patience", "topic_id", "tp")
 
     def __init__(self, tp: TopicPartition, topic_id: UUID) -> None:
         self.tp = tp
@@ -40,6 +42,8 @@ class PlacedPartition:
         self.leader_id = NO_LEADER
         self.leader_epoch = -1
         self.patience = Patience()
+        self.failure: type[KafkaError] | None = None
+        """Why the last fetch was refused."""
         self.move = MoveClock()
         self.begun = False
         """Its leader has answered a fetch, and so knows where the group begins to read: "latest" counts from then."""
@@ -145,6 +149,22 @@ class SharePlanner:
     def not_begun(self, assigned: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those of these partitions of which it is not known yet that a leader knows where the group begins."""
         return [tp for tp in assigned if tp not in self._partitions or not self._partitions[tp].begun]
+
+    def stuck(self, now: float, limit_s: float) -> dict[TopicPartition, str]:
+        """Return the partitions that leaders have refused to fetch from for so long, and why, in words."""
+        found = {}
+        for tp, partition in self._partitions.items():
+            trust: Trust = partition.patience
+            failure = partition.failure
+            exchange = self.exchanges.get(partition.leader_id)
+            if not trust.refusals and exchange is not None:
+                trust, failure = exchange.trust, exchange.failure
+            refused_s = now - trust.refused_since
+            if trust.refusals and refused_s >= limit_s:
+                last = "" if failure is None else f", the last time with {failure.__name__}"
+                why = f"broker {partition.leader_id} has refused {trust.refusals} times{last}"
+                found[tp] = f"{tp} has not been read for {refused_s:.1f} s: {why}"
+        return found
 
     def _wanted(self, exchange: Exchange, now: float, *, fetching: bool) -> dict[SharedPartition, PlacedPartition]:
         """What to fetch from a broker now. Without ``fetching``, what has not begun yet."""

@@ -116,7 +116,7 @@ class ShareEngine:
             client,
             config,
             self.membership,
-            self.planner.counters,
+            self.planner,
             hungry=lambda: self.reader.waiting and bool(self.planner.assignment),
             busy_since=self._busy_since,
             started=lambda: self.started,

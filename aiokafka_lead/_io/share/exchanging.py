@@ -203,7 +203,7 @@ class ShareExchanging:
         except KafkaError as error:
             if not error.retriable:
                 self._report(error)
-            exchange.back_off(now)
+            exchange.back_off(now, type(error))
 
     def _belongs_to(self, exchange: Exchange, connection: Connection) -> None:
         self._connections[exchange.node_id] = connection
@@ -250,7 +250,7 @@ class ShareExchanging:
         self._connections.pop(node_id, None)
         read_failure(planned, error, now)
         self._note(planned, now, error, answered=False)
-        planned.exchange.back_off(now)
+        planned.exchange.back_off(now, type(error))
         self._client.metadata.request_update(lost(node_id))
 
     def _answered(self, planned: Planned, response: Any, now: float) -> None:

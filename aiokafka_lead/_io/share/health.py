@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from ..._core.consumer.health import ConsumerHealth, Facts, Limits, judge
-from ..._core.share.metrics import ShareCounters
+from ..._core.share.planner import SharePlanner
 from ..._options.logs import client_log
 from ...config.share import ShareConsumerConfig
 from ..client import Client
@@ -26,7 +26,7 @@ class ShareHealthWatch:
         client: Client,
         config: ShareConsumerConfig,
         membership: ShareMembership,
-        counters: ShareCounters,
+        planner: SharePlanner,
         hungry: Callable[[], bool],
         busy_since: Callable[[], float | None],
         started: Callable[[], bool],
@@ -37,11 +37,12 @@ class ShareHealthWatch:
         """
         self._client = client
         self._membership = membership
-        self._counters = counters
+        self._planner = planner
         self._hungry = hungry
         self._busy_since = busy_since
         self._started = started
         self._started_at: float | None = None
+        self._stuck_s = config.request_timeout_ms / 1000
         self._fetch_s = (config.request_timeout_ms + config.fetch_max_wait_ms) / 1000
         self._loop = LoopWatch(WARN_AFTER_S[1], self._look, self._starved, client_log("consumer", config.client_id))
         self._hungry_since: float | None = None
@@ -61,7 +62,7 @@ class ShareHealthWatch:
                 # Nothing is fetched while nobody comes for records: that is no reason to be worried.
                 hungry=hungry_s is not None and hungry_s > self._fetch_s,
                 since_start_s=0.0 if self._started_at is None else now - self._started_at,
-                since_fetch_s=since(self._counters.answered_at, now),
+                since_fetch_s=since(self._planner.counters.answered_at, now),
                 since_heartbeat_s=since(membership.last_heartbeat_at, now),
                 grouped=bool(membership.topics),
                 joined=membership.joined,
@@ -72,6 +73,7 @@ class ShareHealthWatch:
                 blocked_s=loop.blocked_s,
                 since_blocked_s=since(loop.blocked_until, now),
                 reachable=self._client.brokers.reachable,
+                stuck={} if hungry_s is None else self._planner.stuck(now, self._stuck_s),
             ),
             Limits(
                 fetch_s=self._fetch_s,

@@ -190,7 +190,8 @@ class _DecoderWriter(Source):
         self._formats, self._targets, self._after = "", [], []
 
     def _value(self, owner: type[Struct], field: Field, target: str) -> None:
-        nullable = self.version in field.nullable
+        # No records are null in answers of some brokers, whatever the version allows.
+        nullable = self.version in field.nullable or field.type == "records"
         if field.type in FIXED_FORMATS:
             self._number(field.type, target)
         elif field.is_struct and not field.is_array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -384,17 +384,19 @@ class Client:
         connection = await self.brokers.get(node_id, lane, timeout_ms=deadline.left_ms())
         return await connection.request(request, timeout_ms=deadline.left_ms())
 
-    async def request_any(self, request: Request[R], *, timeout_ms: float | None = None) -> R:
-        """The response of whichever broker has the least to do."""
+    async def request_any(
+        self, request: Request[R], *, timeout_ms: float | None = None, avoid: Container[int] = ()
+    ) -> R:
+        """The response of whichever broker has the least to do, those to ``avoid`` last."""
         deadline = self._deadline(timeout_ms)
-        connection = await self.any_connection(timeout_ms=deadline.left_ms())
+        connection = await self.any_connection(timeout_ms=deadline.left_ms(), avoid=avoid)
         return await connection.request(request, timeout_ms=deadline.left_ms())
 
-    async def any_connection(self, *, timeout_ms: float | None = None) -> Connection:
+    async def any_connection(self, *, timeout_ms: float | None = None, avoid: Container[int] = ()) -> Connection:
         """A connection to whichever broker has the least to do; waits out a bootstrap if nobody is reachable."""
         deadline = self._deadline(timeout_ms)
         while True:
-            node_id = self.brokers.least_loaded()
+            node_id = self.brokers.least_loaded(avoid=avoid)
             if node_id is not None:
                 return await self.brokers.get(node_id, timeout_ms=deadline.left_ms())
             generation = self.metadata.snapshot.generation

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar, cast
@@ -10,6 +12,7 @@ from typing import Any, TypeVar, cast
 import anyio
 
 from .._core.backoff import Backoff
+from .._core.trust import DOUBT_AFTER, Trust, patience_of
 from .._io.client import Client
 from .._io.connection.connection import Connection
 from .._io.deadline import Deadline
@@ -24,6 +27,7 @@ from ..errors import (
     KafkaError,
     LeaderNotAvailableError,
     RequestTimedOutError,
+    UnknownServerError,
     UnsupportedVersionError,
     error_for_code,
     raise_for_code,
@@ -60,9 +64,13 @@ class RetryRule:
     """Until the deadline."""
     brief: Collection[int] = frozenset()
     """A few times."""
+    unexplained: bool = False
+    """UNKNOWN_SERVER_ERROR, too, until its broker has been in doubt for a while: another one may do better."""
 
     def allows(self, error: KafkaError, tries: int) -> bool:
         """Whether an item is asked for again after this number of tries."""
+        if isinstance(error, UnknownServerError):
+            return self.unexplained and tries < 2 * DOUBT_AFTER
         return error.retriable and (error.code in self.codes or (error.code in self.brief and tries < BRIEF_TRIES))
 
 
@@ -72,6 +80,7 @@ BY_LEADER = RetryRule(
     # UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE, and a connection that was lost
     codes=frozenset({-1, 5, 6, 9, 56, 74, 75, 78}),
     brief=frozenset({UNKNOWN_TOPIC_OR_PARTITION}),
+    unexplained=True,
 )
 BY_COORDINATOR = RetryRule(
     # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT_TRANSACTIONS, and a
@@ -88,6 +97,7 @@ class Calls:
         self._client = client
         self._default_timeout_ms = default_timeout_ms
         self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
+        self._patience_s = patience_of(client.config.retry_backoff_max_ms)
         self._coordinators = Coordinators(client)
 
     def deadline(self, timeout_ms: float | None) -> Deadline:
@@ -97,17 +107,19 @@ class Calls:
         total_ms = self._default_timeout_ms if checked is None else checked
         return Deadline(total_ms, self._client.config.request_timeout_ms)
 
-    async def call(self, to: Route | int, request: Request[R], deadline: Deadline) -> R:
+    async def call(
+        self, to: Route | int, request: Request[R], deadline: Deadline, avoid: Container[int] = ()
+    ) -> R:
         """The response, sent again after retriable errors of the connection and of the answer as a whole.
 
-        A broker that is down is waited for. Raises `BrokerIdNotRegisteredError` soon where there is none of this id;
+        ``avoid``: brokers that are asked last where any will do. A broker that is down is waited for. Raises `BrokerIdNotRegisteredError` soon where there is none of this id;
         Java's admin client waits for such a one until the deadline, too.
         """
         failures = 0
         exists = not isinstance(to, int)
         while True:
             try:
-                return await self.once(to, request, deadline)
+                return await self.once(to, request, deadline, avoid)
             except KafkaError as error:
                 if not error.retriable:
                     raise
@@ -116,7 +128,9 @@ class Calls:
                     exists = await self._exists(cast(int, to), deadline)
                 await self.pause(failures, error, deadline)
 
-    async def once(self, to: Route | int, request: Request[R], deadline: Deadline) -> R:
+    async def once(
+        self, to: Route | int, request: Request[R], deadline: Deadline, avoid: Container[int] = ()
+    ) -> R:
         """The response to a single try; raises the error of the answer as a whole, too."""
         self._client.check()
         timed: Any = request
@@ -124,7 +138,7 @@ class Calls:
             timed.timeout_ms = deadline.request_ms()
         timeout_ms = deadline.request_ms()
         if to is Route.ANY:
-            response = await self._client.request_any(request, timeout_ms=timeout_ms)
+            response = await self._client.request_any(request, timeout_ms=timeout_ms, avoid=avoid)
         else:
             node_id = to if isinstance(to, int) else await self._client.controller(timeout_ms)
             response = await self._client.request(node_id, request, timeout_ms=deadline.request_ms())
@@ -231,22 +245,31 @@ class Calls:
         read: Callable[[R], Iterable[tuple[TopicPartition, V | KafkaError]]],
         deadline: Deadline,
     ) -> dict[TopicPartition, V]:
-        """Requests about partitions to their leaders, all leaders at once; partitions that move are followed."""
+        """Requests about partitions to their leaders, all leaders at once; partitions that move are followed.
+
+        A leader that keeps refusing comes into doubt: others are asked then who leads.
+        """
+        trust = defaultdict[int, Trust](Trust)
 
         async def ask(pending: Mapping[TopicPartition, I]) -> Mapping[TopicPartition, V | KafkaError]:
             outcomes: dict[TopicPartition, V | KafkaError] = {}
             by_node: dict[int, dict[TopicPartition, I]] = {}
-            for partition, leader in (await self._leaders(pending, deadline)).items():
+            now = time.monotonic()
+            doubted = {node_id for node_id, one in trust.items() if one.in_doubt(now, self._patience_s)}
+            for partition, leader in (await self._leaders(pending, deadline, doubted)).items():
                 if isinstance(leader, KafkaError):
                     outcomes[partition] = leader
                 else:
                     by_node.setdefault(leader, {})[partition] = pending[partition]
 
             async def ask_node(node_id: int, mine: Mapping[TopicPartition, I]) -> None:
+                asked_at = time.monotonic()
                 try:
                     outcomes.update(read(await self.once(node_id, build(mine), deadline)))
                 except KafkaError as error:
                     outcomes.update(dict.fromkeys(mine, error))
+                if any(isinstance(outcomes.get(partition), KafkaError) for partition in mine):
+                    trust[node_id].refused(asked_at, time.monotonic(), self._patience_s)
 
             async with anyio.create_task_group() as nodes:
                 for node_id, mine in by_node.items():
@@ -387,15 +410,18 @@ class Calls:
 
         return await self.settle(dict.fromkeys(nodes), ask, retry, deadline)
 
-    async def metadata(self, topics: Iterable[str] | None, deadline: Deadline) -> MetadataResponse:
+    async def metadata(
+        self, topics: Iterable[str] | None, deadline: Deadline, avoid: Container[int] = ()
+    ) -> MetadataResponse:
         """What a broker knows now about these topics, or about all; creates none."""
         names = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-        return await self.call(Route.ANY, MetadataRequest(topics=names, allow_auto_topic_creation=False), deadline)
+        request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+        return await self.call(Route.ANY, request, deadline, avoid)
 
     async def _leaders(
-        self, partitions: Collection[TopicPartition], deadline: Deadline
+        self, partitions: Collection[TopicPartition], deadline: Deadline, avoid: Container[int]
     ) -> dict[TopicPartition, int | KafkaError]:
-        response = await self.metadata({partition.topic for partition in partitions}, deadline)
+        response = await self.metadata({partition.topic for partition in partitions}, deadline, avoid)
         leaders: dict[TopicPartition, int | KafkaError] = {}
         known = {broker.node_id for broker in response.brokers}
         for topic in response.topics:

@@ -216,6 +216,49 @@ async def test_offsets_of_what_does_not_exist(timeout_ms: int, cluster: Embedded
             await consumer.partitions_for_topic("nowhere")
 
 
+async def test_offsets_of_what_does_not_exist_are_not_waited_for_to_the_end(cluster: EmbeddedCluster) -> None:
+    """By default that would take a minute."""
+    async with consumer_of(cluster, allow_auto_create_topics=False) as consumer:
+        with anyio.fail_after(20):
+            with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):
+                await consumer.end_offsets([E0, TopicPartition("nowhere", 0)])
+            with pytest.raises(UnknownTopicOrPartitionError, match="events-77: its topic has 3 partitions"):
+                await consumer.beginning_offsets([E0, TopicPartition("events", 77)])
+            with pytest.raises(UnknownTopicOrPartitionError, match="events-77"):
+                await consumer.offsets_for_times({TopicPartition("events", 77): 0})
+
+
+async def test_offsets_of_a_topic_that_is_made_meanwhile(cluster: EmbeddedCluster) -> None:
+    async with consumer_of(cluster, allow_auto_create_topics=False) as consumer, anyio.create_task_group() as tasks:
+
+        async def make() -> None:
+            await cluster.wait_for_requests("Metadata", count=cluster.requests.count("Metadata") + 1)
+            cluster.create_topic("new", partitions=1)
+
+        tasks.start_soon(make)
+        new = TopicPartition("new", 0)
+        with anyio.fail_after(20):
+            assert await consumer.end_offsets([new]) == {new: 0}
+
+
+async def test_each_call_has_a_timeout_of_its_own(cluster: EmbeddedCluster) -> None:
+    cluster.faults.add("ListOffsets", drop=True)
+    async with consumer_of(cluster, allow_auto_create_topics=False) as consumer:
+        consumer.assign([E1])
+        calls = [
+            consumer.beginning_offsets([E0], timeout_ms=50),
+            consumer.end_offsets([E0], timeout_ms=50),
+            consumer.offsets_for_times({E0: 0}, timeout_ms=50),
+            consumer.position(E1, timeout_ms=50),
+        ]
+        with anyio.fail_after(20):
+            for call in calls:
+                with pytest.raises(RequestTimedOutError, match="in 50 ms"):
+                    await call
+            with pytest.raises((UnknownTopicOrPartitionError, RequestTimedOutError), match="within 50 ms"):
+                await consumer.partitions_for_topic("nowhere", timeout_ms=50)
+
+
 async def test_offsets_that_no_broker_tells(cluster: EmbeddedCluster) -> None:
     cluster.faults.add("ListOffsets", drop=True)
     async with consumer_of(cluster, default_api_timeout_ms=300) as consumer:

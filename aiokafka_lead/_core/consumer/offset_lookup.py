@@ -21,13 +21,7 @@ from ..._wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from ...errors import (
-    KafkaError,
-    OffsetNotAvailableError,
-    UnknownLeaderEpochError,
-    UnsupportedForMessageFormatError,
-    error_for_code,
-)
+from ...errors import KafkaError, UnsupportedForMessageFormatError, error_for_code
 from ...types import TopicPartition
 from ..metadata.types import NO_LEADER, ClusterSnapshot
 
@@ -45,9 +39,6 @@ __all__ = [
 T = TypeVar("T")
 FROM_A_CLIENT = -1
 """The replica id of a request that no broker sent."""
-
-_PATIENT = {UnknownLeaderEpochError, OffsetNotAvailableError}
-"""The leader is known; it has only not caught up with its own election."""
 
 
 class ListedOffset(NamedTuple):
@@ -79,8 +70,8 @@ class LookupAnswer(Generic[T]):
 
     @property
     def refresh(self) -> bool:
-        """Whether metadata is stale."""
-        return any(error.retriable and type(error) not in _PATIENT for error in self.failed.values())
+        """Return True if an error shows that metadata is stale."""
+        return any(error.refreshes_metadata for error in self.failed.values())
 
 
 def by_leader(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..._core.consumer import arguments
 from ..._core.consumer.consumed import TransactionPart
-from ..._options.arguments import TIMEOUT, topic_partition
+from ..._options.arguments import topic_partition
 from ...errors import IllegalStateError
 from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from .position_calls import PositionCalls
@@ -83,7 +83,3 @@ class GroupCalls(PositionCalls):
         if self._engine.membership is None:
             raise IllegalStateError(f"{what} to a group: set group_id")
         return self._engine.membership
-
-    def _timeout_ms(self, timeout_ms: float | None) -> float:
-        checked: float | None = TIMEOUT("timeout_ms", timeout_ms)
-        return self._config.default_api_timeout_ms if checked is None else checked

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 
 import anyio
 
 from ..._core.backoff import Backoff
+from ..._core.consumer.absence import BELIEVE_AFTER_S, believed
 from ..._core.consumer.offset_lookup import (
     ListedOffset,
     LookupAnswer,
@@ -17,9 +19,10 @@ from ..._core.consumer.offset_lookup import (
 )
 from ..._core.consumer.reading import Reading
 from ..._core.leadership.patience import FREE_RETRIES
-from ..._core.metadata.refresh import LEADERLESS, lost, refused
+from ..._core.metadata.refresh import LEADERLESS, doubted, lost, refused
+from ..._core.trust import DOUBT_AFTER, Trust, patience_of
 from ..._wire.messages.list_offsets import ListOffsetsRequest
-from ...errors import KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError
+from ...errors import KafkaError, RequestTimedOutError, UnknownServerError, UnknownTopicOrPartitionError
 from ...types import TopicPartition
 from ..client import Client
 from ..deadline import Deadline
@@ -47,19 +50,20 @@ class OffsetQueries:
         self._client = client
         self._reading = reading
         self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
+        self._patience_s = patience_of(client.config.retry_backoff_max_ms)
 
     async def offsets(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float
     ) -> dict[TopicPartition, ListedOffset]:
         """For each partition the first offset at or after the timestamp (special ones: see `reset_policy`).
 
-        Raises `UnknownTopicOrPartitionError`, what a broker refuses with, and `RequestTimedOutError` with what was
-        tried last.
+        Raises `UnknownTopicOrPartitionError` when several answers of the cluster agree on that, what a broker refuses
+        with, and `RequestTimedOutError` with what was tried last.
         """
-        query = _Query(timestamps)
         deadline = Deadline(timeout_ms)
         for name in {tp.topic for tp in timestamps}:
-            await self._client.metadata.topic(name, deadline.left_ms())
+            await self._know(name, deadline)
+        query = _Query(timestamps, self._client.metadata.full_answers)
         with anyio.move_on_after(deadline.left_s()):
             while query.left:
                 query.failures += 1
@@ -72,6 +76,17 @@ class OffsetQueries:
             kind = type(query.last) if isinstance(query.last, UnknownTopicOrPartitionError) else RequestTimedOutError
             raise kind(f"no offsets of {names} in {timeout_ms:g} ms{why}") from query.last
         return query.found
+
+    async def _know(self, name: str, deadline: Deadline) -> None:
+        """Return when the topic is known; raise as soon as it is certain that there is none."""
+        while True:
+            try:
+                await self._client.metadata.topic(name, min(deadline.left_ms(), BELIEVE_AFTER_S * 1000))
+                return
+            except KafkaError as error:
+                unknown = isinstance(error, UnknownTopicOrPartitionError)
+                if unknown or not error.retriable or deadline.passed:
+                    raise
 
     async def _pause(self, query: _Query) -> None:
         """Wait out the backoff, or until a leader epoch of what is left has advanced (KIP-951)."""
@@ -90,10 +105,17 @@ class OffsetQueries:
                 return
 
     async def _round(self, query: _Query) -> None:
-        leaders, leaderless = by_leader(query.left, self._client.metadata.snapshot)
+        metadata = self._client.metadata
+        snapshot = metadata.snapshot
+        leaders, leaderless = by_leader(query.left, snapshot)
         if leaderless:
-            self._client.metadata.request_update(LEADERLESS)
+            metadata.request_update(LEADERLESS)
             query.last = UnknownTopicOrPartitionError(f"{leaderless[0]} has no known leader")
+            is_believed = believed(metadata.full_answers - query.answers_before, time.monotonic() - query.began_at)
+            absent = [tp for tp in leaderless if snapshot.partition(*tp) is None] if is_believed else []
+            if absent:
+                count = snapshot.partition_count(absent[0].topic)
+                raise UnknownTopicOrPartitionError(f"no offset of {absent[0]}: its topic has {count} partitions")
         async with anyio.create_task_group() as tasks:
             for node_id, partitions in leaders.items():
                 tasks.start_soon(self._ask, query, node_id, partitions)
@@ -102,17 +124,22 @@ class OffsetQueries:
 
     async def _ask(self, query: _Query, node_id: int, partitions: list[TopicPartition]) -> None:
         timestamps = {tp: query.left[tp] for tp in partitions}
+        trust, asked_at = query.trust[node_id], time.monotonic()
         try:
             answer = await list_offsets(self._client, node_id, timestamps, read_committed=self._reading.read_committed)
         except KafkaError as error:
-            query.failed(error)
+            query.failed(error, trust)
             self._client.metadata.request_update(lost(node_id))
             return
         for tp, found in answer.found.items():
             if query.left.pop(tp, None) is not None:
                 query.found[tp] = found
+        if len(answer.found) < len(partitions):
+            now = time.monotonic()
+            if trust.refused(asked_at, now, self._patience_s):
+                self._client.metadata.request_update(doubted(node_id))
         for failure in answer.failed.values():
-            query.failed(failure)
+            query.failed(failure, trust)
         if answer.refresh:
             self._client.metadata.request_update(refused(node_id))
 
@@ -120,7 +147,12 @@ class OffsetQueries:
 class _Query:
     """One call of `OffsetQueries.offsets`."""
 
-    def __init__(self, timestamps: Mapping[TopicPartition, int]) -> None:
+    def __init__(self, timestamps: Mapping[TopicPartition, int], answers: int) -> None:
+        """``answers``: those about the cluster so far."""
+        self.answers_before = answers
+        self.began_at = time.monotonic()
+        self.trust = defaultdict[int, Trust](Trust)
+        """By leader."""
         self.left = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
         self.found: dict[TopicPartition, ListedOffset] = {}
         self.failures = 0
@@ -130,7 +162,9 @@ class _Query:
         self.refused: KafkaError | None = None
         """What no other try would help against."""
 
-    def failed(self, error: KafkaError) -> None:
+    def failed(self, error: KafkaError, trust: Trust) -> None:
+        """Keep the error. One without an explanation may pass: another broker may lead by now."""
         self.last = error
-        if not error.retriable:
+        may_pass = isinstance(error, UnknownServerError) and trust.refusals < 2 * DOUBT_AFTER
+        if not error.retriable and not may_pass:
             self.refused = error

@@ -9,6 +9,7 @@ from ..._core.consumer import arguments
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
 from ..._core.consumer.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, ResetPolicy
+from ..._options.arguments import TIMEOUT
 from ..._options.arguments import offset as checked_offset
 from ..._options.arguments import topic_name, topic_partition
 from ...config import ConsumerConfig
@@ -73,17 +74,18 @@ class PositionCalls:
             self._engine.reading.reset(state, policy)
         await self._engine.readiness.wait_for_positions(states, self._config.default_api_timeout_ms)
 
-    async def position(self, partition: TopicPartition) -> int:
+    async def position(self, partition: TopicPartition, *, timeout_ms: float | None = None) -> int:
         """The offset of the next record that this partition hands out; waits while that is being found out.
 
         Raises `NoOffsetForPartitionError` if there is none, `UnknownTopicOrPartitionError` when several answers of the
-        cluster agree that the topic does not have the partition, and after ``default_api_timeout_ms`` if there is no
-        such topic, and `RequestTimedOutError` then for other reasons.
+        cluster agree that the topic does not have the partition, and after ``timeout_ms`` (``default_api_timeout_ms``)
+        if there is no such topic, and `RequestTimedOutError` then for other reasons.
         """
         tp = topic_partition("partition", partition)
+        timeout_ms = self._timeout_ms(timeout_ms)
         self._client.check()
         state = self._engine.reading.positions.require(tp)
-        await self._engine.readiness.wait_for_positions([state], self._config.default_api_timeout_ms)
+        await self._engine.readiness.wait_for_positions([state], timeout_ms)
         position = state.position
         if position is None:
             raise IllegalStateError(f"partition {state.tp} is no longer assigned to this consumer")
@@ -99,27 +101,45 @@ class PositionCalls:
 
     # --- what the cluster has ----------------------------------------------------------------------------------------
 
-    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each partition; they need not be assigned."""
-        return await self._offsets(partitions, EARLIEST_TIMESTAMP)
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The first offset of each partition; they need not be assigned.
 
-    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset after the last record that this consumer could read: with "read_committed" the stable end."""
-        return await self._offsets(partitions, LATEST_TIMESTAMP)
+        Raises `UnknownTopicOrPartitionError` when several answers of the cluster agree that it does not have one of
+        them, and `RequestTimedOutError` after ``timeout_ms`` (``default_api_timeout_ms``).
+        """
+        return await self._offsets(partitions, EARLIEST_TIMESTAMP, timeout_ms)
 
-    async def _offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offset after the last record that this consumer could read: with "read_committed" the stable end.
+
+        Raises as `beginning_offsets` does.
+        """
+        return await self._offsets(partitions, LATEST_TIMESTAMP, timeout_ms)
+
+    async def _offsets(
+        self, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: float | None
+    ) -> dict[TopicPartition, int]:
         timestamps = dict.fromkeys(arguments.PARTITIONS("partitions", partitions), timestamp)
+        timeout_ms = self._timeout_ms(timeout_ms)
         self._client.check()
-        found = await self._engine.queries.offsets(timestamps, self._config.default_api_timeout_ms)
+        found = await self._engine.queries.offsets(timestamps, timeout_ms)
         return {tp: found[tp].offset for tp in timestamps}
 
     async def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int]
+        self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """For each partition its first record at or after the time (milliseconds since the epoch), or None."""
+        """For each partition its first record at or after the time (milliseconds since the epoch), or None.
+
+        Raises as `beginning_offsets` does.
+        """
         wanted = arguments.TIMES("timestamps", timestamps)
+        timeout_ms = self._timeout_ms(timeout_ms)
         self._client.check()
-        found = await self._engine.queries.offsets(wanted, self._config.default_api_timeout_ms)
+        found = await self._engine.queries.offsets(wanted, timeout_ms)
         result: dict[TopicPartition, OffsetAndTimestamp | None] = {}
         for tp in wanted:
             offset, timestamp_ms, epoch = found[tp]
@@ -131,12 +151,20 @@ class PositionCalls:
         self._client.check()
         return await self._engine.all_topics()
 
-    async def partitions_for_topic(self, topic: str) -> frozenset[int]:
-        """The topic's partitions; raises `UnknownTopicOrPartitionError` after ``default_api_timeout_ms``."""
+    async def partitions_for_topic(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
+        """The topic's partitions; raises `UnknownTopicOrPartitionError` if there are none after ``timeout_ms``.
+
+        That is ``default_api_timeout_ms`` by default: the topic may be about to be made.
+        """
         topic = topic_name("topic", topic)
+        timeout_ms = self._timeout_ms(timeout_ms)
         self._client.check()
-        found = await self._client.metadata.topic(topic, self._config.default_api_timeout_ms)
+        found = await self._client.metadata.topic(topic, timeout_ms)
         return frozenset(range(len(found.partitions)))
+
+    def _timeout_ms(self, timeout_ms: float | None) -> float:
+        checked: float | None = TIMEOUT("timeout_ms", timeout_ms)
+        return self._config.default_api_timeout_ms if checked is None else checked
 
     def _states(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
         return [self._engine.reading.positions.require(tp) for tp in arguments.PARTITIONS("partitions", partitions)]

@@ -17,10 +17,10 @@ from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
 from ..._core.leadership.patience import RetryPolicy
-from ..._core.metadata.refresh import LEADERLESS, STALE, lost, refused
+from ..._core.metadata.refresh import LEADERLESS, STALE, doubted, lost, refused
 from ..._options.logs import client_log
 from ..._wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from ...errors import KafkaError, NoOffsetForPartitionError
+from ...errors import KafkaError, NoOffsetForPartitionError, UnknownServerError
 from ..client import Client
 from .offset_queries import list_offsets
 
@@ -88,10 +88,11 @@ class PositionKeeper:
         try:
             await ask(lookup, about)
         except KafkaError as error:
+            node_id = about if isinstance(about, int) else None
             for state in self._current(lookup):
-                self._failed(state, error)
+                self._failed(state, error, node_id)
             if error.refreshes_metadata:
-                self._client.metadata.request_update(lost(about) if isinstance(about, int) else STALE)
+                self._client.metadata.request_update(STALE if node_id is None else lost(node_id))
 
     def _current(self, lookup: _Lookup) -> list[PartitionState]:
         """The partitions that are still where they were when this was asked."""
@@ -101,12 +102,16 @@ class PositionKeeper:
             if state.incarnation == incarnation and self._positions.owns(state)
         ]
 
-    def _failed(self, state: PartitionState, error: KafkaError) -> None:
-        if not error.retriable:
+    def _failed(self, state: PartitionState, error: KafkaError, leader_id: int | None) -> None:
+        """Wait and try again. ``leader_id`` is the leader that was asked; None if it was the group's coordinator."""
+        if not error.retriable and not isinstance(error, UnknownServerError):
             self._prefetch.report((type(error), state.tp.topic), error)
         state.failure = error
+        now = time.monotonic()
         leader_epoch = self._client.metadata.snapshot.leader(*state.tp)[1]
-        state.back_off(time.monotonic(), leader_epoch, self._retry)
+        state.back_off(now, leader_epoch, self._retry)
+        if leader_id is not None and state.patience.in_doubt(now, self._retry.patience_s):
+            self._client.metadata.request_update(doubted(leader_id))
 
     def _reset(self, state: PartitionState) -> None:
         if self._reset_policy is not None:
@@ -141,7 +146,7 @@ class PositionKeeper:
         for state in self._current(lookup):
             found = answer.found.get(state.tp)
             if found is None:
-                self._unanswered(state, answer)
+                self._unanswered(state, answer, node_id)
             elif found.offset < 0:
                 # Nothing is as young as the duration asks for (KIP-1106).
                 state.reset(LATEST)
@@ -162,13 +167,14 @@ class PositionKeeper:
         for state in self._current(lookup):
             found = answer.found.get(state.tp)
             if found is None:
-                self._unanswered(state, answer)
+                self._unanswered(state, answer, node_id)
             else:
                 self._answers.epoch_ended(state, found.end_offset, found.leader_epoch, snapshot.leader(*state.tp)[1])
         self._refresh(answer, node_id)
 
-    def _unanswered(self, state: PartitionState, answer: LookupAnswer[Any]) -> None:
-        self._failed(state, answer.failed.get(state.tp, KafkaError(f"the broker did not answer about {state.tp}")))
+    def _unanswered(self, state: PartitionState, answer: LookupAnswer[Any], node_id: int) -> None:
+        error = answer.failed.get(state.tp, KafkaError(f"the broker did not answer about {state.tp}"))
+        self._failed(state, error, node_id)
 
     def _refresh(self, answer: LookupAnswer[Any], node_id: int) -> None:
         if answer.refresh:

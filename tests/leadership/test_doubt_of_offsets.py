@@ -1,0 +1,108 @@
+"""Rule 33 for questions about offsets: a leader that refuses them for ever, while another one leads by now."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from aiokafka_lead import AdminClient, Consumer, TopicPartition
+from aiokafka_lead._core.trust import DOUBT_AFTER
+from aiokafka_lead.admin import OffsetSpec
+from aiokafka_lead.errors import UnknownServerError
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .support import ALWAYS, NOT_LEADER, consumer_of, fill, next_number, until
+
+pytestmark = pytest.mark.anyio
+
+T0 = TopicPartition("t", 0)
+QUICK: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 100}
+CODES = pytest.mark.parametrize("code", [75, -1, 78, 7, NOT_LEADER])
+SHARED = pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared client"])
+
+
+def isolate(cluster: EmbeddedCluster, api: str, code: int) -> None:
+    """Have others lead by now, though broker 1 does not know, and refuses."""
+    cluster.faults.add(api, broker=1, error_code=code)
+    cluster.freeze_metadata(ALWAYS, broker=1)
+    cluster.move_leader("t", to=2)
+
+
+async def ends(consumer: Consumer) -> Any:
+    return await consumer.end_offsets([T0])
+
+
+async def begins(consumer: Consumer) -> Any:
+    return await consumer.beginning_offsets([T0])
+
+
+async def first_since_1970(consumer: Consumer) -> Any:
+    return await consumer.offsets_for_times({T0: 0})
+
+
+@CODES
+@SHARED
+async def test_rule_33_reading_begins_at_another_leader(cluster: EmbeddedCluster, code: int, shared: bool) -> None:
+    await fill(cluster, 1)
+    async with consumer_of(cluster, shared=shared, **QUICK) as consumer:
+        await consumer.partitions_for_topic("t")
+        isolate(cluster, "ListOffsets", code)
+        consumer.assign([T0])
+        assert await next_number(consumer) == 0
+
+
+@CODES
+@SHARED
+@pytest.mark.parametrize("ask", [ends, begins, first_since_1970])
+async def test_rule_33_offsets_come_from_another_leader(
+    cluster: EmbeddedCluster, code: int, shared: bool, ask: Callable[[Consumer], Awaitable[Any]]
+) -> None:
+    await fill(cluster, 1)
+    async with consumer_of(cluster, shared=shared, **QUICK) as consumer:
+        expected = await ask(consumer)
+        isolate(cluster, "ListOffsets", code)
+        with anyio.fail_after(20):
+            assert await ask(consumer) == expected
+
+
+@pytest.mark.parametrize("code", [75, -1, 78])
+async def test_rule_33_an_administrator_asks_another_leader(cluster: EmbeddedCluster, code: int) -> None:
+    await fill(cluster, 1)
+    async with AdminClient(cluster.bootstrap_servers, **QUICK) as admin:
+        isolate(cluster, "ListOffsets", code)
+        with anyio.fail_after(20):
+            found = (await admin.list_offsets({T0: OffsetSpec.LATEST}))[T0]
+    assert found is not None
+    assert found.offset == 1
+
+
+@CODES
+async def test_rule_33_positions_are_confirmed_by_another_leader(cluster: EmbeddedCluster, code: int) -> None:
+    cluster.max_versions["Fetch"] = 11  # whose positions are checked by OffsetForLeaderEpoch (KIP-320)
+    await fill(cluster, 1)
+    async with consumer_of(cluster, "t", **QUICK) as consumer:
+        assert await next_number(consumer) == 0
+        rule = cluster.faults.add("OffsetForLeaderEpoch", broker=1, error_code=code)
+        cluster.move_leader("t", to=3)
+        cluster.move_leader("t", to=1)
+        await until(lambda: rule.struck)
+        cluster.freeze_metadata(ALWAYS, broker=1)
+        cluster.move_leader("t", to=2)
+        await fill(cluster, 1, first=1)
+        assert await next_number(consumer) == 1
+
+
+async def test_an_error_without_explanation_is_raised_once_the_others_have_nothing_to_say(
+    cluster: EmbeddedCluster,
+) -> None:
+    rule = cluster.faults.add("ListOffsets", error_code=-1)
+    async with consumer_of(cluster, **QUICK) as consumer, AdminClient(cluster.bootstrap_servers, **QUICK) as admin:
+        with anyio.fail_after(20), pytest.raises(UnknownServerError):
+            await consumer.end_offsets([T0])
+        assert rule.struck == 2 * DOUBT_AFTER
+        with anyio.fail_after(20), pytest.raises(UnknownServerError):
+            await admin.list_offsets({T0: OffsetSpec.LATEST})
+        assert rule.struck == 4 * DOUBT_AFTER

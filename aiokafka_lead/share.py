@@ -287,8 +287,9 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
         ``healthy`` is False, and ``problems`` say why, when it is not running or has failed, when no broker has
         answered a fetch for ``request_timeout_ms`` though records were waited for all that time, when a leader has
         refused every fetch of a partition for as long (``stuck`` names those), when the group's coordinator has not
-        acknowledged a heartbeat for nine heartbeat intervals (brokers tell no member how long a session is), or when the event loop is blocked right now (which a probe in another thread sees). A handler may
-        take as long as it likes: ``handler_ms`` says how long the oldest one has.
+        acknowledged a heartbeat for nine heartbeat intervals (brokers tell no member how long a session is), or when
+        the event loop is blocked right now (which a probe in another thread sees). A handler may take as long as it
+        likes: ``handler_ms`` says how long the oldest one has.
         """
         return self._engine.health.health()
 

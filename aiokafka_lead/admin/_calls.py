@@ -107,13 +107,12 @@ class Calls:
         total_ms = self._default_timeout_ms if checked is None else checked
         return Deadline(total_ms, self._client.config.request_timeout_ms)
 
-    async def call(
-        self, to: Route | int, request: Request[R], deadline: Deadline, avoid: Container[int] = ()
-    ) -> R:
+    async def call(self, to: Route | int, request: Request[R], deadline: Deadline, avoid: Container[int] = ()) -> R:
         """The response, sent again after retriable errors of the connection and of the answer as a whole.
 
-        ``avoid``: brokers that are asked last where any will do. A broker that is down is waited for. Raises `BrokerIdNotRegisteredError` soon where there is none of this id;
-        Java's admin client waits for such a one until the deadline, too.
+        Where any broker will do, those to ``avoid`` come last. A broker that is down is waited for. Raises
+        `BrokerIdNotRegisteredError` soon where there is none of this id; Java's admin client waits for such a one until
+        the deadline, too.
         """
         failures = 0
         exists = not isinstance(to, int)
@@ -128,9 +127,7 @@ class Calls:
                     exists = await self._exists(cast(int, to), deadline)
                 await self.pause(failures, error, deadline)
 
-    async def once(
-        self, to: Route | int, request: Request[R], deadline: Deadline, avoid: Container[int] = ()
-    ) -> R:
+    async def once(self, to: Route | int, request: Request[R], deadline: Deadline, avoid: Container[int] = ()) -> R:
         """The response to a single try; raises the error of the answer as a whole, too."""
         self._client.check()
         timed: Any = request

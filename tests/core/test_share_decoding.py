@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from aiokafka_lead._core.backoff import Backoff
+from aiokafka_lead._core.leadership.patience import RetryPolicy
 from aiokafka_lead._core.share.acquired import GAP, OPEN, Acquired, AcquiredRange
 from aiokafka_lead._core.share.allowance import Allowance
 from aiokafka_lead._core.share.buffer import ShareBuffer
@@ -26,7 +26,7 @@ def batch(*offsets: int, compression: str = "none", last: int | None = None) -> 
 
 
 def data(content: bytes, *ranges: tuple[int, int]) -> AcquiredData:
-    exchange = Exchange(1, Backoff(1, 1), lambda tp, error: None, ShareCounters())
+    exchange = Exchange(1, RetryPolicy(1, 1), lambda tp, error: None, ShareCounters())
     found = [AcquiredRange(first, last, at + 1) for at, (first, last) in enumerate(ranges)]
     acquired = Acquired(TP, UUID(int=1), found, expires_at=30.0, gone_at=30.0)
     exchange.add(acquired)

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from aiokafka_lead._core.backoff import Backoff
+from aiokafka_lead._core.leadership.patience import RetryPolicy
 from aiokafka_lead._core.share.acquired import Acquired, AcquiredRange
 from aiokafka_lead._core.share.at_hand import AtHand
 from aiokafka_lead._core.share.exchange import Exchange
@@ -21,7 +22,7 @@ TP = TopicPartition("jobs", 0)
 
 
 def records(count: int, *, delivery_count: int = 1, expires_at: float = 30.0) -> Sequence[ShareRecord[Any, Any]]:
-    exchange = Exchange(1, Backoff(1, 1), lambda tp, error: None, ShareCounters())
+    exchange = Exchange(1, RetryPolicy(1, 1), lambda tp, error: None, ShareCounters())
     ranges = [AcquiredRange(0, count - 1, delivery_count)]
     acquired = Acquired(TP, UUID(int=1), ranges, expires_at=expires_at, gone_at=expires_at)
     exchange.add(acquired)

@@ -13,7 +13,6 @@ from aiokafka_lead._wire import decode_response, encode_response
 from aiokafka_lead._wire.messages.share_fetch import ShareFetchResponse
 from aiokafka_lead.errors import InvalidRecordStateError
 from aiokafka_lead.testing import EmbeddedCluster
-
 from tests.group.support import until
 
 from .support import Handled, consumer, fill, take, values

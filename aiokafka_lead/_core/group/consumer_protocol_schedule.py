@@ -28,8 +28,8 @@ A coordinator that has assigned less than ``group.consumer.assignment.interval.m
 empty assignment first (KIP-1263), and its own with the next heartbeat, which is not due for 5 s."""
 
 AWAITED_PROBES = 20
-"""The same while a member of a share group has no partition of topics that have some: every member gets some, as soon as
-the coordinator has initialized their state, which takes it seconds in a new cluster (KIP-932)."""
+"""The same while a member of a share group has no partition of topics that have some: every member gets some as soon as
+the coordinator has initialized their state, which takes seconds in a new cluster (KIP-932)."""
 
 ANSWER_WITHIN_S = 10.0
 """A heartbeat without an answer is sent again after this, or after ``request_timeout_ms`` if that is less. A group's

@@ -100,7 +100,8 @@ def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchRe
                 reading.fetched(asked, data)
     for placed, _ in planned.fetched.values():
         if placed not in reading.named:
-            # Brokers leave out what has no news. They may also answer while they still look where to begin, but not twice.
+            # Brokers leave out what has no news. They may also answer while they still look where it begins, but not
+            # twice.
             placed.begun |= placed.left_out
             placed.left_out = True
     count = sum(len(arrived.acquired) for arrived in reading.outcome.arrived)

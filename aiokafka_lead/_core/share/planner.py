@@ -171,8 +171,7 @@ class SharePlanner:
         return {
             partition.key: partition
             for partition in self._placed(exchange.node_id)
-            if (fetching or not partition.begun)
-            and partition.patience.waits_until(now, partition.leader_epoch) <= now
+            if (fetching or not partition.begun) and partition.patience.waits_until(now, partition.leader_epoch) <= now
         }
 
     # --- requests ----------------------------------------------------------------------------------------------------

@@ -9,9 +9,8 @@ from ..._core.consumer import arguments
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
 from ..._core.consumer.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, ResetPolicy
-from ..._options.arguments import TIMEOUT
+from ..._options.arguments import TIMEOUT, topic_name, topic_partition
 from ..._options.arguments import offset as checked_offset
-from ..._options.arguments import topic_name, topic_partition
 from ...config import ConsumerConfig
 from ...errors import IllegalStateError
 from ...types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition

@@ -161,7 +161,9 @@ class ShareEngine:
         try:
             missing = await self._missing(deadline)
             if missing is not None:
-                self._log.warning("the share consumer has started, but goes on to wait in the background for %s", missing)
+                self._log.warning(
+                    "the share consumer has started, but goes on to wait in the background for %s", missing
+                )
         except BaseException:
             await self.stop(2 * DEPART_CANCELLED_WITHIN_S * 1000)
             raise

@@ -93,6 +93,7 @@ def data(
     leader: tuple[int, int] = (-1, -1),
     diverging: tuple[int, int] = (-1, -1),
     preferred: int = -1,
+    log_start: int = 0,
     aborted: Sequence[tuple[int, int]] = (),
 ) -> PartitionData:
     """A partition in an answer; ``leader`` and ``diverging`` are (id, epoch) and (epoch, end offset)."""
@@ -101,7 +102,7 @@ def data(
         error_code=error,
         high_watermark=high_watermark,
         last_stable_offset=high_watermark,
-        log_start_offset=0,
+        log_start_offset=log_start,
         records=None if records is None else memoryview(records),
         current_leader=LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1]),
         diverging_epoch=EpochEndOffset(epoch=diverging[0], end_offset=diverging[1]),

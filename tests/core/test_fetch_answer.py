@@ -213,6 +213,18 @@ def test_out_of_range_without_a_policy_is_raised_until_a_seek() -> None:
     assert world.plan_one().asked[T0].fetch_offset == 9
 
 
+@pytest.mark.parametrize(("log_start", "text"), [(-1, ""), (90, " (the log starts at 90)")])
+def test_out_of_range_names_no_start_of_the_log_that_was_before(log_start: int, text: str) -> None:
+    world = World(T0, reset_policy=None)
+    world.fetch(data(0, batch(0)))
+    assert world.read() == [0]
+    assert world.state().log_start_offset == 0
+    world.fetch(data(0, error=1, log_start=log_start))
+    with pytest.raises(FetchOffsetOutOfRangeError) as caught:
+        world.read()
+    assert caught.value.message.startswith(f"offset 1 of t-0 is out of range{text}; auto_offset_reset")
+
+
 def test_what_was_read_ahead_is_handed_out_before_a_reset() -> None:
     world = World(T0)
     world.fetch(data(0, batch(0)))

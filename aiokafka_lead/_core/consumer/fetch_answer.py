@@ -305,7 +305,7 @@ class AnswerReader:
             if followed:
                 state.back_off(now, asked.leader_epoch, self._retry)
             else:
-                self._out_of_range(state)
+                self._out_of_range(state, data.log_start_offset)
             return
         hints.read(state.tp.topic, asked.topic_id, state.tp.partition, code, data.current_leader)
         if code == CorruptRecordError.code:
@@ -326,7 +326,8 @@ class AnswerReader:
         if not followed and state.patience.in_doubt(now, self._retry.patience_s):
             outcome.doubt = True
 
-    def _out_of_range(self, state: PartitionState) -> None:
+    def _out_of_range(self, state: PartitionState, log_start: int) -> None:
+        """``log_start``: where the log begins, if the answer says so, as few brokers do; else -1."""
         if not self._believe(state):
             return
         tp, offset = state.tp, state.fetch_offset
@@ -344,7 +345,7 @@ class AnswerReader:
             self._prefetch.drop(state)
             state.reset(policy)
             return
-        known = "" if state.log_start_offset is None else f" (the log starts at {state.log_start_offset})"
+        known = f" (the log starts at {log_start})" if log_start >= 0 else ""
         self._prefetch.fail(
             state,
             FetchOffsetOutOfRangeError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
@@ -12,6 +13,7 @@ from ._core.producer.delivery import Delivery, DeliveryBatch
 from ._core.producer.health import ProducerHealth
 from ._core.producer.metrics import ProducerMetrics, ProducerTopicMetrics
 from ._core.tracing import TracedClient, installed
+from ._io.asking_around import ask_anyone
 from ._io.client import Client
 from ._io.loop import Waiter, loop_probe, loop_thread
 from ._io.producer.checked_sends import CheckedSends
@@ -113,7 +115,7 @@ class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
         self._config = config
         client = self._client = Client(config, HOT_REQUESTS, parent)
         seat = None if parent is None else Seat(SharedSending.of(parent))
-        self._sender = Sender(config, client.brokers, client.metadata, client.request_any, client.spawn, seat)
+        self._sender = Sender(config, client.brokers, client.metadata, partial(ask_anyone, client), client.spawn, seat)
         self._accumulator = self._sender.accumulator
         self._check: Callable[[], None] = self._client.check
         """Raises unless the producer can be used here and now."""

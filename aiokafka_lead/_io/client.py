@@ -27,7 +27,7 @@ from ..errors import (
 from ..errors.base import own_copy
 from .cancellation import Waits, cancelled_by_scope, to_the_end
 from .connection.brokers import Brokers
-from .connection.connection import Connection, Lane
+from .connection.connection import Lane
 from .connection.settings import AnyLane, CoordinatorLane, HeldLane, ShareLane
 from .deadline import Deadline
 from .forks import tell_in_children
@@ -389,16 +389,14 @@ class Client:
     ) -> R:
         """The response of whichever broker has the least to do, those to ``avoid`` last."""
         deadline = self._deadline(timeout_ms)
-        connection = await self.any_connection(timeout_ms=deadline.left_ms(), avoid=avoid)
-        return await connection.request(request, timeout_ms=deadline.left_ms())
+        return await self.request(await self.any_node(deadline, avoid), request, timeout_ms=deadline.left_ms())
 
-    async def any_connection(self, *, timeout_ms: float | None = None, avoid: Container[int] = ()) -> Connection:
-        """A connection to whichever broker has the least to do; waits out a bootstrap if nobody is reachable."""
-        deadline = self._deadline(timeout_ms)
+    async def any_node(self, deadline: Deadline, avoid: Container[int] = ()) -> int:
+        """Whichever broker has the least to do; waits out a bootstrap if nobody is reachable. See `least_loaded`."""
         while True:
             node_id = self.brokers.least_loaded(avoid=avoid)
             if node_id is not None:
-                return await self.brokers.get(node_id, timeout_ms=deadline.left_ms())
+                return node_id
             generation = self.metadata.snapshot.generation
             self.metadata.request_update()
             await self.metadata.wait_newer(generation, deadline.left_ms())

@@ -334,13 +334,14 @@ class Calls:
 
         async def ask_it(pending: Mapping[K, I]) -> Mapping[K, V | KafkaError]:
             connection = await self._coordinators.connection(CoordinatorKind.GROUP, key, deadline)
+            asked_at = time.monotonic()
             outcomes: Mapping[K, V | KafkaError]
             try:
                 outcomes = await ask(connection, pending)
             except KafkaError as error:
                 outcomes = dict.fromkeys(pending, error)
-            if any(_may_have_moved(found) for found in outcomes.values()):
-                self._coordinators.forget(CoordinatorKind.GROUP, key, connection.node_id)
+            for found in outcomes.values():
+                self._answered(CoordinatorKind.GROUP, key, connection, found, asked_at)
             return outcomes
 
         return await self.settle(items, ask_it, BY_COORDINATOR, deadline)
@@ -367,13 +368,13 @@ class Calls:
                     by_node.setdefault(connection, []).append(key)
 
             async def ask_one_node(connection: Connection, mine: Sequence[str]) -> None:
+                asked_at = time.monotonic()
                 try:
                     outcomes.update(await ask_node(connection, mine))
                 except KafkaError as error:
                     outcomes.update(dict.fromkeys(mine, error))
                 for key in mine:
-                    if _may_have_moved(outcomes.get(key)):
-                        self._coordinators.forget(kind, key, connection.node_id)
+                    self._answered(kind, key, connection, outcomes.get(key), asked_at)
 
             async with anyio.create_task_group() as finding:
                 for key in pending:
@@ -384,6 +385,12 @@ class Calls:
             return outcomes
 
         return await self.settle(dict.fromkeys(keys), ask, retry, deadline)
+
+    def _answered(
+        self, kind: CoordinatorKind, key: str, connection: Connection, outcome: object, asked_at: float
+    ) -> None:
+        error = outcome if isinstance(outcome, KafkaError) else None
+        self._coordinators.answered(kind, key, connection.node_id, error, asked_at)
 
     async def by_broker(
         self, build: Callable[[], Request[R]], deadline: Deadline, retry: RetryRule = BY_COORDINATOR
@@ -483,7 +490,3 @@ async def outcomes_of(call: Awaitable[Mapping[K, V]]) -> dict[K, V | KafkaError]
         if error.outcomes is None:
             raise
         return dict(error.outcomes)
-
-
-def _may_have_moved(outcome: object) -> bool:
-    return isinstance(outcome, KafkaError) and outcome.code in BY_COORDINATOR.codes

@@ -28,7 +28,6 @@ EVERY_ERROR = sorted(
     key=lambda kind: kind.__name__,
 )
 
-FIND = {"CoordinatorNotAvailableError", "NotCoordinatorError", "RequestTimedOutError"}
 RIVALS = {"ProducerFencedError", "InvalidProducerEpochError", "InvalidProducerIdMappingError"}
 EXPECTED: dict[Call, dict[str, Verdict]] = {
     Call.START: {
@@ -60,7 +59,7 @@ EXPECTED: dict[Call, dict[str, Verdict]] = {
     Call.ADD_OFFSETS: {"UnknownServerError": Verdict.RETRY},
     Call.COMMIT_OFFSETS: {"UnknownServerError": Verdict.RETRY},
 }
-"""What a call makes of an error, where that is neither the coordinator's move, nor a retry, nor `OTHERWISE`."""
+"""What a call makes of an error, where that is neither a retry nor `OTHERWISE`."""
 
 OTHERWISE = {
     Call.START: Verdict.REFUSE,
@@ -78,12 +77,10 @@ OTHERWISE = {
 def test_each_error_of_each_call(call: Call) -> None:
     for kind in EVERY_ERROR:
         wanted = EXPECTED[call].get(kind.__name__)
-        if wanted is None and kind.__name__ in FIND:
-            wanted = Verdict.FIND
         if wanted is None:
             wanted = Verdict.RETRY if kind.retriable else OTHERWISE[call]
         assert verdict_of(call, kind) is wanted, kind.__name__
-    assert verdict_of(call, errors.KafkaConnectionError) is Verdict.FIND
+    assert verdict_of(call, errors.KafkaConnectionError) is Verdict.RETRY
     assert verdict_of(call, errors.ConcurrentTransactionsError) is Verdict.RETRY
     unknown = errors.error_for_code(32_000)
     if call in (Call.COMMIT, Call.ABORT, Call.RENEW, Call.ASK):
@@ -114,7 +111,7 @@ def describe(one: Errand, state: str, producer_id: int = 100, epoch: int = 7) ->
 def test_a_start() -> None:
     one = errand(Call.START)
     assert refuse(one, errors.ConcurrentTransactionsError) is Verdict.RETRY
-    assert refuse(one, errors.NotCoordinatorError) is Verdict.FIND
+    assert refuse(one, errors.NotCoordinatorError) is Verdict.RETRY
     request, version = one.request(VERSIONS)
     assert isinstance(request, InitProducerIdRequest)
     assert (request.transactional_id, request.producer_id, request.producer_epoch, version) == (ID, -1, -1, 5)

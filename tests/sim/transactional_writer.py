@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from aiokafka_lead._core.backoff import Backoff
+from aiokafka_lead._core.inquiry import MOVED
 from aiokafka_lead._core.metadata.refresh import lost as gone
 from aiokafka_lead._core.producer.batches import Record
 from aiokafka_lead._core.transactions.additions import add_partitions_request, read_added
@@ -200,7 +201,7 @@ class TransactionalWriter(Writer):
                 self.state.advanced(errand)
                 self._advanced()
                 continue
-            if verdict is Verdict.FIND:
+            if isinstance(errand.latest, MOVED):
                 self._coordinator = None
             failures += 1
             yield from self._pause(self._backoff.delay_s(failures))
@@ -222,9 +223,9 @@ class TransactionalWriter(Writer):
                 answer, error = yield from self._ask(request, version, self._lost)
                 error = error or read_added(answer)
                 verdict = None if error is None else verdict_of(Call.ADD_PARTITIONS, type(error))
-                if verdict is Verdict.FIND:
+                if isinstance(error, MOVED):
                     self._coordinator = None
-                if verdict in (Verdict.RETRY, Verdict.FIND):
+                if verdict is Verdict.RETRY:
                     failures += 1
                     yield from self._pause(self._backoff.delay_s(failures))
                     continue

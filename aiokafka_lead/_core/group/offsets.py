@@ -20,12 +20,8 @@ from ..._wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from ...errors import (
-    CoordinatorLoadInProgressError,
-    CoordinatorNotAvailableError,
     GroupIdNotFoundError,
     KafkaError,
-    NotCoordinatorError,
-    RequestTimedOutError,
     error_for_code,
 )
 from ...types import OffsetAndMetadata, TopicPartition
@@ -39,12 +35,6 @@ FIRST_VERSION_WITH_TOPIC_IDS = 10
 FIRST_OFFSET_FETCH_WITH_GROUPS = 8
 FIRST_OFFSET_FETCH_WITH_STABLE = 7
 FIRST_OFFSET_COMMIT_WITH_INSTANCE = 7
-
-COORDINATOR_MOVED = (CoordinatorNotAvailableError, NotCoordinatorError, RequestTimedOutError)
-"""Errors after which the coordinator is looked up again."""
-
-COORDINATOR_ERRORS = (*COORDINATOR_MOVED, CoordinatorLoadInProgressError)
-"""Errors that concern the whole request, though an answer repeats them for each partition."""
 
 NO_GROUP = GroupIdNotFoundError.code
 """A group that is not there has committed nothing: Kafka answers without offsets, other brokers with this error."""

@@ -94,7 +94,7 @@ class Errand:
         self.reason: KafkaError | None = None
         """Why the transaction is aborted though it was to be committed, or why somebody else is asked about."""
         self.latest: KafkaError | None = None
-        """The latest error."""
+        """The error of the latest answer, or why there was none; None if it was no error."""
         self.in_doubt = False
         """Whether an EndTxn that commits may have been carried out though no answer came."""
 
@@ -139,6 +139,7 @@ class Errand:
 
     def answered(self, response: Any) -> Verdict | None:
         """The coordinator has answered. None if the errand has made its step, else when to ask the same again."""
+        self.latest = None
         if self.call is Call.ASK:
             return self._learn(response)
         if response.error_code:

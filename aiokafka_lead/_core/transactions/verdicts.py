@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from enum import Enum
 
 from ...errors import (
-    CoordinatorNotAvailableError,
     FencedInstanceIdError,
     GroupAuthorizationFailedError,
     IllegalGenerationError,
@@ -19,11 +18,8 @@ from ...errors import (
     InvalidProducerIdMappingError,
     InvalidTransactionTimeoutError,
     InvalidTxnStateError,
-    KafkaConnectionError,
     KafkaError,
-    NotCoordinatorError,
     ProducerFencedError,
-    RequestTimedOutError,
     StaleMemberEpochError,
     TopicAuthorizationFailedError,
     TransactionAbortableError,
@@ -60,9 +56,7 @@ class Verdict(Enum):
     """What to do after an error."""
 
     RETRY = "retry"
-    """Ask the same again after a wait."""
-    FIND = "find"
-    """Look the coordinator up, and ask it the same."""
+    """Ask the same again after a wait: whoever is the coordinator then."""
     FAIL = "fail"
     """The transaction can only be aborted."""
     ABORT = "abort"
@@ -84,12 +78,6 @@ Verdicts = Mapping[type[KafkaError], Verdict]
 FENCED: tuple[type[KafkaError], ...] = (ProducerFencedError, InvalidProducerEpochError)
 """One error under two names: older versions of the protocol have the second only."""
 
-_ELSEWHERE: Verdicts = {
-    CoordinatorNotAvailableError: Verdict.FIND,
-    KafkaConnectionError: Verdict.FIND,
-    NotCoordinatorError: Verdict.FIND,
-    RequestTimedOutError: Verdict.FIND,
-}
 _NOT_MINE: Verdicts = dict.fromkeys((*FENCED, InvalidProducerIdMappingError), Verdict.ASK)
 _UNEXPLAINED: Verdicts = {UnknownServerError: Verdict.RETRY}
 _ABORTABLE: Verdicts = dict.fromkeys(
@@ -110,19 +98,17 @@ _REFUSED: Verdicts = {
 }
 
 VERDICTS: Mapping[Call, Verdicts] = {
-    Call.START: {**_ELSEWHERE, **_REFUSED, **dict.fromkeys(FENCED, Verdict.FENCED)},
+    Call.START: {**_REFUSED, **dict.fromkeys(FENCED, Verdict.FENCED)},
     Call.RENEW: {
-        **_ELSEWHERE,
         **_UNEXPLAINED,
         **_REFUSED,
         **_NOT_MINE,
         TransactionAbortableError: Verdict.ASK,
         UnknownProducerIdError: Verdict.ASK,
     },
-    Call.ADD_PARTITIONS: {**_ELSEWHERE, **_UNEXPLAINED, **_ABORTABLE, TopicAuthorizationFailedError: Verdict.FAIL},
-    Call.ADD_OFFSETS: {**_ELSEWHERE, **_UNEXPLAINED, **_ABORTABLE, GroupAuthorizationFailedError: Verdict.FAIL},
+    Call.ADD_PARTITIONS: {**_UNEXPLAINED, **_ABORTABLE, TopicAuthorizationFailedError: Verdict.FAIL},
+    Call.ADD_OFFSETS: {**_UNEXPLAINED, **_ABORTABLE, GroupAuthorizationFailedError: Verdict.FAIL},
     Call.COMMIT_OFFSETS: {
-        **_ELSEWHERE,
         **_UNEXPLAINED,
         **_ABORTABLE,
         FencedInstanceIdError: Verdict.FAIL,
@@ -134,7 +120,6 @@ VERDICTS: Mapping[Call, Verdicts] = {
         UnsupportedForMessageFormatError: Verdict.FAIL,
     },
     Call.COMMIT: {
-        **_ELSEWHERE,
         **_UNEXPLAINED,
         **_NOT_MINE,
         InvalidTxnStateError: Verdict.ABORT,
@@ -143,7 +128,6 @@ VERDICTS: Mapping[Call, Verdicts] = {
         TransactionalIdAuthorizationFailedError: Verdict.REFUSE,
     },
     Call.ABORT: {
-        **_ELSEWHERE,
         **_UNEXPLAINED,
         **_NOT_MINE,
         InvalidTxnStateError: Verdict.RENEW,
@@ -152,7 +136,6 @@ VERDICTS: Mapping[Call, Verdicts] = {
         TransactionalIdAuthorizationFailedError: Verdict.REFUSE,
     },
     Call.ASK: {
-        **_ELSEWHERE,
         **_UNEXPLAINED,
         TransactionalIdNotFoundError: Verdict.START,
         TransactionalIdAuthorizationFailedError: Verdict.FENCED,

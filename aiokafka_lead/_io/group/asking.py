@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from ..._core.group.classic_requests import error_code, fitted
-from ..._core.group.offsets import COORDINATOR_MOVED
 from ..._wire import Request
-from ...errors import KafkaConnectionError, KafkaError, error_for_code
+from ...errors import KafkaError, error_for_code
 from ..deadline import Deadline
 from .coordinators import CoordinatorKind, Coordinators
 
@@ -29,26 +29,26 @@ class GroupCoordinator:
     async def ask(
         self, request: Request[Any], timeout_s: float, *, held: bool = False
     ) -> tuple[Any, KafkaError | None]:
-        """The answer, or why there is none. The coordinator is looked up again after what shows that it has moved.
+        """The answer, or why there is none.
 
         ``held``: the coordinator answers when all members are there, so that no other request may wait behind this one.
         """
         lane = self._coordinators.rebalance_lane if held else None
         deadline = Deadline(timeout_s * 1000)
-        node_id: int | None = None
-        error: KafkaError | None = None
-        response: Any = None
-        kind: type[KafkaError] | None = None
         try:
             connection = await self._coordinators.connection(CoordinatorKind.GROUP, self.group_id, deadline, lane)
-            node_id = connection.node_id
+        except KafkaError as failure:
+            return None, failure
+        asked_at = time.monotonic()
+        response: Any = None
+        error: KafkaError | None = None
+        try:
             version = connection.versions.version_for(type(request))
             left_ms = deadline.left_ms()
             response = await connection.request(fitted(request, version), timeout_ms=left_ms, version=version)
-            if code := error_code(response):
-                kind = error_for_code(code)
         except KafkaError as failure:
-            error, kind = failure, type(failure)
-        if node_id is not None and kind is not None and issubclass(kind, (KafkaConnectionError, *COORDINATOR_MOVED)):
-            self._coordinators.forget(CoordinatorKind.GROUP, self.group_id, node_id)
+            error = failure
+        code = 0 if response is None else error_code(response)
+        refusal = error_for_code(code)() if code else error
+        self._coordinators.answered(CoordinatorKind.GROUP, self.group_id, connection.node_id, refusal, asked_at)
         return response, error

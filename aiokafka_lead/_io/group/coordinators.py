@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
 from ..._core.backoff import Backoff
+from ..._core.inquiry import CoordinatorInquiry, evades
 from ..._core.metadata.types import Broker
+from ..._core.trust import patience_of
 from ..._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from ...errors import KafkaError, RequestTimedOutError, error_for_code
+from ...errors import (
+    CoordinatorNotAvailableError,
+    KafkaConnectionError,
+    KafkaError,
+    RequestTimedOutError,
+    error_for_code,
+)
 from ...errors.base import own_copy
 from ...errors.shown import shown
+from ..asking_around import SECOND_AFTER_S, ask_anyone
 from ..client import Client
 from ..connection.brokers import NodeState
 from ..connection.connection import Connection
@@ -19,9 +28,11 @@ from ..connection.settings import AnyLane
 from ..deadline import Deadline
 from ..loop import Waiter, sleep_until
 
-__all__ = ["CoordinatorKind", "Coordinators"]
+__all__ = ["CoordinatorKind", "Coordinators", "Key"]
 
 FIRST_VERSION_WITH_SEVERAL_KEYS = 4
+
+NOT_AVAILABLE = CoordinatorNotAvailableError.code
 
 FIRST_WAIT_MS = 10
 """Before the second look-up: brokers elect another coordinator as they elect leaders, mostly within milliseconds."""
@@ -36,17 +47,19 @@ class CoordinatorKind(IntEnum):
 
 
 Key = tuple[CoordinatorKind, str]
+"""What a coordinator is found by."""
 
 
 class Coordinators:
-    """Finds coordinators, once for any number of callers, and keeps what it found until someone says it is wrong."""
+    """Finds coordinators, once for any number of callers, and keeps what it found until that proves to be wrong."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         config = client.config
         self.backoff = Backoff(min(FIRST_WAIT_MS, config.retry_backoff_ms), config.retry_backoff_max_ms)
         """Between two tries in a row to find the coordinator, or to find it where it was found."""
-        self._found: dict[Key, int] = {}
+        self._patience_s = patience_of(config.retry_backoff_max_ms)
+        self._inquiries: dict[Key, CoordinatorInquiry] = {}
         self._asking: dict[Key, Waiter[int]] = {}
 
     @property
@@ -56,16 +69,23 @@ class Coordinators:
 
     def known(self, kind: CoordinatorKind, key: str) -> int | None:
         """The coordinator's node id, if it is known."""
-        return self._found.get((kind, key))
+        inquiry = self._inquiries.get((kind, key))
+        return None if inquiry is None else inquiry.node_id
 
-    def forget(self, kind: CoordinatorKind, key: str, node_id: int) -> None:
-        """This node is not, or no longer, the coordinator: the next `connection` asks anew."""
-        if self._found.get((kind, key)) == node_id:
-            del self._found[kind, key]
+    def doubted_since(self, kind: CoordinatorKind, key: str) -> float | None:
+        """Since when no coordinator has done its work for this key (``time.monotonic()``); None unless in doubt."""
+        inquiry = self._inquiries.get((kind, key))
+        return None if inquiry is None else inquiry.doubted_since(time.monotonic())
+
+    def answered(
+        self, kind: CoordinatorKind, key: str, node_id: int, error: KafkaError | None, asked_at: float
+    ) -> bool:
+        """Learn from what became of a request to the coordinator; return True if it is looked up again."""
+        return self._inquiry((kind, key)).answered(node_id, error, asked_at, time.monotonic())
 
     def ready(self, kind: CoordinatorKind, key: str) -> Connection | None:
         """A connection to the coordinator that takes a request now; None where `connection` would have to wait."""
-        node_id = self._found.get((kind, key))
+        node_id = self.known(kind, key)
         connection = None if node_id is None else self._client.brokers.ready(node_id, self._client.coordinator_lane)
         return connection if connection is not None and connection.can_send() else None
 
@@ -74,60 +94,90 @@ class Coordinators:
     ) -> Connection:
         """A ready connection to the coordinator; ``lane`` None: the client's own for that.
 
-        Raises `RequestTimedOutError` at the deadline (``time.monotonic()``) with what was tried last, and what cannot
-        be helped by waiting, such as `GroupAuthorizationFailedError`, at once.
+        Raises `RequestTimedOutError` at the deadline (``time.monotonic()``) that names each broker that was asked and
+        what it said, and what cannot be helped by waiting, such as `GroupAuthorizationFailedError`, at once.
         """
         failures = 0
         while True:
-            node_id: int | None = None
             try:
-                node_id = await self._node(kind, key, deadline)
-                lost = self._client.brokers.last_error(node_id)
-                if lost is not None and self._client.brokers.state(node_id) is NodeState.BACKOFF:
-                    # The brokers may soon name another one: to ask them again takes less than its reconnect backoff.
-                    raise own_copy(lost)
-                return await self._client.brokers.get(
-                    node_id, self._client.coordinator_lane if lane is None else lane, deadline.left_ms()
-                )
+                return await self._connect(kind, key, deadline, lane)
             except KafkaError as error:
-                if not error.retriable:
+                if not evades(error):
                     raise
-                if node_id is not None:
-                    self.forget(kind, key, node_id)
                 failures += 1
-                now = time.monotonic()
-                retry_at = now + self.backoff.delay_s(failures)
+                retry_at = time.monotonic() + self.backoff.delay_s(failures)
                 if retry_at >= deadline.at:
-                    raise RequestTimedOutError(
-                        f"the coordinator of {kind.name.lower()} {key!r} could not be reached; the last try: {error}"
-                    ) from error
+                    text = f"the coordinator of {kind.name.lower()} {key!r} could not be reached"
+                    raise RequestTimedOutError(f"{text}; {self.said(kind, key) or error.message}") from error
                 await sleep_until(retry_at)
+
+    async def _connect(self, kind: CoordinatorKind, key: str, deadline: Deadline, lane: AnyLane | None) -> Connection:
+        node_id = await self._node(kind, key, deadline)
+        asked_at = time.monotonic()
+        brokers = self._client.brokers
+        try:
+            lost = brokers.last_error(node_id)
+            if lost is not None and brokers.state(node_id) is NodeState.BACKOFF:
+                # The brokers may soon name another one: to ask them again takes less than its reconnect backoff.
+                raise own_copy(lost)
+            # Nor is a connection waited for that takes long: it goes on being made while the brokers are asked again.
+            within_ms = min(deadline.left_ms(), SECOND_AFTER_S * 1000)
+            return await brokers.get(node_id, self._client.coordinator_lane if lane is None else lane, within_ms)
+        except KafkaConnectionError as error:
+            self.answered(kind, key, node_id, error, asked_at)
+            raise
 
     async def find_together(self, kind: CoordinatorKind, keys: Iterable[str], deadline: Deadline) -> None:
         """Learn the coordinators of many keys by one request; those that it does not name are asked for one by one.
 
         A broker below Kafka 2.8 takes one key at a time, and is not asked here.
         """
-        unknown = [key for key in keys if (kind, key) not in self._found]
-        if len(unknown) < 2:
+        inquiries = {key: self._inquiry((kind, key)) for key in keys if self.known(kind, key) is None}
+        if len(inquiries) < 2:
             return
-        try:
-            connection = await self._client.any_connection(timeout_ms=deadline.left_ms())
+        asked_at = time.monotonic()
+        request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(inquiries))
+
+        async def ask(connection: Connection) -> FindCoordinatorResponse:
             if connection.versions.version_for(FindCoordinatorRequest) < FIRST_VERSION_WITH_SEVERAL_KEYS:
-                return
-            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=unknown)
-            response = await connection.request(request, timeout_ms=deadline.left_ms())
+                return FindCoordinatorResponse()
+            return await connection.request(request, timeout_ms=deadline.left_ms())
+
+        try:
+            informant, response = await ask_anyone(self._client, inquiries.values(), ask, deadline.left_ms())
         except KafkaError as error:
-            if not error.retriable:
+            if not evades(error):
                 raise
             return
+        now = time.monotonic()
         for entry in response.coordinators:
-            if not entry.error_code:
+            inquiry = inquiries.get(entry.key)
+            if inquiry is None:
+                continue
+            if entry.error_code or entry.node_id < 0:
+                inquiry.failed(
+                    informant,
+                    _refusal(entry.key, entry.error_code or NOT_AVAILABLE, entry.error_message),
+                    asked_at,
+                    now,
+                )
+            else:
                 self._client.brokers.add_node(Broker(entry.node_id, entry.host, entry.port))
-                self._found[kind, entry.key] = entry.node_id
+                inquiry.found(informant, entry.node_id)
+
+    def said(self, kind: CoordinatorKind, key: str) -> str:
+        """Who was asked for the coordinator, or as the coordinator, since one did its work, and what each said last."""
+        inquiry = self._inquiries.get((kind, key))
+        return "" if inquiry is None else _described(inquiry.said, self._client.brokers.nodes)
+
+    def _inquiry(self, key: Key) -> CoordinatorInquiry:
+        inquiry = self._inquiries.get(key)
+        if inquiry is None:
+            inquiry = self._inquiries[key] = CoordinatorInquiry(self._patience_s)
+        return inquiry
 
     async def _node(self, kind: CoordinatorKind, key: str, deadline: Deadline) -> int:
-        known = self._found.get((kind, key))
+        known = self.known(kind, key)
         if known is not None:
             return known
         asking = self._asking.get((kind, key))
@@ -138,44 +188,56 @@ class Coordinators:
         try:
             return await asking.wait(deadline.left_s())
         except TimeoutError:
-            raise RequestTimedOutError(
-                f"the coordinator of {kind.name.lower()} {key!r} was not found in time"
-            ) from None
+            raise RequestTimedOutError("no broker has said in time who the coordinator is") from None
 
     async def _ask(self, kind: CoordinatorKind, key: str, asking: Waiter[int]) -> None:
+        inquiry = self._inquiry((kind, key))
+
+        async def ask(connection: Connection) -> Broker:
+            return await _find(connection, kind, key)
+
         try:
-            broker = await self._find(kind, key)
+            informant, broker = await ask_anyone(self._client, (inquiry,), ask)
         except KafkaError as error:
             asking.set_error(error)
         else:
             self._client.brokers.add_node(broker)
-            self._found[kind, key] = broker.node_id
+            inquiry.found(informant, broker.node_id)
             asking.set_result(broker.node_id)
         finally:
             del self._asking[kind, key]
             asking.set_error(RequestTimedOutError("the client is being stopped"))
 
-    async def _find(self, kind: CoordinatorKind, key: str) -> Broker:
-        connection = await self._client.any_connection()
-        version = connection.versions.version_for(FindCoordinatorRequest)
-        request = FindCoordinatorRequest()
-        if kind is not CoordinatorKind.GROUP:
-            request.key_type = kind
-        if version >= FIRST_VERSION_WITH_SEVERAL_KEYS:
-            request.coordinator_keys = [key]
-        else:
-            request.key = key
-        return _coordinator(await connection.request(request, version=version), key)
 
-
-def _coordinator(response: FindCoordinatorResponse, key: str) -> Broker:
+async def _find(connection: Connection, kind: CoordinatorKind, key: str) -> Broker:
+    version = connection.versions.version_for(FindCoordinatorRequest)
+    request = FindCoordinatorRequest()
+    if kind is not CoordinatorKind.GROUP:
+        request.key_type = kind
+    if version >= FIRST_VERSION_WITH_SEVERAL_KEYS:
+        request.coordinator_keys = [key]
+    else:
+        request.key = key
+    response = await connection.request(request, version=version)
     code, message = response.error_code, response.error_message
     found = Broker(response.node_id, response.host, response.port)
     for entry in response.coordinators:
         if entry.key == key:
             code, message = entry.error_code, entry.error_message
             found = Broker(entry.node_id, entry.host, entry.port)
-    if code:
-        kind = error_for_code(code)
-        raise kind(f"no coordinator of {key!r}: {shown(message or '') or kind.__doc__}")
+    if code or found.node_id < 0:
+        raise _refusal(key, code or NOT_AVAILABLE, message)
     return found
+
+
+def _refusal(key: str, code: int, message: str | None) -> KafkaError:
+    kind = error_for_code(code)
+    return kind(f"no coordinator of {key!r}: {shown(message or '') or kind.__doc__}")
+
+
+def _described(said: Mapping[int, str], nodes: Mapping[int, Broker]) -> str:
+    texts = []
+    for node_id, text in said.items():
+        node = nodes.get(node_id)
+        texts.append(f"broker {node_id if node is None else node}: {text}")
+    return "; ".join(texts)

@@ -5,22 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Collection
 
-import anyio
-
 from ..._core.backoff import Backoff
 from ..._core.group.offsets import (
-    COORDINATOR_ERRORS,
-    COORDINATOR_MOVED,
     GroupIdentity,
     commit_request,
     committed_request,
     read_commit,
     read_committed,
 )
+from ..._core.inquiry import REFUSALS
 from ..._wire.messages.offset_commit import OffsetCommitRequest
 from ..._wire.messages.offset_fetch import OffsetFetchRequest
 from ...errors import (
-    KafkaConnectionError,
     KafkaError,
     RequestTimedOutError,
 )
@@ -52,11 +48,11 @@ class GroupOffsets:
         was tried last.
         """
 
-        async def attempt(connection: Connection) -> None:
+        async def attempt(connection: Connection, timeout_ms: float) -> None:
             snapshot = self._client.metadata.snapshot
             version = connection.versions.version_for(OffsetCommitRequest)
             request, version = commit_request(self._group_id, left, identity, version, snapshot)
-            response = await connection.request(request, version=version)
+            response = await connection.request(request, timeout_ms=timeout_ms, version=version)
             failed = read_commit(response, left, snapshot)
             for tp in [tp for tp in left if tp not in failed]:
                 del left[tp]
@@ -71,12 +67,12 @@ class GroupOffsets:
         """The committed offset of each partition, None where there is none; raises as `commit` does."""
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}
 
-        async def attempt(connection: Connection) -> None:
+        async def attempt(connection: Connection, timeout_ms: float) -> None:
             snapshot = self._client.metadata.snapshot
             version = connection.versions.version_for(OffsetFetchRequest)
             left = [tp for tp in partitions if tp not in found]
             request, version = committed_request(self._group_id, left, version, snapshot)
-            response = await connection.request(request, version=version)
+            response = await connection.request(request, timeout_ms=timeout_ms, version=version)
             now_found, failed = read_committed(response, left, snapshot)
             found.update(now_found)
             _raise_worst(failed.values())
@@ -86,46 +82,40 @@ class GroupOffsets:
         return {tp: found.get(tp) for tp in partitions}
 
     async def _with_coordinator(
-        self, attempt: Callable[[Connection], Awaitable[None]], timeout_ms: float, what: str
+        self, attempt: Callable[[Connection, float], Awaitable[None]], timeout_ms: float, what: str
     ) -> None:
+        coordinators, key = self._coordinators, (CoordinatorKind.GROUP, self._group_id)
         deadline = Deadline(timeout_ms)
         failures = 0
         while True:
-            connection = await self._coordinators.connection(CoordinatorKind.GROUP, self._group_id, deadline)
+            connection = await coordinators.connection(*key, deadline)
+            asked_at = time.monotonic()
             last: KafkaError | None = None
-            backoff = self._backoff
             try:
-                # Not the request's own timeout: that closes the connection, and others may use it.
-                with anyio.move_on_after(deadline.left_s()):
-                    await attempt(connection)
-                    return
+                await attempt(connection, deadline.left_ms())
             except KafkaError as error:
-                if not error.retriable:
-                    raise
                 last = error
-                if self._has_moved(connection, error):
-                    backoff = self._coordinators.backoff
+            looks_up = coordinators.answered(*key, connection.node_id, last, asked_at)
+            if last is None:
+                return
+            if not last.retriable:
+                raise last
+            if last.refreshes_metadata and not looks_up:
+                self._client.metadata.request_update()
             failures += 1
+            backoff = coordinators.backoff if looks_up else self._backoff
             retry_at = time.monotonic() + backoff.delay_s(failures)
             if retry_at >= deadline.at:
+                said = coordinators.said(*key)
                 raise RequestTimedOutError(
-                    f"could not {what} of group {self._group_id!r} in {timeout_ms:g} ms"
-                    + ("" if last is None else f"; the last try: {last}"),
+                    f"could not {what} of group {self._group_id!r} in {timeout_ms:g} ms; the last try: {last}"
+                    + (f"; {said}" if said else ""),
                     broker=connection.label,
                 ) from last
             await sleep_until(retry_at)
-
-    def _has_moved(self, connection: Connection, error: KafkaError) -> bool:
-        """Learn from an error; whether the coordinator has to be looked up again."""
-        if isinstance(error, (KafkaConnectionError, *COORDINATOR_MOVED)):
-            self._coordinators.forget(CoordinatorKind.GROUP, self._group_id, connection.node_id)
-            return True
-        if error.refreshes_metadata:
-            self._client.metadata.request_update()
-        return False
 
 
 def _raise_worst(errors: Collection[KafkaError]) -> None:
     """Raise what matters most: what cannot be retried, then what concerns the coordinator, then anything."""
     if errors:
-        raise min(errors, key=lambda error: (error.retriable, not isinstance(error, COORDINATOR_ERRORS)))
+        raise min(errors, key=lambda error: (error.retriable, not isinstance(error, REFUSALS)))

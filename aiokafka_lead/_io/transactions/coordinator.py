@@ -16,7 +16,7 @@ from ...errors import ConcurrentTransactionsError, KafkaError
 from ..client import Client
 from ..connection.connection import Connection, OnDone
 from ..deadline import Deadline
-from ..group.coordinators import CoordinatorKind, Coordinators
+from ..group.coordinators import CoordinatorKind, Coordinators, Key
 
 __all__ = ["Asking", "soon_s"]
 
@@ -44,7 +44,7 @@ class Asking:
     def __init__(self, client: Client, coordinators: Coordinators, transactional_id: str) -> None:
         self._client = client
         self._coordinators = coordinators
-        self._transactional_id = transactional_id
+        self._own: Key = (CoordinatorKind.TRANSACTION, transactional_id)
         config = client.config
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._longest_s = config.retry_backoff_ms / 1000
@@ -54,6 +54,7 @@ class Asking:
 
         ``answered`` gets what `run` goes on with where the errand is not over then: None after a step, or a verdict.
         """
+        asked_at = time.monotonic()
         node_id: int | None = None
 
         def on_done(response: Any, error: KafkaError | None) -> None:
@@ -62,8 +63,8 @@ class Asking:
             else:
                 errand.lost()
                 verdict = errand.failed(error)
-            if verdict is Verdict.FIND and node_id is not None:
-                self._coordinators.forget(CoordinatorKind.TRANSACTION, self._transactional_id, node_id)
+            if node_id is not None:
+                self._coordinators.answered(*self._own, node_id, errand.latest, asked_at)
             answered(verdict)
 
         node_id = self.submit(errand.request, on_done)
@@ -71,7 +72,7 @@ class Asking:
 
     def submit(self, shape: Shape, on_done: OnDone) -> int | None:
         """Send the transaction's coordinator a request now, and return its node id; None if nothing could be sent."""
-        connection = self._coordinators.ready(CoordinatorKind.TRANSACTION, self._transactional_id)
+        connection = self._coordinators.ready(*self._own)
         if connection is None:
             return None
         try:
@@ -87,24 +88,25 @@ class Asking:
         while errand.call is not None:
             if verdict is not None:
                 failures += 1
-                await anyio.sleep(self._wait_s(verdict, errand.latest, failures, since))
+                await anyio.sleep(self._wait_s(self._own, errand.latest, failures, since))
             verdict = await self._ask(errand)
             if verdict is None:
                 failures, since = 0, time.monotonic()
                 advanced(errand)
 
     async def _ask(self, errand: Errand) -> Verdict | None:
-        connection: Connection | None = None
+        try:
+            connection = await self._coordinator(self._own)
+        except KafkaError as error:
+            return errand.failed(error)
+        asked_at = time.monotonic()
         verdict: Verdict | None
         try:
-            connection = await self._coordinator(CoordinatorKind.TRANSACTION, self._transactional_id)
             request, version = errand.request(connection.versions)
-            response = await self._sent(connection, request, version, errand.lost)
-            verdict = errand.answered(response)
+            verdict = errand.answered(await self._sent(connection, request, version, errand.lost))
         except KafkaError as error:
             verdict = errand.failed(error)
-        if verdict is Verdict.FIND and connection is not None:
-            self._coordinators.forget(CoordinatorKind.TRANSACTION, self._transactional_id, connection.node_id)
+        self._coordinators.answered(*self._own, connection.node_id, errand.latest, asked_at)
         return verdict
 
     async def until_taken(
@@ -123,29 +125,34 @@ class Asking:
         """
         failures, since = 0, time.monotonic()
         while wanted():
-            connection: Connection | None = None
-            try:
-                connection = await self._coordinator(kind, key)
-                request, version = shape(connection.versions)
-                error = read(await self._sent(connection, request, version, lost))
-            except KafkaError as failure:
-                error = failure
-            if error is None:
-                return None
-            verdict = verdict_of(call, type(error))
-            if verdict not in (Verdict.RETRY, Verdict.FIND):
+            error = await self._ask_once((kind, key), shape, read, lost)
+            if error is None or verdict_of(call, type(error)) is not Verdict.RETRY:
                 return error
-            if verdict is Verdict.FIND and connection is not None:
-                self._coordinators.forget(kind, key, connection.node_id)
             if error.refreshes_metadata:
                 self._client.metadata.request_update()
             failures += 1
-            await anyio.sleep(self._wait_s(verdict, error, failures, since))
+            await anyio.sleep(self._wait_s((kind, key), error, failures, since))
         return None
 
-    async def _coordinator(self, kind: CoordinatorKind, key: str) -> Connection:
-        deadline = Deadline(self._client.config.request_timeout_ms)
-        return await self._coordinators.connection(kind, key, deadline)
+    async def _ask_once(
+        self, key: Key, shape: Shape, read: Callable[[Any], KafkaError | None], lost: Callable[[], None]
+    ) -> KafkaError | None:
+        try:
+            connection = await self._coordinator(key)
+        except KafkaError as failure:
+            return failure
+        asked_at = time.monotonic()
+        error: KafkaError | None
+        try:
+            request, version = shape(connection.versions)
+            error = read(await self._sent(connection, request, version, lost))
+        except KafkaError as failure:
+            error = failure
+        self._coordinators.answered(*key, connection.node_id, error, asked_at)
+        return error
+
+    async def _coordinator(self, key: Key) -> Connection:
+        return await self._coordinators.connection(*key, Deadline(self._client.config.request_timeout_ms))
 
     async def _sent(self, connection: Connection, request: Request[Any], version: int, lost: Callable[[], None]) -> Any:
         """The answer; says so if there is none though the request may have been carried out."""
@@ -158,9 +165,9 @@ class Asking:
             if not answered:
                 lost()
 
-    def _wait_s(self, verdict: Verdict, error: KafkaError | None, failures: int, since: float) -> float:
+    def _wait_s(self, key: Key, error: KafkaError | None, failures: int, since: float) -> float:
         if isinstance(error, ConcurrentTransactionsError):
             return min(self._longest_s, soon_s(time.monotonic() - since))
-        if verdict is Verdict.FIND and failures == 1:
+        if failures == 1 and self._coordinators.known(*key) is None:
             return 0.0  # looking the coordinator up has waits of its own
         return self._backoff.delay_s(failures)

@@ -20,7 +20,7 @@ from ..errors import (
 )
 from .trust import Trust
 
-__all__ = ["MOVED", "REFUSALS", "CoordinatorInquiry", "Inquiry", "evades"]
+__all__ = ["MOVED", "REFUSALS", "UNANSWERED_S", "CoordinatorInquiry", "Inquiry", "evades"]
 
 MOVED = (CoordinatorNotAvailableError, KafkaConnectionError, NotCoordinatorError, RequestTimedOutError)
 """Errors of a coordinator after which it is looked up at once: it is another broker by now, or may be."""
@@ -29,8 +29,12 @@ REFUSALS = (*MOVED, CoordinatorLoadInProgressError, UnknownServerError)
 """Errors of a coordinator that does not do its work. All others are its work: they are about the group, a member, a
 transaction, or single partitions."""
 
-UNANSWERED_S = 1.0
+IN_A_HURRY_S = 1.0
 """A caller that gave the coordinator less time for its answer than this has learnt nothing about it."""
+
+UNANSWERED_S = 5.0
+"""A coordinator that has not answered by then may be frozen, or cut off. Others are asked whether it still is the one,
+now and every time that this passes again."""
 
 
 def evades(error: KafkaError) -> bool:
@@ -78,8 +82,9 @@ class Inquiry:
 
     def avoid(self, nodes: Collection[int], now: float) -> Collection[int]:
         """Return those of these brokers that are to be asked after the others."""
-        if self.doubted_since(now) is None:
-            return ()
+        return () if self.doubted_since(now) is None else self._asked_before(nodes)
+
+    def _asked_before(self, nodes: Collection[int]) -> Collection[int]:
         if self._asked.issuperset(nodes):
             self._asked.clear()
         return self._asked
@@ -88,22 +93,28 @@ class Inquiry:
 class CoordinatorInquiry(Inquiry):
     """Who coordinates one group or transactional id. An answer is right once that broker does a coordinator's work."""
 
-    __slots__ = ("_suspect", "node_id")
+    __slots__ = ("_silent", "_suspect", "node_id")
 
     def __init__(self, patience_s: float) -> None:
         super().__init__(patience_s)
         self.node_id: int | None = None
         """The coordinator; None if it has to be looked up."""
         self._suspect: int | None = None
-        """The coordinator that refused last. Others are asked whether it still is the one."""
+        """The coordinator that refused last, or is silent. Others are asked whether it still is the one."""
+        self._silent = False
 
     def found(self, informant: int, node_id: int) -> None:
         """Note whom a broker has named."""
         self.node_id = node_id
         self.said[informant] = f"named broker {node_id}"
 
+    def silent(self, node_id: int) -> None:
+        """Note that the coordinator does not answer, as one does that waits for all members: ask others before it."""
+        self._suspect, self._silent = node_id, True
+
     def answered(self, node_id: int, error: KafkaError | None, asked_at: float, now: float) -> bool:
         """Note what became of a request to the coordinator; return True if it is to be looked up again."""
+        self._silent = False
         if error is None or (isinstance(error, BrokerError) and not isinstance(error, REFUSALS)):
             self._suspect = None
             self.settled()
@@ -118,10 +129,11 @@ class CoordinatorInquiry(Inquiry):
 
     def avoid(self, nodes: Collection[int], now: float) -> Collection[int]:
         """See `Inquiry.avoid`; the suspect is asked last, and in no turn."""
-        others = [node_id for node_id in nodes if node_id != self._suspect]
-        avoided = super().avoid(others, now)
-        return avoided if self._suspect is None or self.doubted_since(now) is None else {*avoided, self._suspect}
+        if not self._silent and self.doubted_since(now) is None:
+            return ()
+        avoided = self._asked_before([node_id for node_id in nodes if node_id != self._suspect])
+        return avoided if self._suspect is None else {*avoided, self._suspect}
 
 
 def _in_a_hurry(error: KafkaError, waited_s: float) -> bool:
-    return isinstance(error, RequestTimedOutError) and error.api is not None and waited_s < UNANSWERED_S
+    return isinstance(error, RequestTimedOutError) and error.api is not None and waited_s < IN_A_HURRY_S

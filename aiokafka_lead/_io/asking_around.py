@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Container, Sequence
+from typing import Protocol, TypeVar
 
 import anyio
 
 from .._core.inquiry import Inquiry, evades
-from ..errors import KafkaError, RequestTimedOutError
+from ..config import ClientConfig
+from ..errors import KafkaConnectionError, KafkaError, RequestTimedOutError
+from .connection.brokers import Brokers
 from .connection.connection import Connection
 from .deadline import Deadline
 from .loop import Signal, uninterrupted
-
-if TYPE_CHECKING:
-    from .client import Client
 
 __all__ = ["ask_anyone", "ask_in_turn"]
 
@@ -25,22 +24,32 @@ SECOND_AFTER_S = 1.0
 """When a second broker is asked what any broker can answer, while the first says nothing."""
 
 
+class _Asking(Protocol):
+    """What is needed of a `Client`."""
+
+    config: ClientConfig
+    brokers: Brokers
+
+    async def any_node(self, deadline: Deadline, avoid: Container[int] = ()) -> int: ...
+
+
 async def ask_in_turn(
+    brokers: Brokers,
     nodes: Sequence[int],
     ask: Callable[[int], Awaitable[T]],
     timeout_s: float,
     *,
-    hedge_after_s: float,
-    after_failure: bool,
+    next_after_s: float,
+    next_after_failure: bool,
 ) -> tuple[tuple[int, T] | None, dict[int, KafkaError]]:
-    """Ask these nodes in this order: the next when the one before is slow, and, with ``after_failure``, has failed.
+    """Ask these nodes in this order: the next when the one before is slow or, with ``next_after_failure``, has failed.
 
-    Returns the first answer with its node, or None, and why the others that were asked did not answer.
+    Returns the first answer with its node, or None, and why the other nodes that were asked did not answer.
     """
     deadline = Deadline(timeout_s * 1000)
     answers: list[tuple[int, T]] = []
     errors: dict[int, KafkaError] = {}
-    asked: list[int] = []
+    asked_at: dict[int, float] = {}
     progress = Signal()
 
     async def attempt(node_id: int) -> None:
@@ -48,26 +57,34 @@ async def ask_in_turn(
             answers.append((node_id, await ask(node_id)))
         except KafkaError as error:
             errors[node_id] = error
+            if not isinstance(error, KafkaConnectionError):
+                brokers.evaded(node_id, asked_at[node_id])
         progress.set()
 
     async with anyio.create_task_group() as attempts:
         while not answers and not deadline.passed:
-            if len(errors) == len(asked) and asked and not (after_failure and len(asked) < len(nodes)):
+            is_next = len(asked_at) < len(nodes)
+            if asked_at and len(errors) == len(asked_at) and not (is_next and next_after_failure):
                 break
-            if len(asked) < len(nodes):
-                attempts.start_soon(uninterrupted(attempt), nodes[len(asked)])
-                asked.append(nodes[len(asked)])
+            if is_next:
+                node_id = nodes[len(asked_at)]
+                asked_at[node_id] = time.monotonic()
+                attempts.start_soon(uninterrupted(attempt), node_id)
             left_s = deadline.left_s()
-            await progress.wait(min(hedge_after_s, left_s) if len(asked) < len(nodes) else left_s)
+            await progress.wait(min(next_after_s, left_s) if len(asked_at) < len(nodes) else left_s)
         attempts.cancel_scope.cancel()
-    for node_id in asked:
-        if node_id not in errors and not (answers and answers[0][0] == node_id):
-            errors[node_id] = RequestTimedOutError("no answer in time")
+    answered_by = {node_id for node_id, _ in answers}
+    for node_id, at in asked_at.items():
+        passed_s = time.monotonic() - at
+        if node_id not in errors and node_id not in answered_by:
+            errors[node_id] = RequestTimedOutError(f"no answer within {passed_s * 1000:.0f} ms")
+            if passed_s >= next_after_s:
+                brokers.evaded(node_id, at)
     return (answers[0] if answers else None), errors
 
 
 async def ask_anyone(
-    client: Client,
+    client: _Asking,
     inquiries: Collection[Inquiry],
     ask: Callable[[Connection], Awaitable[T]],
     timeout_ms: float | None = None,
@@ -92,12 +109,11 @@ async def ask_anyone(
 
     nodes = [first] if second is None or second == first else [first, second]
     answer, errors = await ask_in_turn(
-        nodes, ask_node, deadline.left_s(), hedge_after_s=SECOND_AFTER_S, after_failure=False
+        brokers, nodes, ask_node, deadline.left_s(), next_after_s=SECOND_AFTER_S, next_after_failure=False
     )
     now = time.monotonic()
     for node_id, error in errors.items():
         if evades(error):
-            brokers.evaded(node_id, asked_at[node_id])
             for inquiry in inquiries:
                 inquiry.failed(node_id, error, asked_at[node_id], now)
     if answer is not None:

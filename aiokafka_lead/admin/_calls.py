@@ -337,7 +337,8 @@ class Calls:
             asked_at = time.monotonic()
             outcomes: Mapping[K, V | KafkaError]
             try:
-                outcomes = await ask(connection, pending)
+                with self._coordinators.waiting(CoordinatorKind.GROUP, key, connection.node_id):
+                    outcomes = await ask(connection, pending)
             except KafkaError as error:
                 outcomes = dict.fromkeys(pending, error)
             for found in outcomes.values():
@@ -370,7 +371,8 @@ class Calls:
             async def ask_one_node(connection: Connection, mine: Sequence[str]) -> None:
                 asked_at = time.monotonic()
                 try:
-                    outcomes.update(await ask_node(connection, mine))
+                    with self._coordinators.waiting(kind, mine[0], connection.node_id):
+                        outcomes.update(await ask_node(connection, mine))
                 except KafkaError as error:
                     outcomes.update(dict.fromkeys(mine, error))
                 for key in mine:

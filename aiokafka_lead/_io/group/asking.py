@@ -45,7 +45,8 @@ class GroupCoordinator:
         try:
             version = connection.versions.version_for(type(request))
             left_ms = deadline.left_ms()
-            response = await connection.request(fitted(request, version), timeout_ms=left_ms, version=version)
+            with self._coordinators.waiting(CoordinatorKind.GROUP, self.group_id, connection.node_id):
+                response = await connection.request(fitted(request, version), timeout_ms=left_ms, version=version)
         except KafkaError as failure:
             error = failure
         code = 0 if response is None else error_code(response)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from enum import IntEnum
+from functools import partial
+
+import anyio
 
 from ..._core.backoff import Backoff
-from ..._core.inquiry import CoordinatorInquiry, evades
+from ..._core.inquiry import UNANSWERED_S, CoordinatorInquiry, evades
 from ..._core.metadata.types import Broker
 from ..._core.trust import patience_of
 from ..._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -15,6 +19,7 @@ from ...errors import (
     CoordinatorNotAvailableError,
     KafkaConnectionError,
     KafkaError,
+    NotCoordinatorError,
     RequestTimedOutError,
     error_for_code,
 )
@@ -28,7 +33,7 @@ from ..connection.settings import AnyLane
 from ..deadline import Deadline
 from ..loop import Waiter, sleep_until
 
-__all__ = ["CoordinatorKind", "Coordinators", "Key"]
+__all__ = ["CoordinatorKind", "Coordinators", "Key", "Wait", "moved"]
 
 FIRST_VERSION_WITH_SEVERAL_KEYS = 4
 
@@ -50,6 +55,19 @@ Key = tuple[CoordinatorKind, str]
 """What a coordinator is found by."""
 
 
+class Wait:
+    """For the coordinator's answer to one request."""
+
+    __slots__ = ("give_up", "key", "node_id", "since")
+
+    def __init__(self, key: Key, node_id: int, give_up: Callable[[], object]) -> None:
+        self.key = key
+        self.node_id = node_id
+        self.give_up = give_up
+        """Called once another broker is the coordinator."""
+        self.since = time.monotonic()
+
+
 class Coordinators:
     """Finds coordinators, once for any number of callers, and keeps what it found until that proves to be wrong."""
 
@@ -61,6 +79,9 @@ class Coordinators:
         self._patience_s = patience_of(config.retry_backoff_max_ms)
         self._inquiries: dict[Key, CoordinatorInquiry] = {}
         self._asking: dict[Key, Waiter[int]] = {}
+        self._waits: set[Wait] = set()
+        self._watching = False
+        """A task looks after the waits."""
 
     @property
     def rebalance_lane(self) -> AnyLane:
@@ -127,6 +148,51 @@ class Coordinators:
             self.answered(kind, key, node_id, error, asked_at)
             raise
 
+    # --- waiting for answers -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def waiting(self, kind: CoordinatorKind, key: str, node_id: int) -> Iterator[None]:
+        """Give the block up with `NotCoordinatorError` if this coordinator is silent, and another one by now."""
+        with anyio.CancelScope() as scope:
+            wait = self.begin_wait((kind, key), node_id, scope.cancel)
+            try:
+                yield
+            finally:
+                self.end_wait(wait)
+        if scope.cancelled_caught:
+            raise moved(node_id)
+
+    def begin_wait(self, key: Key, node_id: int, give_up: Callable[[], object]) -> Wait:
+        """Call ``give_up`` if the coordinator stays silent, and is another broker by now; not after `end_wait`."""
+        wait = Wait(key, node_id, give_up)
+        self._waits.add(wait)
+        if not self._watching:
+            self._client.spawn(self._watch, name="kafka silent coordinators")
+            self._watching = True
+        return wait
+
+    def end_wait(self, wait: Wait) -> None:
+        """The answer is there, or not waited for any longer."""
+        self._waits.discard(wait)
+
+    async def _watch(self) -> None:
+        """Ask for the coordinators that do not answer, while anybody waits for one."""
+        try:
+            while self._waits:
+                await anyio.sleep(UNANSWERED_S)
+                silent_since = time.monotonic() - UNANSWERED_S
+                for key, node_id in {(wait.key, wait.node_id) for wait in self._waits if wait.since <= silent_since}:
+                    self._inquiry(key).silent(node_id)
+                    with suppress(KafkaError):
+                        await self._look_up(key)
+                for wait in [wait for wait in self._waits if self.known(*wait.key) not in (None, wait.node_id)]:
+                    self.end_wait(wait)
+                    wait.give_up()
+        finally:
+            self._watching = False
+
+    # --- looking up --------------------------------------------------------------------------------------------------
+
     async def find_together(self, kind: CoordinatorKind, keys: Iterable[str], deadline: Deadline) -> None:
         """Learn the coordinators of many keys by one request; those that it does not name are asked for one by one.
 
@@ -191,25 +257,24 @@ class Coordinators:
             raise RequestTimedOutError("no broker has said in time who the coordinator is") from None
 
     async def _ask(self, kind: CoordinatorKind, key: str, asking: Waiter[int]) -> None:
-        inquiry = self._inquiry((kind, key))
-
-        async def ask(connection: Connection) -> Broker:
-            return await _find(connection, kind, key)
-
         try:
-            informant, broker = await ask_anyone(self._client, (inquiry,), ask)
+            asking.set_result(await self._look_up((kind, key)))
         except KafkaError as error:
             asking.set_error(error)
-        else:
-            self._client.brokers.add_node(broker)
-            inquiry.found(informant, broker.node_id)
-            asking.set_result(broker.node_id)
         finally:
             del self._asking[kind, key]
             asking.set_error(RequestTimedOutError("the client is being stopped"))
 
+    async def _look_up(self, key: Key) -> int:
+        inquiry = self._inquiry(key)
+        informant, broker = await ask_anyone(self._client, (inquiry,), partial(_find, key))
+        self._client.brokers.add_node(broker)
+        inquiry.found(informant, broker.node_id)
+        return broker.node_id
 
-async def _find(connection: Connection, kind: CoordinatorKind, key: str) -> Broker:
+
+async def _find(sought: Key, connection: Connection) -> Broker:
+    kind, key = sought
     version = connection.versions.version_for(FindCoordinatorRequest)
     request = FindCoordinatorRequest()
     if kind is not CoordinatorKind.GROUP:
@@ -228,6 +293,11 @@ async def _find(connection: Connection, kind: CoordinatorKind, key: str) -> Brok
     if code or found.node_id < 0:
         raise _refusal(key, code or NOT_AVAILABLE, message)
     return found
+
+
+def moved(node_id: int) -> KafkaError:
+    """Why an answer is not waited for any longer."""
+    return NotCoordinatorError(f"broker {node_id} does not answer, and another one is the coordinator by now")
 
 
 def _refusal(key: str, code: int, message: str | None) -> KafkaError:

@@ -92,7 +92,8 @@ class GroupOffsets:
             asked_at = time.monotonic()
             last: KafkaError | None = None
             try:
-                await attempt(connection, deadline.left_ms())
+                with coordinators.waiting(*key, connection.node_id):
+                    await attempt(connection, deadline.left_ms())
             except KafkaError as error:
                 last = error
             looks_up = coordinators.answered(*key, connection.node_id, last, asked_at)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Container, Mapping, Sequence
 from random import random
 from typing import NamedTuple
-
-import anyio
 
 from ..._core.metadata.answer import ClusterAnswer, MetadataReader
 from ..._core.metadata.reachability import NodeState
@@ -17,13 +14,13 @@ from ...errors import (
     KafkaConnectionError,
     KafkaError,
     MalformedMessageError,
-    RequestTimedOutError,
     TokenProviderError,
 )
+from ..asking_around import ask_in_turn
 from ..connection.brokers import Brokers
 from ..connection.connection import Lane
 from ..deadline import Deadline
-from ..loop import Signal, in_slices, uninterrupted
+from ..loop import in_slices
 
 HEDGE_AFTER_S = 0.5
 """A broker that has not answered by then is not waited for alone: the next one is asked as well."""
@@ -70,51 +67,24 @@ async def ask(
 ) -> Outcome:
     """The first answer of any of these nodes, asked in this order: the next as soon as one has failed or is slow."""
     deadline = Deadline(timeout_s * 1000)
-    answers: list[Answer] = []
-    errors: dict[int, KafkaError] = {}
-    asked_at: dict[int, float] = {}
-    progress = Signal()
 
-    async def attempt(node_id: int) -> None:
+    async def ask_node(node_id: int) -> ClusterAnswer:
+        connection = await brokers.get(node_id, Lane.CONTROL, timeout_ms=deadline.left_ms())
+        version = connection.versions.version_for(MetadataRequest)
+        frame = await connection.answer(request, timeout_ms=deadline.left_ms(), version=version, raw=True)
         try:
-            left_ms = deadline.left_ms()
-            connection = await brokers.get(node_id, Lane.CONTROL, timeout_ms=left_ms)
-            version = connection.versions.version_for(MetadataRequest)
-            left_ms = deadline.left_ms()
-            frame = await connection.answer(request, timeout_ms=left_ms, version=version, raw=True)
-            try:
-                cluster = await in_slices(reader.read(frame, version))
-            except MalformedMessageError as error:
-                connection.close(error)
-                raise KafkaConnectionError(error.message, broker=connection.label) from error
-            if cluster.throttle_time_ms > 0:
-                connection.mute(cluster.throttle_time_ms / 1000)
-            answers.append(Answer(node_id, cluster))
-        except KafkaError as error:
-            errors[node_id] = error
-            if not isinstance(error, KafkaConnectionError):
-                brokers.evaded(node_id, asked_at[node_id])
-        progress.set()
+            cluster = await in_slices(reader.read(frame, version))
+        except MalformedMessageError as error:
+            connection.close(error)
+            raise KafkaConnectionError(error.message, broker=connection.label) from error
+        if cluster.throttle_time_ms > 0:
+            connection.mute(cluster.throttle_time_ms / 1000)
+        return cluster
 
-    async with anyio.create_task_group() as attempts:
-        while not answers and len(errors) < len(nodes):
-            left_s = deadline.left_s()
-            if left_s <= 0:
-                break
-            if len(asked_at) < len(nodes):
-                node_id = nodes[len(asked_at)]
-                asked_at[node_id] = time.monotonic()
-                attempts.start_soon(uninterrupted(attempt), node_id)
-            await progress.wait(min(HEDGE_AFTER_S, left_s) if len(asked_at) < len(nodes) else left_s)
-        attempts.cancel_scope.cancel()
-    answered_by = {answer.node_id for answer in answers}
-    for node_id, at in asked_at.items():
-        passed_s = time.monotonic() - at
-        if node_id not in errors and node_id not in answered_by:
-            errors[node_id] = RequestTimedOutError(f"no answer within {passed_s * 1000:.0f} ms")
-            if passed_s >= HEDGE_AFTER_S:
-                brokers.evaded(node_id, at)
-    return Outcome(answers[0] if answers else None, errors)
+    answer, errors = await ask_in_turn(
+        brokers, nodes, ask_node, timeout_s, next_after_s=HEDGE_AFTER_S, next_after_failure=True
+    )
+    return Outcome(None if answer is None else Answer(*answer), errors)
 
 
 def describe(errors: Mapping[int, KafkaError], nodes: Mapping[int, Broker]) -> str:

@@ -16,7 +16,7 @@ from ...errors import ConcurrentTransactionsError, KafkaError
 from ..client import Client
 from ..connection.connection import Connection, OnDone
 from ..deadline import Deadline
-from ..group.coordinators import CoordinatorKind, Coordinators, Key
+from ..group.coordinators import CoordinatorKind, Coordinators, Key, moved
 
 __all__ = ["Asking", "soon_s"]
 
@@ -54,21 +54,30 @@ class Asking:
 
         ``answered`` gets what `run` goes on with where the errand is not over then: None after a step, or a verdict.
         """
-        asked_at = time.monotonic()
-        node_id: int | None = None
+        node_id = self._coordinators.known(*self._own)
+        if node_id is None:
+            return False
+        done = False
 
         def on_done(response: Any, error: KafkaError | None) -> None:
+            nonlocal done
+            if done:
+                return  # the answer came after it had been given up
+            done = True
+            self._coordinators.end_wait(wait)
             if error is None:
                 verdict = errand.answered(response)
             else:
                 errand.lost()
                 verdict = errand.failed(error)
-            if node_id is not None:
-                self._coordinators.answered(*self._own, node_id, errand.latest, asked_at)
+            self._coordinators.answered(*self._own, node_id, errand.latest, wait.since)
             answered(verdict)
 
-        node_id = self.submit(errand.request, on_done)
-        return node_id is not None
+        wait = self._coordinators.begin_wait(self._own, node_id, lambda: on_done(None, moved(node_id)))
+        if self.submit(errand.request, on_done) is None:
+            self._coordinators.end_wait(wait)
+            return False
+        return True
 
     def submit(self, shape: Shape, on_done: OnDone) -> int | None:
         """Send the transaction's coordinator a request now, and return its node id; None if nothing could be sent."""
@@ -103,7 +112,7 @@ class Asking:
         verdict: Verdict | None
         try:
             request, version = errand.request(connection.versions)
-            verdict = errand.answered(await self._sent(connection, request, version, errand.lost))
+            verdict = errand.answered(await self._sent(self._own, connection, request, version, errand.lost))
         except KafkaError as error:
             verdict = errand.failed(error)
         self._coordinators.answered(*self._own, connection.node_id, errand.latest, asked_at)
@@ -145,7 +154,7 @@ class Asking:
         error: KafkaError | None
         try:
             request, version = shape(connection.versions)
-            error = read(await self._sent(connection, request, version, lost))
+            error = read(await self._sent(key, connection, request, version, lost))
         except KafkaError as failure:
             error = failure
         self._coordinators.answered(*key, connection.node_id, error, asked_at)
@@ -154,11 +163,14 @@ class Asking:
     async def _coordinator(self, key: Key) -> Connection:
         return await self._coordinators.connection(*key, Deadline(self._client.config.request_timeout_ms))
 
-    async def _sent(self, connection: Connection, request: Request[Any], version: int, lost: Callable[[], None]) -> Any:
+    async def _sent(
+        self, key: Key, connection: Connection, request: Request[Any], version: int, lost: Callable[[], None]
+    ) -> Any:
         """The answer; says so if there is none though the request may have been carried out."""
         answered = False
         try:
-            response = await connection.request(request, version=version)
+            with self._coordinators.waiting(*key, connection.node_id):
+                response = await connection.request(request, version=version)
             answered = True
             return response
         finally:

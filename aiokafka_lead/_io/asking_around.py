@@ -88,15 +88,17 @@ async def ask_anyone(
     inquiries: Collection[Inquiry],
     ask: Callable[[Connection], Awaitable[T]],
     timeout_ms: float | None = None,
+    avoid: Collection[int] = (),
 ) -> tuple[int, T]:
     """Ask whichever broker has the least to do, and a second one if that is slow; return the answer and its node.
 
-    ``inquiries`` say which brokers are to be avoided, and hear of those that did not help. Raises the error of ``ask``.
+    ``inquiries`` say which brokers are asked last, as those to ``avoid`` are, and hear of those that did not help.
+    Raises the error of ``ask``.
     """
     brokers = client.brokers
     deadline = Deadline(client.config.request_timeout_ms if timeout_ms is None else timeout_ms)
     now = time.monotonic()
-    avoid = {node_id for inquiry in inquiries for node_id in inquiry.avoid(brokers.nodes, now)}
+    avoid = {*avoid, *(node_id for inquiry in inquiries for node_id in inquiry.avoid(brokers.nodes, now))}
     first = await client.any_node(deadline, avoid)
     second = brokers.least_loaded(avoid={*avoid, first})
     asked_at: dict[int, float] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aiokafka_lead._core.backoff import Backoff
-from aiokafka_lead._core.consumer.absence import (
+from aiokafka_lead._core.metadata.absence import (
     ANSWERS_TO_BELIEVE,
     BELIEVE_AFTER_S,
     LOOK_AT_LEAST_EVERY_MS,

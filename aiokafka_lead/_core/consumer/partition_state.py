@@ -172,6 +172,11 @@ class PartitionState:
         position = self.position
         return position is not None and self.base is not None and position.offset > self.base.offset
 
+    @property
+    def log_is_gone(self) -> bool:
+        """Whether the position is that of a log that is no more, and none was found yet in the one in its place."""
+        return self.fetch_offset == BEYOND_ANY_LOG
+
     def _take(self, event: FetchEvent) -> None:
         self.state = TRANSITIONS.after(self.state, event)
 

@@ -192,8 +192,12 @@ class ClassicMember:
             self._come_back = True
 
     def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
-        """A commit showed what a heartbeat would have."""
-        if identity == self.identity:
+        """A commit showed what a heartbeat would have.
+
+        Not between JoinGroup and SyncGroup: then it is refused because the group has no assignment yet.
+        """
+        syncing = self._phase is Phase.SYNCING and isinstance(error, RebalanceInProgressError)
+        if identity == self.identity and not syncing:
             self._refused(error)
 
     # --- steps -------------------------------------------------------------------------------------------------------

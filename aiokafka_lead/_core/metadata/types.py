@@ -27,6 +27,11 @@ NO_TOPIC_ID = UUID(int=0)
 """The topic id of a topic whose id the cluster did not tell (Metadata before version 10)."""
 
 
+def is_another(topic_id: UUID, later: UUID) -> bool:
+    """Return True if a topic's name stands for another topic later. An id that is not known says nothing."""
+    return NO_TOPIC_ID not in (topic_id, later) and topic_id != later
+
+
 class Broker(NamedTuple):
     """A broker and where it listens. Negative ids are bootstrap servers, whose real ids are not known yet."""
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Collection
 
 from ..._core.backoff import Backoff
-from ..._core.consumer.absence import Absences, absent
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.subscription import Subscription
+from ..._core.metadata.absence import Absences, absent
 from ..._core.metadata.moved import Moved
 from ..._core.metadata.types import ClusterSnapshot
 from ..._options.logs import client_log

@@ -23,6 +23,8 @@ from ...errors import (
 from ...errors.shown import PARTITIONS_NAMED, some_of
 from ...types import OffsetAndMetadata, TopicPartition
 from ..deadline import Deadline
+from ..loop import sleep_until
+from .missing import gone
 from .offsets import GroupOffsets
 from .parallel_work import CurrentRun
 from .standing import Standing
@@ -64,37 +66,52 @@ class Commits:
     # --- up to where -------------------------------------------------------------------------------------------------
 
     def handed_out(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Behind everything that the application got; within a run, behind what is done."""
+        """Behind everything that the application got; within a run, behind what is done.
+
+        Nothing of a log that is gone: it would be committed of the one that has taken its place.
+        """
         work = self._run.work
         ends = ((state, state.position) for state in self._positions) if work is None else work.done()
-        return {state.tp: position.to_commit() for state, position in ends if position is not None}
+        return {
+            state.tp: position.to_commit() for state, position in ends if position is not None and not state.log_is_gone
+        }
 
     def done(self, states: Iterable[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Behind what the application has come back from, where that is news; nothing within a run, which commits."""
-        return {} if self._run.work is not None else self._in_hand.done(states)
+        if self._run.work is not None:
+            return {}
+        return self._in_hand.done(state for state in states if not state.log_is_gone)
 
     # --- the ways to commit ------------------------------------------------------------------------------------------
 
     async def commit(self, given: Offsets | None, timeout_ms: float) -> None:
         """Commit these offsets, or else what was handed out; raises what `store` does.
 
-        Without offsets also `CommitFailedError`, when the others are stored, if partitions in hand were taken away.
+        Also `UnknownTopicOrPartitionError`, when the others are stored, if the cluster does not have a partition any
+        more; and without offsets `CommitFailedError`, if partitions in hand were taken away.
         """
         if self._run.work is not None and self._run.work.transactional:
             raise IllegalStateError("run() commits in its transactions, and nothing else may while it does")
         offsets = self.handed_out() if given is None else given
-        await self.store(offsets, timeout_ms)
+        missing = await self.store(offsets, timeout_ms)
         self._in_hand.committed(offsets, self._positions)
+        if missing:
+            raise gone(missing)
         if given is None and (lost := self._in_hand.lost):
             raise CommitFailedError(
                 f"{some_of(sorted(lost), PARTITIONS_NAMED)} were taken away while records were in hand: they come again"
             )
 
     async def commit_done(self, states: Iterable[PartitionState], last: Offsets) -> None:
-        """Commit what is done of these partitions, and what was ``last`` done of others; raises what `store` does."""
+        """Commit what is done of these partitions, and what was ``last`` done of others; raises as `commit` does.
+
+        What is given up because its partition is gone is not tried again.
+        """
         offsets = {**last, **self.done(states)}
-        await self.store(offsets, self.timeout_ms)
+        missing = await self.store(offsets, self.timeout_ms)
         self._in_hand.stored(offsets.items())
+        if missing:
+            raise gone(missing)
 
     async def commit_batch(self, state: PartitionState, end: Position) -> bool:
         """Commit behind a batch, if its partition still is what it was when the batch was handed out."""
@@ -102,8 +119,10 @@ class Commits:
             return False
         offsets = {state.tp: end.to_commit()}
         try:
-            await self.store(offsets, self.timeout_ms)
+            missing = await self.store(offsets, self.timeout_ms)
         except CommitFailedError:
+            return False
+        if missing:
             return False
         self._in_hand.committed(offsets, [state])
         return True
@@ -165,8 +184,8 @@ class Commits:
         """Whether commits are those of a member, which its group gives partitions to."""
         return self.standing.wanted
 
-    async def store(self, offsets: Offsets, timeout_ms: float) -> None:
-        """Commit these offsets, all or, after an error, perhaps some.
+    async def store(self, offsets: Offsets, timeout_ms: float) -> set[TopicPartition]:
+        """Commit these offsets, all or, after an error, perhaps some; return the partitions that are gone.
 
         A member that a rebalance gets in the way of tries again after it, if it still owns the partitions; raises
         `CommitFailedError` if not. Raises what `GroupOffsets.commit` does.
@@ -174,34 +193,43 @@ class Commits:
         began = time.time_ns()
         failure: BaseException | None = None
         try:
-            await self._store(offsets, timeout_ms)
+            missing = await self._store(offsets, timeout_ms)
+            if missing:
+                failure = gone(missing)
+            elif offsets:
+                self._reading.counters.commits.add((time.time_ns() - began) / 1e9)
+            return missing
         except BaseException as error:
             failure = error
             raise
-        else:
-            if offsets:
-                self._reading.counters.commits.add((time.time_ns() - began) / 1e9)
         finally:
             if offsets and self.tracing is not None:
                 self.tracing.committed(began, offsets, failure)
 
-    async def _store(self, offsets: Offsets, timeout_ms: float) -> None:
+    async def _store(self, offsets: Offsets, timeout_ms: float) -> set[TopicPartition]:
         left = dict(offsets)
+        missing: set[TopicPartition] = set()
         deadline = Deadline(timeout_ms)
-        standing = self.standing
+        standing, refusals = self.standing, 0
         if not standing.wanted:
-            await self._group_offsets.commit(left, NOT_A_MEMBER, timeout_ms)
+            missing |= await self._group_offsets.commit(left, NOT_A_MEMBER, timeout_ms)
         while left:
             identity = standing.commits_as()
             self.check_owned(left)
             try:
-                await self._group_offsets.commit(left, identity, deadline.left_ms())
+                missing |= await self._group_offsets.commit(left, identity, deadline.left_ms())
             except REFUSED as error:
                 if not await standing.refused(identity, error, deadline):
                     raise CommitFailedError(
                         f"the offsets of {some_of(left, PARTITIONS_NAMED)} were not committed: {error.message}"
                     ) from error
-        self._stored(offsets)
+                refusals += 1
+                if standing.identity == identity:
+                    await sleep_until(
+                        min(deadline.at, time.monotonic() + self._group_offsets.backoff.delay_s(refusals))
+                    )
+        self._stored({tp: offset for tp, offset in offsets.items() if tp not in missing} if missing else offsets)
+        return missing
 
     def _stored(self, offsets: Offsets) -> None:
         for tp, offset in offsets.items():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from ..._core.consumer.chunk import Chunk
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.record_batch import RecordBatch
+from ..._core.metadata.types import is_another
 from ...errors import CommitFailedError
 from ...types import TopicPartition
 from ..cancellation import cancellation_of_task, cancelled_by_scope
@@ -64,11 +66,19 @@ class Leases:
         self._last = lease
         return lease
 
-    async def commit(self, state: PartitionState, end: Position) -> bool:
+    async def commit(self, state: PartitionState, end: Position, topic_id: UUID) -> bool:
         """Commit up to the batch's end if its partition still is what it was when the batch was handed out."""
-        return await self._commits.commit_batch(state, end)
+        return not self._is_another(state, topic_id) and await self._commits.commit_batch(state, end)
 
-    def transaction_part(self, state: PartitionState, end: Position, times_back: int) -> GroupPart:
+    def topic_id(self, state: PartitionState) -> UUID:
+        """That of the topic that the partition is of now."""
+        return self._reading.positions.topic_id(state.tp.topic)
+
+    def _is_another(self, state: PartitionState, topic_id: UUID) -> bool:
+        """Whether the batch was that of a topic that has been made again since."""
+        return is_another(topic_id, self.topic_id(state))
+
+    def transaction_part(self, state: PartitionState, end: Position, topic_id: UUID, times_back: int) -> GroupPart:
         """The batch as a part of a transaction.
 
         Raises `CommitFailedError` if it is not this consumer's any more, or comes again.
@@ -78,7 +88,7 @@ class Leases:
                 f"a transaction was aborted after the batch of {state.tp} before offset {end.offset} was handed out: "
                 "its records come again"
             )
-        if not self._reading.positions.owns(state):
+        if not self._reading.positions.owns(state) or self._is_another(state, topic_id):
             raise CommitFailedError(
                 f"the batch of {state.tp} before offset {end.offset} was taken away: its records come again"
             )
@@ -107,21 +117,22 @@ class Lease:
     answer until Python's garbage collector comes by.
     """
 
-    __slots__ = ("_base_offset", "_end", "_is_cancelled", "_leases", "_state", "_times_back")
+    __slots__ = ("_base_offset", "_end", "_is_cancelled", "_leases", "_state", "_times_back", "_topic_id")
 
     def __init__(self, leases: Leases, batch: RecordBatch[Any, Any], state: PartitionState, times_back: int) -> None:
         self._leases = leases
         self._base_offset = batch.base_offset
         self._end = batch.end
         self._state = state
+        self._topic_id = leases.topic_id(state)
         self._times_back = times_back
         self._is_cancelled = cancellation_of_task()
 
     async def commit(self) -> bool:
-        return await self._leases.commit(self._state, self._end)
+        return await self._leases.commit(self._state, self._end, self._topic_id)
 
     def transaction_part(self) -> GroupPart:
-        return self._leases.transaction_part(self._state, self._end, self._times_back)
+        return self._leases.transaction_part(self._state, self._end, self._topic_id, self._times_back)
 
     def is_cancelled(self) -> bool:
         """Whether the task that got the batch was cancelled, or is being cancelled."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 
 from ..._core.backoff import Backoff
 from ..._core.group.offsets import (
@@ -14,18 +14,17 @@ from ..._core.group.offsets import (
     read_committed,
 )
 from ..._core.inquiry import REFUSALS
+from ..._core.metadata.types import is_another
 from ..._wire.messages.offset_commit import OffsetCommitRequest
 from ..._wire.messages.offset_fetch import OffsetFetchRequest
-from ...errors import (
-    KafkaError,
-    RequestTimedOutError,
-)
+from ...errors import KafkaError, RequestTimedOutError
 from ...types import OffsetAndMetadata, TopicPartition
 from ..client import Client
 from ..connection.connection import Connection
 from ..deadline import Deadline
 from ..loop import sleep_until
 from .coordinators import CoordinatorKind, Coordinators
+from .missing import UNKNOWN, Missing
 
 __all__ = ["GroupOffsets"]
 
@@ -37,29 +36,47 @@ class GroupOffsets:
         self._client = client
         self._coordinators = coordinators
         self._group_id = group_id
-        self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
+        self._missing = Missing(client)
+        self.backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
 
     async def commit(
         self, left: dict[TopicPartition, OffsetAndMetadata], identity: GroupIdentity, timeout_ms: float
-    ) -> None:
-        """Commit what is ``left``; what is stored is not left any more.
+    ) -> set[TopicPartition]:
+        """Commit what is ``left``; what is stored or given up is not left any more.
 
-        Raises the error of a partition, or of the whole member, that was refused, and `RequestTimedOutError` with what
-        was tried last.
+        Returns the partitions that were given up: the cluster does not have them any more, or has another topic of
+        that name. Raises the error of a partition, or of the whole member, that was refused, and `RequestTimedOutError`
+        with what was tried last.
         """
+        gone: set[TopicPartition] = set()
+        before = self._client.metadata.snapshot
+
+        def settle(partitions: Iterable[TopicPartition]) -> None:
+            for tp in partitions:
+                del left[tp]
 
         async def attempt(connection: Connection, timeout_ms: float) -> None:
+            deadline = Deadline(timeout_ms)
             snapshot = self._client.metadata.snapshot
+            replaced = {tp for tp in left if is_another(before.topic_id(tp.topic), snapshot.topic_id(tp.topic))}
+            settle(replaced)
+            gone.update(replaced)
+            if not left:
+                return
             version = connection.versions.version_for(OffsetCommitRequest)
             request, version = commit_request(self._group_id, left, identity, version, snapshot)
-            response = await connection.request(request, timeout_ms=timeout_ms, version=version)
+            response = await connection.request(request, timeout_ms=deadline.left_ms(), version=version)
             failed = read_commit(response, left, snapshot)
-            for tp in [tp for tp in left if tp not in failed]:
-                del left[tp]
-            _raise_worst(failed.values())
+            settle([tp for tp in left if tp not in failed])
+            refused = [tp for tp, error in failed.items() if isinstance(error, UNKNOWN)]
+            missing = await self._missing.among(refused, connection.node_id, deadline.left_ms())
+            settle(missing)
+            gone.update(missing)
+            _raise_worst([error for tp, error in failed.items() if tp not in missing])
 
         if left:
             await self._with_coordinator(attempt, timeout_ms, "commit offsets")
+        return gone
 
     async def committed(
         self, partitions: Collection[TopicPartition], timeout_ms: float
@@ -104,7 +121,7 @@ class GroupOffsets:
             if last.refreshes_metadata and not looks_up:
                 self._client.metadata.request_update()
             failures += 1
-            backoff = coordinators.backoff if looks_up else self._backoff
+            backoff = coordinators.backoff if looks_up else self.backoff
             retry_at = time.monotonic() + backoff.delay_s(failures)
             if retry_at >= deadline.at:
                 said = coordinators.said(*key)

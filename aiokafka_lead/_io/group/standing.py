@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from ..._core.group.member import Ask, GroupMember, Step
+from ..._core.group.member import Ask, GroupMember, Step, Wait
 from ..._core.group.offsets import NOT_A_MEMBER, GroupIdentity
 from ...errors import CommitFailedError, KafkaError, RebalanceInProgressError, StaleMemberEpochError
 from ...errors.base import own_copy
@@ -164,7 +164,9 @@ class Standing:
         )
 
     def _may_change(self, error: KafkaError) -> bool:
-        return self._asking is not None or isinstance(error, StaleMemberEpochError)
+        """Whether the rebalance goes on by itself: it asks the coordinator, or waits for what comes without asking."""
+        waits = self._asking is not None or isinstance(self.step(), Wait)
+        return isinstance(error, StaleMemberEpochError) or (waits and not self.stable)
 
     # --- what happens to it ------------------------------------------------------------------------------------------
 

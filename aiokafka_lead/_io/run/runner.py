@@ -33,6 +33,7 @@ from ...errors import (
 from ...errors.shown import shown_cause
 from ...types import TopicPartition
 from ..cancellation import Waits, outlives_cancellation, to_the_end
+from ..group.missing import gone
 from ..loop import Signal, Waiter
 from .dead_letters import DeadLetters
 from .handling import deserialized
@@ -300,12 +301,16 @@ class Runner:
             news = [
                 (partition, position)
                 for partition, position in self._work.done()
-                if position != partition.committed and self._reading.positions.owns(partition.state)
+                if position != partition.committed
+                and self._reading.positions.owns(partition.state)
+                and not partition.state.log_is_gone
             ]
             offsets = {partition.state.tp: position.to_commit() for partition, position in news}
-            await membership.commits.store(offsets, timeout_ms)
+            missing = await membership.commits.store(offsets, timeout_ms)
             for partition, position in news:
                 partition.committed = position
+            if missing:
+                self._log.warning("%s", gone(missing), extra=_COMMIT)
 
     async def _commit_last(self, by: float = 0.0) -> None:
         """Commit what is done, since what is not committed comes again.

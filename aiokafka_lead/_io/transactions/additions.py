@@ -34,6 +34,7 @@ from ...errors import (
 from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..client import Client
 from ..group.coordinators import CoordinatorKind
+from ..group.missing import UNKNOWN, Missing, gone
 from ..loop import Signal, Waiter
 from ..producer.sender import Sender
 from .coordinator import Asking
@@ -71,6 +72,7 @@ class Additions:
         self._busy = 0
         """Requests under way."""
         self._idle: Waiter[None] | None = None
+        self._missing = Missing(client)
         self._one_at_a_time = anyio.Lock()
         self._sequencing.on_wanted = self._wanted.set
 
@@ -184,14 +186,22 @@ class Additions:
         def shape(versions: ApiVersions) -> tuple[Request[Any], int]:
             return offsets_request(self._state, left, group, versions)
 
+        failed: dict[TopicPartition, KafkaError] = {}
+
         def read(response: Any) -> KafkaError | None:
+            nonlocal failed
             failed = read_offsets(response)
             for tp in [tp for tp in left if tp not in failed]:
                 del left[tp]
             return min(failed.values(), key=lambda error: error.retriable, default=None)
 
+        async def hopeless(node_id: int) -> KafkaError | None:
+            refused = [tp for tp, error in failed.items() if isinstance(error, UNKNOWN)]
+            missing = await self._missing.among(refused, node_id)
+            return gone(missing) if missing else None
+
         error = await self._asking.until_taken(
-            Call.COMMIT_OFFSETS, CoordinatorKind.GROUP, group.group_id, shape, read, self._lost, wanted
+            Call.COMMIT_OFFSETS, CoordinatorKind.GROUP, group.group_id, shape, read, self._lost, wanted, hopeless
         )
         if error is None and left:
             self._state.check_open(number)

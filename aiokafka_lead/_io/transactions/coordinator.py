@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -127,16 +127,21 @@ class Asking:
         read: Callable[[Any], KafkaError | None],
         lost: Callable[[], None],
         wanted: Callable[[], bool],
+        hopeless: Callable[[int], Awaitable[KafkaError | None]] | None = None,
     ) -> KafkaError | None:
         """Ask until the coordinator has taken it, or nobody wants it any more: None; else the error that is for good.
 
-        ``lost`` hears of each answer that is lost.
+        ``lost`` hears of each answer that is lost. ``hopeless`` says, after a refusal by this node that may pass, why
+        it will not.
         """
         failures, since = 0, time.monotonic()
         while wanted():
-            error = await self._ask_once((kind, key), shape, read, lost)
+            node_id, error = await self._ask_once((kind, key), shape, read, lost)
             if error is None or verdict_of(call, type(error)) is not Verdict.RETRY:
                 return error
+            final = None if hopeless is None or node_id is None else await hopeless(node_id)
+            if final is not None:
+                return final
             if error.refreshes_metadata:
                 self._client.metadata.request_update()
             failures += 1
@@ -145,11 +150,12 @@ class Asking:
 
     async def _ask_once(
         self, key: Key, shape: Shape, read: Callable[[Any], KafkaError | None], lost: Callable[[], None]
-    ) -> KafkaError | None:
+    ) -> tuple[int | None, KafkaError | None]:
+        """The coordinator, if it was reached, and what was wrong."""
         try:
             connection = await self._coordinator(key)
         except KafkaError as failure:
-            return failure
+            return None, failure
         asked_at = time.monotonic()
         error: KafkaError | None
         try:
@@ -158,7 +164,7 @@ class Asking:
         except KafkaError as failure:
             error = failure
         self._coordinators.answered(*key, connection.node_id, error, asked_at)
-        return error
+        return connection.node_id, error
 
     async def _coordinator(self, key: Key) -> Connection:
         return await self._coordinators.connection(*key, Deadline(self._client.config.request_timeout_ms))

@@ -1,4 +1,5 @@
-"""Topics and partitions that are to be read, and that the cluster does not have: when to look for them, when to warn.
+"""Topics and partitions that the cluster does not have: when to look for those that are to be read, when to warn, and
+when to give up what a broker refuses.
 
 Brokers learn of a new topic or partition one after the other, so that one answer without it means little; see
 `believed`. It may be made at any time, without notice: so it is looked for until it is there or not wanted any more,
@@ -7,15 +8,15 @@ less and less often.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...types import TopicPartition
 from ..backoff import Backoff
-from ..metadata.types import ClusterSnapshot
+from .types import ClusterSnapshot
 
-__all__ = ["Absences", "Look", "absent", "believed"]
+__all__ = ["Absences", "Look", "MissingPartitions", "absent", "believed"]
 
 ANSWERS_TO_BELIEVE = 4
 BELIEVE_AFTER_S = 1.0
@@ -95,6 +96,31 @@ class Absences:
             self._asked += 1
             self._ask_at = now + self._backoff.delay_s(self._asked)
         return Look(refresh, warn_of, self._ask_at)
+
+
+class MissingPartitions:
+    """Partitions that one broker does not know, and which of them the others do not know either."""
+
+    def __init__(self) -> None:
+        self._refused: dict[TopicPartition, tuple[float, int]] = {}
+        """Since when, and how many answers of others did not have it."""
+
+    def judge(self, refused: Iterable[TopicPartition], counts: Mapping[str, int], now: float) -> set[TopicPartition]:
+        """Return those to give up. ``counts``: one more answer, how many partitions each topic has; 0 of one that it
+        does not know, and nothing of one about which it says nothing."""
+        missing = set()
+        for tp in refused:
+            count = counts.get(tp.topic)
+            if count is None:
+                continue
+            if tp.partition < count:
+                self._refused.pop(tp, None)  # the broker that refuses lags
+                continue
+            since, answers = self._refused.get(tp, (now, 0))
+            self._refused[tp] = since, answers + 1
+            if believed(answers + 1, now - since):
+                missing.add(tp)
+        return missing
 
 
 def believed(answers: int, waited_s: float) -> bool:

@@ -133,5 +133,5 @@ def absent(topics: Iterable[str], partitions: Iterable[TopicPartition], snapshot
     topics = {name for name in topics if name in snapshot.topics and not snapshot.partition_count(name)}
     yield from topics
     for tp in partitions:
-        if tp.topic not in topics and tp.topic in snapshot.topics and snapshot.partition(*tp) is None:
+        if tp.topic not in topics and snapshot.lacks(*tp):
             yield tp

@@ -146,6 +146,10 @@ class ClusterSnapshot:
             return None
         return found.partitions[partition]
 
+    def lacks(self, topic: str, partition: int) -> bool:
+        """Return True if the cluster was asked for the topic and does not have it, or not this partition."""
+        return topic in self._topics and self.partition(topic, partition) is None
+
     def leader(self, topic: str, partition: int) -> tuple[int, int]:
         """The partition's leader and leader epoch; -1 each where it is not known."""
         found = self.partition(topic, partition)

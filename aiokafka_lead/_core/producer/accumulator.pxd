@@ -19,6 +19,7 @@ cdef Py_ssize_t CROWD_BYTES
 cdef Py_ssize_t CROWD_BATCHES
 cdef Py_ssize_t REQUEST_BATCHES
 
+@cython.locals(queue=PartitionQueue)
 cdef _seal(ProducerBatch batch)
 
 

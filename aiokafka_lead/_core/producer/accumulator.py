@@ -184,6 +184,8 @@ class Accumulator:
             if index >= 0:
                 break
             self._fill(batch, size, now)
+        if record.partition >= 0:
+            queue.named = True
         added = batch.builder.size_bytes - batch.size_bytes
         batch.size_bytes += added
         self.memory.used += added
@@ -257,6 +259,7 @@ class Accumulator:
         if queue.open is not None:
             _seal(queue.open)
         batch = self._open(queue, builder, self.next_ordinal(), now)
+        queue.named = True
         _seal(batch)
         batch.size_bytes = builder.size_bytes
         self.memory.used += batch.size_bytes
@@ -311,6 +314,7 @@ class Accumulator:
             self._renew_leader(queue)
         queue.batches.append(batch)
         queue.open = batch
+        queue.named = False
         queue.depth += 1
         topic.pending[queue] = None
         self.schedule.opened(batch, now)
@@ -475,5 +479,7 @@ class Accumulator:
 
 def _seal(batch: ProducerBatch) -> None:
     batch.sealed = True
-    if batch.queue.open is batch:
-        batch.queue.open = None
+    queue = batch.queue
+    if queue.open is batch:
+        batch.named = queue.named
+        queue.open = None

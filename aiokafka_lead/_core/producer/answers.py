@@ -19,11 +19,12 @@ from ...errors import (
     TransactionAbortedError,
     UnknownProducerIdError,
     UnknownServerError,
+    UnknownTopicOrPartitionError,
 )
 from ..metadata.types import HINT_ERRORS, NO_LEADER
 from ..trust import DOUBT_AFTER
 from .accumulator import Accumulator
-from .batches import NO_SEQUENCE, PartitionQueue, ProducerBatch
+from .batches import NO_SEQUENCE, PartitionQueue, ProducerBatch, Record
 from .idempotence import sequence_after
 from .outcome import NO_OFFSET, BatchOutcome, Part
 
@@ -107,7 +108,9 @@ class BatchAnswers:
                     retriable = False  # the whole may be in the log, and its pieces would be there twice
                 elif self._transactional is not None:
                     retriable = False  # only another epoch helps, and that takes another transaction
-            if not retriable or batch.attempts > self._retries or batch.outcome.done:
+            if queue.partition >= queue.topic.count > 0:
+                self._relocate(batch, now)
+            elif not retriable or batch.attempts > self._retries or batch.outcome.done:
                 self._give_up(batch, error, now, record_errors)
             else:
                 self._requeue(batch, node_id, error, now, out_of_line, log_start_offset, tells_leaders)
@@ -144,6 +147,40 @@ class BatchAnswers:
                     batch.last_error = error
                     self._give_up(batch, type(error)(error.message), now)
             self._go_on(queue, now)
+
+    def relocate(self, now: float) -> None:
+        """Give the records for partitions that are no more to others, now that metadata says so."""
+        for topic in self._accumulator.topics.values():
+            for queue in topic.missing():
+                for batch in list(queue.batches):
+                    if not batch.in_flight:
+                        self._relocate(batch, now)
+                self._go_on(queue, now)
+
+    def _relocate(self, batch: ProducerBatch, now: float) -> None:
+        """Their topic was made again, with fewer: what was written to the old one is gone, so that nothing comes twice.
+
+        Those for a partition that the application has named are given up, and what is in one batch with them.
+        """
+        queue, topic = batch.queue, batch.queue.topic
+        where = f"{topic.name}-{queue.partition}"
+        if batch.outcome.done or (queue.named if queue.open is batch else batch.named):
+            text = f"{where} is no more: the topic was made again, with {topic.count} partitions; the records were"
+            self._give_up(batch, UnknownTopicOrPartitionError(f"{text} {_fate(batch)}"), now)
+            return
+        self._log.info(
+            "%s is no more: %d records go to other partitions", where, batch.builder.record_count, extra=_fields(queue)
+        )
+        parts: list[Part] = []
+        for index, read in enumerate(batch.builder.records()):
+            record = Record(topic.name, read.value, read.key, -1, read.timestamp_ms, read.headers)
+            delivery = self._accumulator.append_granted(topic, record, batch.ordinal, now)
+            parts.append(Part(index, delivery._outcome, delivery._index))
+        if batch.base_sequence != NO_SEQUENCE:
+            self._sequencing.given_up(batch, False)
+        self._remove(batch)
+        batch.outcome.divide(parts)
+        self._accumulator.finish(batch.ordinal)
 
     def _acknowledge(
         self, batch: ProducerBatch, node_id: int, base_offset: int, log_append_time_ms: int, now: float

@@ -30,6 +30,7 @@ cdef class ProducerBatch:
     cdef public Py_ssize_t size_bytes
     cdef public int32_t shares
     cdef public bint sealed
+    cdef public bint named
     cdef public bint in_flight
     cdef public double send_at
     cdef public int32_t attempts
@@ -50,6 +51,7 @@ cdef class PartitionQueue:
     cdef readonly list batches
     cdef public int32_t depth
     cdef public ProducerBatch open
+    cdef public bint named
     cdef public int32_t in_flight
     cdef public int32_t in_flight_node
     cdef public int32_t leader_id
@@ -88,6 +90,7 @@ cdef class TopicBuffer:
     cdef public Py_ssize_t choices_until_survey
 
     cpdef int32_t partition_for_key(self, bytes key) except -1
+    @cython.locals(queue=PartitionQueue)
     cpdef PartitionQueue select(self, int32_t partition, bytes key)
 
     @cython.locals(memory=BufferMemory, queue=PartitionQueue, batch=ProducerBatch, builder=BatchBuilder,

@@ -60,6 +60,7 @@ class ProducerBatch:
         "in_doubt",
         "in_flight",
         "last_error",
+        "named",
         "ordinal",
         "outcome",
         "patience",
@@ -92,6 +93,8 @@ class ProducerBatch:
         """How many times a batch size it was given."""
         self.sealed = False
         """Whether it takes no more records."""
+        self.named = False
+        """Once it is sealed: see `PartitionQueue.named`."""
         self.in_flight = False
         """Whether an answer is awaited."""
         # by the schedule
@@ -136,6 +139,7 @@ class PartitionQueue:
         "leader_epoch",
         "leader_id",
         "move_clock",
+        "named",
         "next_sequence",
         "open",
         "partition",
@@ -160,6 +164,8 @@ class PartitionQueue:
         """How many times a batch size wait for their acknowledgement here: the shares of all batches."""
         self.open: ProducerBatch | None = None
         """The last batch, while it takes records."""
+        self.named = False
+        """Whether the application itself may have named this partition, for a record in the open batch."""
         self.in_flight = 0
         """How many of the batches await an answer, also such as were given up meanwhile."""
         self.in_flight_node = NO_LEADER
@@ -232,7 +238,7 @@ class TopicBuffer:
         self.count = 0
         """How many partitions the topic has, as metadata says; 0 while it is not known."""
         self.queues: list[PartitionQueue | None] = []
-        """By number; None until used. May be longer than ``count``, when the topic was made anew, smaller."""
+        """By number; None until used. May be longer than ``count``: see `missing`."""
         # by the accumulator and the answers
         self.pending: dict[PartitionQueue, None] = {}
         """The queues that have batches."""
@@ -271,6 +277,10 @@ class TopicBuffer:
         if self.sticky is not None and self.sticky.partition >= count:
             self.sticky = None
 
+    def missing(self) -> list[PartitionQueue]:
+        """The queues that have batches, of partitions that are no more: the topic was made again, smaller."""
+        return [queue for queue in self.pending if queue.partition >= self.count > 0]
+
     def _start_incarnation(self) -> None:
         """The topic was made anew: its leader epochs begin again, and its brokers know no sequences."""
         for queue in self.queues:
@@ -290,10 +300,13 @@ class TopicBuffer:
                 return self.sticky if self.count else None
             if not self.count:
                 return None
-            partition = self.partition_for_key(key)
+            return self.queues[self.partition_for_key(key)]
         if partition >= self.count:
             return None
-        return self.queues[partition]
+        queue = self.queues[partition]
+        if queue is not None:
+            queue.named = True
+        return queue
 
     def append(
         self, value: bytes | None, key: bytes | None, partition: int, timestamp_ms: int, headers: Sequence[Header]

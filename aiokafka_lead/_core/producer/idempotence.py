@@ -202,6 +202,9 @@ class IdempotentSequencing(Sequencing):
         self.restarts += 1
         if queue.producer_epoch < EPOCH_MAX:
             queue.producer_epoch += 1
+            if queue.producer_id == self.producer_id:
+                # Brokers know an epoch for each partition; some that are not Kafka, one for each producer.
+                self.producer_epoch = max(self.producer_epoch, queue.producer_epoch)
             return
         if queue.producer_id == self.producer_id:
             self.forget_producer_id()

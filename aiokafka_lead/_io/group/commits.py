@@ -24,6 +24,7 @@ from ...errors.shown import PARTITIONS_NAMED, some_of
 from ...types import OffsetAndMetadata, TopicPartition
 from ..deadline import Deadline
 from ..loop import sleep_until
+from ..metadata.actor import MetadataActor
 from .missing import gone
 from .offsets import GroupOffsets
 from .parallel_work import CurrentRun
@@ -51,9 +52,16 @@ class Commits:
     """
 
     def __init__(
-        self, reading: Reading, group_offsets: GroupOffsets, standing: Standing, run: CurrentRun, timeout_ms: float
+        self,
+        reading: Reading,
+        metadata: MetadataActor,
+        group_offsets: GroupOffsets,
+        standing: Standing,
+        run: CurrentRun,
+        timeout_ms: float,
     ) -> None:
         self._reading = reading
+        self._metadata = metadata
         self.standing = standing
         self._positions = reading.positions
         self._in_hand = reading.in_hand
@@ -66,21 +74,25 @@ class Commits:
     # --- up to where -------------------------------------------------------------------------------------------------
 
     def handed_out(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Behind everything that the application got; within a run, behind what is done.
-
-        Nothing of a log that is gone: it would be committed of the one that has taken its place.
-        """
+        """Behind everything that the application got; within a run, behind what is done. Nothing of what is gone."""
         work = self._run.work
         ends = ((state, state.position) for state in self._positions) if work is None else work.done()
         return {
-            state.tp: position.to_commit() for state, position in ends if position is not None and not state.log_is_gone
+            state.tp: position.to_commit() for state, position in ends if position is not None and self.has_log(state)
         }
+
+    def has_log(self, state: PartitionState) -> bool:
+        """Return True unless the partition's log is gone: its topic was deleted, or made again since it was read.
+
+        What was read there must not be committed to the log that has taken its place.
+        """
+        return not (state.log_is_gone or self._metadata.snapshot.lacks(*state.tp))
 
     def done(self, states: Iterable[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Behind what the application has come back from, where that is news; nothing within a run, which commits."""
         if self._run.work is not None:
             return {}
-        return self._in_hand.done(state for state in states if not state.log_is_gone)
+        return self._in_hand.done(state for state in states if self.has_log(state))
 
     # --- the ways to commit ------------------------------------------------------------------------------------------
 

@@ -81,7 +81,7 @@ def membership(
         on_error=events.on_error,
         on_change=events.on_change,
     )
-    commits = Commits(reading, offsets, standing, run, config.default_api_timeout_ms)
+    commits = Commits(reading, client.metadata, offsets, standing, run, config.default_api_timeout_ms)
     leases = Leases(reading, commits)
     auto_commit: AutoCommit | None = None
     if config.enable_auto_commit:

@@ -228,6 +228,8 @@ class Sender:
     def _on_snapshot(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
         now = time.monotonic()
         self.accumulator.on_snapshot(snapshot, now, moved.partitions)
+        if moved.partitions is None:
+            self._answers.relocate(now)
         if moved.partitions is None or moved.brokers:
             self.lookups.unknown.on_snapshot(now)
             if self.accumulator.schedule.ready:

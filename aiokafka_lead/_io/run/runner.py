@@ -303,7 +303,7 @@ class Runner:
                 for partition, position in self._work.done()
                 if position != partition.committed
                 and self._reading.positions.owns(partition.state)
-                and not partition.state.log_is_gone
+                and membership.commits.has_log(partition.state)
             ]
             offsets = {partition.state.tp: position.to_commit() for partition, position in news}
             missing = await membership.commits.store(offsets, timeout_ms)

@@ -12,7 +12,8 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from aiokafka_lead._io.connection.brokers import NodeState
-from aiokafka_lead._io.connection.transport import open_transport
+from aiokafka_lead._io.connection.transport import dial, resolve
+from aiokafka_lead._options.addresses import Addresses, Search
 from aiokafka_lead._io.loop import Waiter
 from aiokafka_lead._wire import RequestFrame
 from aiokafka_lead._wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -385,9 +386,8 @@ async def test_a_transport_that_opens_after_its_connection_was_closed_is_closed(
     """It has nobody else to close it, and whatever waits for the end of its task would wait for ever."""
     async with serve(Peer.drain) as port, connected(Peer.drain) as connection:
         connection.close(KafkaConnectionError("no longer wanted"), expected=True)
-        transport = await open_transport(
-            HOST, port, ssl_context=None, handler=connection, max_frame_bytes=100, on_stage=lambda stage: None
-        )
+        dialled = await dial(await resolve(HOST, port), Search(Addresses(), 10))
+        transport = await dialled.open(HOST, ssl_context=None, handler=connection, max_frame_bytes=100)
         with pytest.raises(KafkaConnectionError, match="no longer wanted"):
             connection.opened(transport)
         with anyio.fail_after(30):

@@ -14,12 +14,12 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from aiokafka_lead._io.connection.transport import Transport, open_transport
+from aiokafka_lead._io.connection.transport import AddressInfo, Transport, dial, resolve
 from aiokafka_lead._io.connection.transport.anyio_transport import AnyioTransport
 from aiokafka_lead._io.connection.transport.asyncio_transport import AsyncioTransport
 from aiokafka_lead._io.connection.transport.base import JOINED_BYTES, coalesce
-from aiokafka_lead._io.connection.transport.dial import race
 from aiokafka_lead._io.loop import Waiter
+from aiokafka_lead._options.addresses import Addresses, Search
 from aiokafka_lead._wire import Buffer
 from aiokafka_lead.errors import KafkaConnectionError, KafkaError, NotKafkaError
 
@@ -73,10 +73,9 @@ class Collector:
         return self.frames
 
 
-async def open_to(kind: Kind, port: int, handler: Collector, tls: ssl.SSLContext | None = None) -> Transport:
-    return await kind.open(
-        HOST, port, ssl_context=tls, handler=handler, max_frame_bytes=10_000_000, on_stage=lambda stage: None
-    )
+async def open_to(kind: Kind | None, port: int, handler: Collector, tls: ssl.SSLContext | None = None) -> Transport:
+    dialled = await dial(await resolve(HOST, port), Search(Addresses(), 10), kind)
+    return await dialled.open(HOST, ssl_context=tls, handler=handler, max_frame_bytes=10_000_000)
 
 
 def is_paused(transport: Transport) -> bool:
@@ -273,14 +272,13 @@ def test_a_refused_or_unknown_name_is_told_in_words(
     ports: PortPool, backend: str, use_uvloop: bool, kind: Kind
 ) -> None:
     async def main() -> None:
-        options = {"ssl_context": None, "handler": Collector(), "max_frame_bytes": 1, "on_stage": lambda stage: None}
         for host, says in (
             (HOST, "connection refused"),
             ("nowhere.invalid", "does not resolve"),
             ("a" * 70 + ".example", "cannot connect"),
         ):
             with pytest.raises(KafkaConnectionError, match=says):
-                await kind.open(host, ports.take(), **options)  # type: ignore[arg-type]
+                await dial(await resolve(host, ports.take()), Search(Addresses(), 10), kind)
 
     run(main, backend, use_uvloop)
 
@@ -288,9 +286,7 @@ def test_a_refused_or_unknown_name_is_told_in_words(
 @pytest.mark.anyio
 async def test_the_transport_fits_the_event_loop(anyio_backend: str) -> None:
     async with serve(echo) as port:
-        transport = await open_transport(
-            HOST, port, ssl_context=None, handler=Collector(), max_frame_bytes=100, on_stage=lambda stage: None
-        )
+        transport = await open_to(None, port, Collector())
         assert type(transport) is (AnyioTransport if anyio_backend == "trio" else AsyncioTransport)
         async with anyio.create_task_group() as group:
             group.start_soon(transport.run)
@@ -300,52 +296,80 @@ async def test_the_transport_fits_the_event_loop(anyio_backend: str) -> None:
 # --- happy eyeballs ---
 
 
-def address(port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
-    return socket.AF_INET, (HOST, port)
+def at(*ports: int) -> dict[str, AddressInfo]:
+    """A name's addresses: each is a port here."""
+    return {f"address {number}": (socket.AF_INET, (HOST, port)) for number, port in enumerate(ports)}
 
 
-@pytest.mark.parametrize("use_uvloop", [False, True])
-def test_an_address_that_refuses_gives_way_at_once(ports: PortPool, use_uvloop: bool) -> None:
+class Report:
+    """Which addresses were begun, and what refused."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.errors: dict[str, KafkaConnectionError] = {}
+
+    def begin(self, address: str) -> None:
+        self.begun.append(address)
+
+    def refused(self, address: str, error: KafkaConnectionError) -> None:
+        self.errors[address] = error
+
+
+@every_loop
+def test_an_address_that_refuses_gives_way_at_once(
+    ports: PortPool, backend: str, use_uvloop: bool, kind: Kind
+) -> None:
     async def main() -> None:
         async with serve(echo) as port:
             started = time.monotonic()
-            (await race([address(ports.take())] * 60 + [address(port)])).close()
+            report = Report()
+            dialled = await dial(at(*[ports.take()] * 60, port), report, kind)
             assert time.monotonic() - started < 10  # an address that is silent holds up the next one for 0.25 s
+            await kind.drop(dialled.connected)
+            assert dialled.address == "address 60"
+            assert len(report.begun) == 61
+            assert list(report.errors) == report.begun[:-1]
 
-    run(main, "asyncio", use_uvloop)
+    run(main, backend, use_uvloop)
 
 
-@pytest.mark.parametrize("use_uvloop", [False, True])
-def test_an_address_that_is_silent_does_not_hold_up_the_next(use_uvloop: bool) -> None:
+@every_loop
+def test_an_address_that_is_silent_does_not_hold_up_the_next(backend: str, use_uvloop: bool, kind: Kind) -> None:
     async def main() -> None:
         async with serve(echo) as port, full_backlog() as hole:
             started = time.monotonic()
-            sock = await race([address(hole), address(port)])
-            assert sock.getpeername()[1] == port
-            sock.close()
+            report = Report()
+            dialled = await dial(at(hole, port), report, kind)
+            await kind.drop(dialled.connected)
             assert 0.2 < time.monotonic() - started < 5
+            assert dialled.address == "address 1"
+            assert not report.errors
 
-    run(main, "asyncio", use_uvloop)
+    run(main, backend, use_uvloop)
 
 
-def test_all_addresses_that_failed_are_counted(ports: PortPool) -> None:
+@every_loop
+def test_each_address_that_failed_is_reported(ports: PortPool, backend: str, use_uvloop: bool, kind: Kind) -> None:
     async def main() -> None:
-        with pytest.raises(KafkaConnectionError, match=r"connection refused \(2 addresses tried\)"):
-            await race([address(ports.take()), address(ports.take())])
+        report = Report()
+        with pytest.raises(KafkaConnectionError, match="connection refused"):
+            await dial(at(ports.take(), ports.take()), report, kind)
+        assert sorted(report.errors) == ["address 0", "address 1"]
+        assert all("connection refused" in error.message for error in report.errors.values())
         with pytest.raises(KafkaConnectionError, match="no address"):
-            await race([])
+            await dial({}, report, kind)
 
-    asyncio.run(main())
+    run(main, backend, use_uvloop)
 
 
-@pytest.mark.parametrize("use_uvloop", [False, True])
-def test_a_race_that_is_cancelled_leaves_no_socket(use_uvloop: bool) -> None:
+@every_loop
+def test_a_race_that_is_cancelled_leaves_no_socket(backend: str, use_uvloop: bool, kind: Kind) -> None:
     async def main() -> None:
         async with serve(echo) as port, full_backlog() as hole:
             for steps in range(12):
 
                 async def attempt() -> None:
-                    (await race([address(hole), address(port)])).close()
+                    await kind.drop((await dial(at(hole, port), Report(), kind)).connected)
 
                 async with anyio.create_task_group() as group:
                     group.start_soon(attempt)
@@ -353,7 +377,7 @@ def test_a_race_that_is_cancelled_leaves_no_socket(use_uvloop: bool) -> None:
                         await checkpoint()
                     group.cancel_scope.cancel()
 
-    run(main, "asyncio", use_uvloop)
+    run(main, backend, use_uvloop)
 
 
 # --- writing ---

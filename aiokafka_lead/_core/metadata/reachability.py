@@ -1,7 +1,7 @@
 """Which addresses can be connected to now, and how patiently (KIP-144, KIP-580, KIP-601).
 
-State is kept per address and not per node: a bootstrap server and a broker with the same address fail together, a
-broker that got a new address starts afresh, and the backoff survives a rebootstrap.
+State is kept per host and port and not per node: a bootstrap server and a broker at the same place fail together, a
+broker that got another one starts afresh, and the backoff survives a rebootstrap.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from random import random
+from typing import TypeVar
 
+from ..._options.addresses import MOST_PATIENCE_S, Addresses, Search
 from ...errors import KafkaError
 from ...errors.base import without_frames
 from ..backoff import Backoff
 from ..trust import Trust, patience_of
 
 __all__ = ["Endpoint", "NodeState", "Reachability"]
+
+T = TypeVar("T")
 
 Endpoint = tuple[str, int]
 """Host and port as the cluster names them, not resolved."""
@@ -71,6 +75,7 @@ class Reachability:
         self._setup_timeout = Backoff(setup_timeout_ms, setup_timeout_max_ms, rng)
         self._setup_timeout_min_s = setup_timeout_ms / 1000
         self._failures: dict[Endpoint, _Failures] = {}
+        self._addresses: dict[Endpoint, Addresses[KafkaError]] = {}
         self._patience_s = patience_of(retry_backoff_max_ms)
         self._evasions: dict[Endpoint, Trust] = {}
         self._ready_at: dict[Endpoint, float] = {}
@@ -94,6 +99,14 @@ class Reachability:
     def ready_since(self, endpoint: Endpoint, at: float) -> bool:
         """Return True if a connection became ready at this time or later."""
         return self._ready_at.get(endpoint, -math.inf) >= at
+
+    def search(self, endpoint: Endpoint, timeout_s: float) -> Search[KafkaError, T]:
+        """One try to connect, at one address of the name after the other, of which this remembers those that failed."""
+        addresses = self._addresses.pop(endpoint, None) or Addresses()
+        self._addresses[endpoint] = addresses
+        if len(self._addresses) > REMEMBERED_ADDRESSES:
+            del self._addresses[next(iter(self._addresses))]
+        return Search(addresses, timeout_s, MOST_PATIENCE_S)
 
     def evaded(self, endpoint: Endpoint, asked_at: float, now: float) -> None:
         """Count that the broker had no answer to what any broker can answer: metadata, or who a coordinator is."""

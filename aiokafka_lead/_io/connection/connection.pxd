@@ -12,6 +12,7 @@ cdef class Connection:
     cdef readonly object versions
     cdef readonly bint ready
     cdef public str stage
+    cdef public object patience_s
     cdef public double opening_s
     cdef readonly object closed_by
     cdef readonly object session

@@ -67,6 +67,8 @@ class Connection:
         """Whether requests may be submitted: set up, and neither retired nor over."""
         self.stage = "connecting"
         """What is being done while the connection is set up, for the text of a timeout."""
+        self.patience_s: float | None = None
+        """How long each answer is waited for meanwhile; None where only the set-up as a whole has a bound."""
         self.opening_s = 0.0
         """Seconds that it took to open it, TLS included: to the broker, or to a proxy before it."""
         self.closed_by: KafkaError | None = None
@@ -193,7 +195,9 @@ class Connection:
         name = type(request).NAME
         try:
             if self._turns or not self.can_send():
-                await self._stand_in_line(deadline)
+                if not self.ready:
+                    raise self._not_ready()
+                await self._turns.wait(deadline)
             answer: _Answer = _Answer()
             try:
                 at_least_ms = max(patience_ms, settings_ms)
@@ -208,18 +212,13 @@ class Connection:
             late.api = name
             raise late from None
 
-    async def _stand_in_line(self, deadline: Deadline) -> None:
-        if not self.ready:
-            raise self._not_ready()
-        await self._turns.wait(deadline)
-
     async def exchange(self, request: Request[R], version: int) -> R:
-        """A request while the connection is being set up, before it is ready."""
+        """A request while the connection is being set up, before it is ready; TimeoutError after `patience_s`."""
         if self.closed_by is not None:
             raise self._not_ready()
         answer: _Answer = _Answer()
         self._send(request, version, self._settings.request_timeout_s, answer.on_done, True)
-        return cast(R, await answer.wait())
+        return cast(R, await answer.wait(self.patience_s))
 
     # --- its life, in the hands of the task that owns it ---
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..._core.connection.in_flight import InFlight
 from ...errors import KafkaConnectionError, KafkaError, MalformedMessageError
 from ...errors.base import own_copy
+from ...errors.shown import some_of
 
-__all__ = ["in_flight_error", "with_broker"]
+__all__ = ["in_flight_error", "of_addresses", "with_broker"]
 
 
 def in_flight_error(entry: InFlight, error: KafkaError, label: str, *, ready: bool) -> KafkaError:
@@ -25,6 +28,21 @@ def in_flight_error(entry: InFlight, error: KafkaError, label: str, *, ready: bo
 def with_broker(error: KafkaError, label: str) -> KafkaError:
     """The same error, which names the broker."""
     return _caused_by(error, type(error)(error.message, broker=label))
+
+
+def of_addresses(errors: Mapping[str, KafkaError], latest: KafkaError) -> KafkaError:
+    """One error for the addresses of a name, which says what each has done, the ``latest`` if none is to blame.
+
+    Its class is that of the error which waiting helps least against.
+    """
+    if not errors:
+        return latest
+    by_text: dict[str, list[str]] = {}
+    for address, error in errors.items():
+        by_text.setdefault(error.message, []).append(f"[{address}]" if ":" in address else address)
+    worst = min(errors.values(), key=lambda error: (error.retriable, type(error) is KafkaConnectionError))
+    text = "; ".join(f"{some_of(addresses)}: {text}" for text, addresses in by_text.items())
+    return _caused_by(worst, type(worst)(text))
 
 
 def _caused_by(cause: KafkaError, error: KafkaError) -> KafkaError:

@@ -7,12 +7,14 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from ssl import SSLContext
 from typing import Any, NamedTuple
 
 import anyio
 
 from ..._core.connection.foreign import HANDSHAKE_MAX_BYTES
 from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
+from ..._options.addresses import Search
 from ..._options.logs import ClientLog
 from ..._wire import ApiVersions, Request
 from ...errors import KafkaConnectionError, KafkaError
@@ -20,10 +22,11 @@ from ...errors.base import own_copy
 from ...errors.shown import shown
 from ..loop import Spawner, Waiter, sleep_until, uninterrupted
 from .connection import Connection, ConnectionSettings
+from .failures import of_addresses
 from .handshake import Security, shake_hands
 from .renewal import Renewal
 from .settings import AnyLane
-from .transport import open_transport
+from .transport import AddressInfo, dial, resolve
 
 __all__ = ["Link", "LinkContext"]
 
@@ -196,26 +199,31 @@ class Link:
 
     async def _serve(self) -> None:
         """One connection, from the first packet to the last, and those that take over from it."""
-        connection = self._attempt = self._new_connection()
         self._connecting = True
         self._context.notify(self.node_id)
         crash: Exception | None = None
         try:
             async with anyio.create_task_group() as group:
                 try:
-                    if await self._connect(connection, group):
-                        await self._keep(connection, group)
+                    await self._keep(await self._connect(group), group)
                 except Exception as error:
                     crash = error  # kept out of the group, which would wrap it
-                    self._attempt.close(KafkaConnectionError(f"an internal error: {error!r}"), expected=True)
+                    self._end_attempt(KafkaConnectionError(f"an internal error: {error!r}"))
         finally:
             self._connecting = False
             # Only a cancellation comes here with an open connection.
-            cancelled = KafkaConnectionError("the client has closed the connection", broker=self.label)
-            self._attempt.close(cancelled, expected=True)
+            self._end_attempt(KafkaConnectionError("the client has closed the connection", broker=self.label))
             self.connection = self._attempt = None
         if crash is not None:
             raise crash
+
+    def _new_attempt(self) -> Connection:
+        self._attempt = self._new_connection()
+        return self._attempt
+
+    def _end_attempt(self, error: KafkaError) -> None:
+        if self._attempt is not None:
+            self._attempt.close(error, expected=True)
 
     async def _keep(self, connection: Connection | None, group: Spawner) -> None:
         """Until the connection is over, and so is each that takes over from it."""
@@ -243,61 +251,105 @@ class Link:
         self._log.debug("Connected to %s for %s, for another session", self.label, self.lane.value, extra=self._about)
         self._settle(successor, None)
 
-    async def _connect(self, connection: Connection, group: Spawner) -> bool:
-        """Whether the connection became ready; a failure is raised to the calls that wait."""
+    async def _connect(self, group: Spawner) -> Connection | None:
+        """The connection that became ready, if it is still wanted; a failure is raised to the calls that wait."""
         try:
-            await self._set_up(connection, group)
+            connection = await self._set_up(self._new_attempt, group)
         except KafkaError as failure:
             error = failure
         else:
-            return self._became_ready(connection)
+            return connection if self._became_ready(connection) else None
         self._connecting = False
         known = self._context.reachability.last_error(self.endpoint)
         self._context.reachability.failed(self.endpoint, time.monotonic(), error)
         # One line for an outage, not one for each try.
         repeated = known is not None and known.message == error.message
         self._log.log(logging.DEBUG if repeated else logging.WARNING, "No connection: %s", error, extra=self._about)
-        connection.close(error, expected=True)
+        self._end_attempt(error)
         self._settle(None, error)
         self._context.notify(self.node_id)
-        return False
+        return None
 
-    async def _set_up(self, connection: Connection, group: Spawner) -> None:
-        """Make the connection ready, in bounded time; raises `KafkaError` that names the broker."""
+    async def _set_up(self, new: Callable[[], Connection], group: Spawner) -> Connection:
+        """Make a connection ready, at the first address of the name that serves, in bounded time.
+
+        ``new`` makes one for each address. Raises `KafkaError` that names the broker, and what became of each address.
+        """
         timeout_s = self._context.reachability.setup_timeout_s(self.endpoint)
+        search: Search[KafkaError, AddressInfo] = self._context.reachability.search(self.endpoint, timeout_s)
+        connection = new()
         try:
             with anyio.fail_after(timeout_s):
-                await self._open(connection, group)
+                tls = await self._tls_context(connection)
+                search.found = await resolve(*self.endpoint)
+                while not await self._set_up_next(connection, tls, search, group):
+                    connection = new()
+                return connection
         except TimeoutError:
-            text = f"no answer within {timeout_s * 1000:.0f} ms during {connection.stage}"
-            raise KafkaConnectionError(text, broker=self.label) from None
+            error: KafkaError = KafkaConnectionError(
+                f"no answer within {timeout_s * 1000:.0f} ms during {connection.stage}"
+            )
+            search.failed(error, silent=True)
         except KafkaError as failure:
-            error = failure if failure.broker else type(failure)(failure.message, broker=self.label)
-            raise error from failure.__cause__
+            error = failure
+        if len(search.found) > 1:
+            error = of_addresses(search.errors, error)
+        raise (error if error.broker else type(error)(error.message, broker=self.label)) from error.__cause__
 
-    async def _open(self, connection: Connection, group: Spawner) -> None:
-        host, port = self.endpoint
+    async def _set_up_next(
+        self, connection: Connection, tls: SSLContext | None, search: Search[KafkaError, AddressInfo], group: Spawner
+    ) -> bool:
+        """Return True if the next address served, False if it did not and another is to be tried; else raise why."""
+        error: KafkaError
+        try:
+            await self._open(connection, tls, search, group)
+        except TimeoutError:
+            silent, error = True, KafkaConnectionError(f"no answer during {connection.stage}")
+        except KafkaError as failure:
+            silent, error = False, failure
+        else:
+            search.succeeded()
+            return True
+        news = search.failed(error, silent=silent)
+        connection.close(error, expected=True)
+        if not search.left:
+            raise error
+        level = logging.WARNING if news else logging.DEBUG
+        so_far = of_addresses(search.errors, error).message
+        self._log.log(level, "Another address of %s is tried: %s", self.label, so_far, extra=self._about)
+        return False
 
-        def note_stage(stage: str) -> None:
-            connection.stage = stage
-
+    async def _tls_context(self, connection: Connection) -> SSLContext | None:
         tls, login = self._context.security.tls, self._context.security.login
         if tls is not None:
-            note_stage("reading the TLS certificates")
-        ssl_context = None if tls is None else await tls.next()
+            connection.stage = "reading the TLS certificates"
+        context = None if tls is None else await tls.next()
         if login is not None:
             from .authentication import warn_of_exposure  # not imported where nobody authenticates
 
-            warn_of_exposure(self._log, login, ssl_context)
+            warn_of_exposure(self._log, login, context)
+        connection.stage = "connecting"
+        return context
+
+    async def _open(
+        self, connection: Connection, tls: SSLContext | None, search: Search[KafkaError, AddressInfo], group: Spawner
+    ) -> None:
+        """Make the connection ready, at the next address. Raises TimeoutError when that is silent for too long."""
         began = time.monotonic()
-        transport = await open_transport(
-            host,
-            port,
-            ssl_context=ssl_context,
-            handler=connection,
-            max_frame_bytes=min(HANDSHAKE_MAX_BYTES, self._context.settings.receive_max_bytes),
-            on_stage=note_stage,
-        )
+        with anyio.fail_after(search.patience_s):
+            dialled = await dial(search.candidates(), search)
+        search.reached(dialled.address)
+        patience_s = search.patience_s
+        connection.patience_s = None if patience_s == math.inf else patience_s
+        if tls is not None:
+            connection.stage = "the TLS handshake"
+        with anyio.fail_after(connection.patience_s):
+            transport = await dialled.open(
+                self.endpoint[0],
+                ssl_context=tls,
+                handler=connection,
+                max_frame_bytes=min(HANDSHAKE_MAX_BYTES, self._context.settings.receive_max_bytes),
+            )
         connection.opening_s = time.monotonic() - began
         group.start_soon(uninterrupted(transport.run))
         connection.opened(transport)

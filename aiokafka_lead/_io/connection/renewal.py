@@ -34,11 +34,11 @@ class Renewal:
         self,
         current: Connection,
         new: Callable[[], Connection],
-        set_up: Callable[[Connection], Awaitable[None]],
+        set_up: Callable[[Callable[[], Connection]], Awaitable[Connection]],
         log: ClientLog,
         moved_within_s: float,
     ) -> None:
-        """``set_up`` makes a ``new`` connection ready, in bounded time, or raises `KafkaError`.
+        """``set_up`` makes a connection with ``new`` and has it ready, in bounded time, or raises `KafkaError`.
 
         ``moved_within_s`` is what a request may take: what is bound to ``current`` has so long to move.
         """
@@ -62,12 +62,11 @@ class Renewal:
                 await anyio.sleep(_BACKOFF.delay_s(failures))
 
     async def _try(self) -> bool:
-        attempt = self._attempt = self._new()
         try:
-            await self._set_up(attempt)
+            attempt = await self._set_up(self._new_attempt)
         except KafkaError as error:
             if not self._scope.cancel_called:  # else nobody waits for it any more
-                attempt.close(error, expected=True)
+                self._end_attempt(error)
                 self._log.warning("The session ends soon, and there is no connection yet to take over: %s", error)
             return False
         if attempt.session.ends_at < self._current.session.ends_at + _GAIN_S:
@@ -92,5 +91,12 @@ class Renewal:
     def stop(self) -> None:
         """Give up; what was not taken is closed."""
         self._scope.cancel()
+        self._end_attempt(KafkaConnectionError("no longer wanted", broker=self._current.label))
+
+    def _new_attempt(self) -> Connection:
+        self._attempt = self._new()
+        return self._attempt
+
+    def _end_attempt(self, error: KafkaError) -> None:
         if self._attempt is not None:
-            self._attempt.close(KafkaConnectionError("no longer wanted", broker=self._attempt.label), expected=True)
+            self._attempt.close(error, expected=True)

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ....errors import KafkaConnectionError
-from ....errors.shown import shown
 from ...loop import in_trio
-from .base import OnStage, Transport, TransportHandler
+from .base import Transport, TransportHandler
+from .dial import AddressInfo, Progress, race, resolve
 
 if TYPE_CHECKING:
     from .anyio_transport import AnyioTransport
     from .asyncio_transport import AsyncioTransport
 
-__all__ = ["Transport", "TransportHandler", "open_transport"]
+    Kind = type[AnyioTransport] | type[AsyncioTransport]
 
-PORT_MAX = 65_535
-HOST_CHARACTERS = 253
-"""The longest name of the DNS (RFC 1035)."""
+__all__ = ["AddressInfo", "Dialled", "Transport", "TransportHandler", "dial", "resolve"]
 
 
-def _kind() -> type[AnyioTransport | AsyncioTransport]:
+def _kind() -> Kind:
     """The implementation for the running event loop; only that one is imported."""
     if in_trio():
         from .anyio_transport import AnyioTransport
@@ -32,28 +30,32 @@ def _kind() -> type[AnyioTransport | AsyncioTransport]:
     return AsyncioTransport
 
 
-async def open_transport(
-    host: str,
-    port: int,
-    *,
-    ssl_context: ssl.SSLContext | None,
-    handler: TransportHandler,
-    max_frame_bytes: int,
-    on_stage: OnStage,
-) -> Transport:
-    """Connects to a broker on the running event loop; with ``ssl_context`` through TLS.
+class Dialled(NamedTuple):
+    """An address that has accepted a connection. `open` has to follow at once, since nobody else closes it."""
 
-    The name is resolved anew and its addresses compete. Raises `KafkaConnectionError`, `NotKafkaError` or
-    `SslAuthenticationError`; has no timeout of its own.
+    address: str
+    kind: Kind
+    connected: Any
+
+    async def open(
+        self, host: str, *, ssl_context: ssl.SSLContext | None, handler: TransportHandler, max_frame_bytes: int
+    ) -> Transport:
+        """The byte stream; with ``ssl_context`` through TLS, to a server that proves to be this host.
+
+        Raises `KafkaConnectionError`, `NotKafkaError` or `SslAuthenticationError`; has no timeout of its own.
+        """
+        return await self.kind.open(
+            self.connected, host, ssl_context=ssl_context, handler=handler, max_frame_bytes=max_frame_bytes
+        )
+
+
+async def dial(addresses: Mapping[str, AddressInfo], progress: Progress, kind: Kind | None = None) -> Dialled:
+    """Connect to the first of these addresses that accepts, on the running event loop.
+
+    Raises `KafkaConnectionError`; has no timeout of its own.
     """
-    # Metadata and hints say where brokers are, and operating systems take port 70000 for 4464.
-    if not 0 < port <= PORT_MAX or not 0 < len(host) <= HOST_CHARACTERS or not host.isprintable():
-        raise KafkaConnectionError(f"cannot connect: {shown(host)}:{port} is no address")
-    return await _kind().open(
-        host,
-        port,
-        ssl_context=ssl_context,
-        handler=handler,
-        max_frame_bytes=max_frame_bytes,
-        on_stage=on_stage,
-    )
+    kind = kind or _kind()
+    connect: Any = kind.connect
+    drop: Any = kind.drop
+    address, connected = await race(addresses, connect, drop, progress)
+    return Dialled(address, kind, connected)

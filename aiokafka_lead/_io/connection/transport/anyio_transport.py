@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 
 import anyio
-from anyio.abc import ByteStream, SocketAttribute
+from anyio.abc import ByteStream, SocketAttribute, SocketStream
 from anyio.streams.tls import TLSStream
 
 from ...._core.connection.framing import FrameReader
@@ -16,9 +16,9 @@ from ...._wire import Buffer
 from ....errors import KafkaError
 from ...forks import detach_in_children
 from ...loop import Signal, uninterrupted
-from .base import OnStage, TransportHandler, coalesce
-from .dial import tune
-from .errors import connect_error, lost_error, tls_error
+from .base import TransportHandler, coalesce
+from .dial import AddressInfo, tune
+from .errors import lost_error, tls_error
 
 __all__ = ["AnyioTransport"]
 
@@ -52,37 +52,45 @@ class AnyioTransport:
         self._closed = False
         """Whether the handler has heard of the end, or asked for it."""
 
-    @classmethod
-    async def open(
-        cls,
-        host: str,
-        port: int,
-        *,
-        ssl_context: ssl.SSLContext | None,
-        handler: TransportHandler,
-        max_frame_bytes: int,
-        on_stage: OnStage,
-    ) -> AnyioTransport:
-        """Connects and, with a context, shakes hands; raises `KafkaError`."""
-        on_stage("connecting")
+    @staticmethod
+    async def connect(address: AddressInfo) -> SocketStream:
+        """A connected stream; raises OSError."""
         try:
-            connected = await anyio.connect_tcp(host, port)
-        except (OSError, UnicodeError) as error:
-            raise connect_error(_attempts(error)) from error
+            connected = await anyio.connect_tcp(*address[1][:2])
+        except OSError as error:
+            # anyio hangs the operating system's error under its own.
+            raise error.__cause__ if isinstance(error.__cause__, OSError) else error from None
         raw = connected.extra(SocketAttribute.raw_socket)
         tune(raw)
         if isinstance(raw, socket.socket):
             detach_in_children(raw)
+        return connected
+
+    @staticmethod
+    async def drop(connected: SocketStream) -> None:
+        """Close what `connect` has made."""
+        with anyio.CancelScope(shield=True):
+            await anyio.aclose_forcefully(connected)
+
+    @classmethod
+    async def open(
+        cls,
+        connected: SocketStream,
+        host: str,
+        *,
+        ssl_context: ssl.SSLContext | None,
+        handler: TransportHandler,
+        max_frame_bytes: int,
+    ) -> AnyioTransport:
+        """The stream over what `connect` has made, which shakes hands with a context; raises `KafkaError`."""
         if ssl_context is None:
             return cls(connected, handler, max_frame_bytes)
-        on_stage("the TLS handshake")
         try:
             stream = await TLSStream.wrap(
                 connected, server_side=False, hostname=host, ssl_context=ssl_context, standard_compatible=False
             )
         except BaseException as error:
-            with anyio.CancelScope(shield=True):
-                await anyio.aclose_forcefully(connected)
+            await cls.drop(connected)
             if isinstance(error, (*_FOREIGN, ValueError)):
                 raise tls_error(error, ssl_context) from error
             raise
@@ -174,11 +182,3 @@ def _send_now(sock: socket.socket, data: memoryview) -> memoryview:
         return data[sock.send(data) :]
     except OSError:  # it would block, or is broken: the writing task will find out which
         return data
-
-
-def _attempts(error: BaseException) -> list[BaseException]:
-    """One error per address: anyio hangs them under its own."""
-    cause = error.__cause__
-    if isinstance(cause, BaseExceptionGroup):
-        return list(cause.exceptions)
-    return [cause if cause is not None else error]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Sequence
 from typing import cast
@@ -13,9 +14,10 @@ from ...._core.connection.framing import FrameReader
 from ...._wire import Buffer
 from ....errors import KafkaError
 from ...cancellation import to_the_end
+from ...forks import detach_in_children
 from ...loop import Waiter
-from .base import OnStage, TransportHandler, coalesce
-from .dial import dial
+from .base import TransportHandler, coalesce
+from .dial import AddressInfo, tune
 from .errors import lost_error, tls_error
 
 __all__ = ["AsyncioTransport"]
@@ -36,26 +38,41 @@ class AsyncioTransport(asyncio.BufferedProtocol):
         """Whether the handler has heard of the end, or asked for it."""
         self._ended: Waiter[None] = Waiter()
 
+    @staticmethod
+    async def connect(address: AddressInfo) -> socket.socket:
+        """A connected socket, not blocking; raises OSError."""
+        family, sockaddr = address
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            tune(sock)
+            detach_in_children(sock)
+            await asyncio.get_running_loop().sock_connect(sock, sockaddr)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    @staticmethod
+    async def drop(connected: socket.socket) -> None:
+        """Close what `connect` has made; does not suspend."""
+        connected.close()
+
     @classmethod
     async def open(
         cls,
+        connected: socket.socket,
         host: str,
-        port: int,
         *,
         ssl_context: ssl.SSLContext | None,
         handler: TransportHandler,
         max_frame_bytes: int,
-        on_stage: OnStage,
     ) -> AsyncioTransport:
-        """Connects and, with a context, shakes hands; raises `KafkaError`."""
-        on_stage("connecting")
-        sock = await dial(host, port)
+        """The stream over what `connect` has made, which shakes hands with a context; raises `KafkaError`."""
         protocol = cls(handler, max_frame_bytes)
         try:
-            if ssl_context is not None:
-                on_stage("the TLS handshake")
             await asyncio.get_running_loop().create_connection(
-                lambda: protocol, sock=sock, ssl=ssl_context, server_hostname=host if ssl_context else None
+                lambda: protocol, sock=connected, ssl=ssl_context, server_hostname=host if ssl_context else None
             )
         except (OSError, EOFError, ValueError) as error:
             protocol.close()

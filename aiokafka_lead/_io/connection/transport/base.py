@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from ...._wire import Buffer
 from ....errors import KafkaError
 
-__all__ = ["OnStage", "Transport", "TransportHandler", "coalesce"]
+__all__ = ["Transport", "TransportHandler", "coalesce"]
 
 JOINED_BYTES = 64 * 1024
 """Up to here one copy is cheaper than one more system call or TLS record."""
-
-OnStage = Callable[[str], None]
-"""Called with what is being done while a transport opens, for the text of a timeout."""
 
 
 class TransportHandler(Protocol):

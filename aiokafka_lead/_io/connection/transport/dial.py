@@ -1,115 +1,122 @@
-"""Connecting on asyncio by name: happy eyeballs (RFC 8305) over everything that the name resolves to now.
+"""Connecting by name: happy eyeballs (RFC 8305) over the addresses that the name has now.
 
-``create_connection`` would do this for asyncio's own loops, but not on uvloop; and it reports many refused addresses as
-one opaque text.
+``create_connection`` would do this for asyncio's own loops, but not on uvloop; anyio would on every loop. Neither knows
+what has failed before, or says which address did what.
 """
 
 from __future__ import annotations
 
-import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import chain, zip_longest
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import anyio
 
-from ...forks import detach_in_children
+from ....errors import KafkaConnectionError
+from ....errors.shown import shown
 from .errors import connect_error
 
-__all__ = ["dial", "race", "tune"]
+__all__ = ["AddressInfo", "Progress", "race", "resolve", "tune"]
+
+S = TypeVar("S")
 
 ATTEMPT_DELAY_S = 0.25
 """How long an address has for itself until the next one is tried beside it (RFC 8305, section 5)."""
 
+PORT_MAX = 65_535
+HOST_CHARACTERS = 253
+"""The longest name of the DNS (RFC 1035)."""
+
 AddressInfo = tuple[socket.AddressFamily, Any]
+"""What a socket is made with, and what it connects to."""
 
 
-async def dial(host: str, port: int) -> socket.socket:
-    """A connected socket, not blocking, from the first address that accepts; `KafkaConnectionError` if none does."""
+class Progress(Protocol):
+    """Is called with what becomes of each address."""
+
+    def begin(self, address: str, /) -> None: ...
+
+    def refused(self, address: str, error: KafkaConnectionError, /) -> None: ...
+
+
+async def resolve(host: str, port: int) -> dict[str, AddressInfo]:
+    """What the name stands for now, in the resolver's order, its families taking turns (RFC 8305, section 4).
+
+    Raises `KafkaConnectionError`.
+    """
+    # Metadata and hints say where brokers are, and operating systems take port 70000 for 4464.
+    if not 0 < port <= PORT_MAX or not 0 < len(host) <= HOST_CHARACTERS or not host.isprintable():
+        raise KafkaConnectionError(f"cannot connect: {shown(host)}:{port} is no address")
     try:
-        addresses = _numeric(host, port) or await _resolve(host, port)
+        infos = _numeric(host, port) or await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise connect_error([error]) from error
-    return await race(_interleave(addresses))
+        raise connect_error(error) from error
+    families = [[info for info in infos if info[0] == family] for family in dict.fromkeys(info[0] for info in infos)]
+    return {info[4][0]: (info[0], info[4]) for info in chain(*zip_longest(*families)) if info is not None}
 
 
-def _numeric(host: str, port: int) -> list[AddressInfo]:
+def _numeric(host: str, port: int) -> list[Any]:
     """The address that the host is already; nothing for a name. Spares the event loop's thread for names."""
     try:
-        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):
         return []
-    return [(info[0], info[4]) for info in infos]
 
 
-async def _resolve(host: str, port: int) -> list[AddressInfo]:
-    infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [(info[0], info[4]) for info in infos]
+async def race(
+    addresses: Mapping[str, AddressInfo],
+    connect: Callable[[AddressInfo], Awaitable[S]],
+    drop: Callable[[S], Awaitable[None]],
+    progress: Progress,
+) -> tuple[str, S]:
+    """The first address that accepts, each of them getting a head start over the next, and the connection to it.
 
+    Raises `KafkaConnectionError` where none does: that of the first which refused.
+    """
+    winner: list[tuple[str, S]] = []
+    errors: list[KafkaConnectionError] = []
 
-async def race(addresses: Sequence[AddressInfo]) -> socket.socket:
-    """A socket connected to the first address that accepts, each of them getting a head start over the next."""
-    if len(addresses) == 1:  # no race, and no task that the end of an event loop might keep from starting
+    async def attempt(address: str) -> None:
+        progress.begin(address)
         try:
-            return await _connect(addresses[0])
+            connected = await connect(addresses[address])
         except OSError as error:
-            raise connect_error([error]) from error
-    winner: list[socket.socket] = []
-    errors: list[BaseException] = []
-
-    async def attempt(address: AddressInfo, over: anyio.Event) -> None:
-        try:
-            connected = await _connect(address)
-        except OSError as error:
-            errors.append(error)
-            over.set()
+            errors.append(connect_error(error))
+            errors[-1].__cause__ = error
+            progress.refused(address, errors[-1])
             return
         if winner:
-            connected.close()
+            await drop(connected)
         else:
-            winner.append(connected)
+            winner.append((address, connected))
+
+    async def attempt_beside(address: str, over: anyio.Event) -> None:
+        await attempt(address)
+        over.set()
+        if winner:
             group.cancel_scope.cancel()
 
     try:
-        async with anyio.create_task_group() as group:
-            for address in addresses:
-                over = anyio.Event()
-                group.start_soon(attempt, address, over)
-                if address is not addresses[-1]:
+        if len(addresses) == 1:  # no race, and no task that the end of an event loop might keep from starting
+            await attempt(*addresses)
+        else:
+            async with anyio.create_task_group() as group:
+                for address in addresses:
+                    over = anyio.Event()
+                    group.start_soon(attempt_beside, address, over)
                     with anyio.move_on_after(ATTEMPT_DELAY_S):
                         await over.wait()
     except BaseException:
-        for connected in winner:
-            connected.close()
+        for _, connected in winner:
+            await drop(connected)
         raise
     if not winner:
-        raise connect_error(errors) from (errors[0] if errors else None)
+        raise errors[0] if errors else connect_error(None)
     return winner[0]
-
-
-async def _connect(address: AddressInfo) -> socket.socket:
-    family, sockaddr = address
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setblocking(False)
-        tune(sock)
-        detach_in_children(sock)
-        await asyncio.get_running_loop().sock_connect(sock, sockaddr)
-    except BaseException:
-        sock.close()
-        raise
-    return sock
 
 
 def tune(sock: socket.socket) -> None:
     """No delay for small requests; a peer that vanished without a word is found out in the end."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-
-
-def _interleave(addresses: Sequence[AddressInfo]) -> list[AddressInfo]:
-    """The resolver's order, its families taking turns (RFC 8305, section 4)."""
-    families = dict.fromkeys(family for family, _ in addresses)
-    lanes = [[address for address in addresses if address[0] == family] for family in families]
-    return [address for address in chain.from_iterable(zip_longest(*lanes)) if address is not None]

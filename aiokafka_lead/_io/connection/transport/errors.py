@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Sequence
 
 import anyio
 
@@ -53,11 +52,9 @@ _UNKNOWN_ISSUERS = {2, 18, 19, 20, 21}
 _OTHER_NAME = {62, 64}
 
 
-def connect_error(errors: Sequence[BaseException]) -> KafkaConnectionError:
-    """No address of a name could be connected to; one error for each address tried."""
-    reasons = dict.fromkeys(_reason(error) for error in errors)
-    tried = f" ({len(errors)} addresses tried)" if len(errors) > 1 else ""
-    return KafkaConnectionError(f"cannot connect: {', '.join(reasons) or 'the name has no address'}{tried}")
+def connect_error(error: BaseException | None) -> KafkaConnectionError:
+    """No connection to an address; None where there is no address."""
+    return KafkaConnectionError(f"cannot connect: {'the name has no address' if error is None else _reason(error)}")
 
 
 def tls_error(error: BaseException, context: ssl.SSLContext | None = None) -> KafkaError:

@@ -13,6 +13,7 @@ from _pytest.terminal import TerminalReporter
 from hypothesis import HealthCheck, settings
 
 from . import kerberos
+from .names import Names, resolving
 from .oidc import certified_provider
 from .ports import PortPool
 
@@ -46,6 +47,13 @@ def ports() -> Iterator[PortPool]:
     """Ports that nobody listens on, but a broker or a server that the test starts there."""
     with PortPool() as pool:
         yield pool
+
+
+@pytest.fixture
+def names() -> Iterator[Names]:
+    """Names of the test's own, and their addresses."""
+    with resolving() as table:
+        yield table
 
 
 _NO_KERBEROS = "no Kerberos here"

@@ -56,27 +56,28 @@ class Addresses(Generic[E]):
     def __init__(self) -> None:
         self.failures: dict[str, _Failure[E]] = {}
         """The one that failed longest ago comes first."""
-        self._successes = 0
+        self.successes = 0
+        """Connections that became ready."""
 
     def failed(self, address: str, error: E, *, silent: bool = False) -> None:
         """No connection to the address could be made ready; ``silent`` if it just did not answer."""
         known = self.failures.pop(address, None)
         silences = 0 if not silent else 1 if known is None else known.silences + 1
-        self.failures[address] = _Failure(error, self._successes, silences)
+        self.failures[address] = _Failure(error, self.successes, silences)
         if len(self.failures) > _REMEMBERED:
             del self.failures[next(iter(self.failures))]
 
     def succeeded(self, address: str) -> None:
         """A connection to the address became ready: forget its failure, and try the others again when it fails."""
         self.failures.pop(address, None)
-        self._successes += 1
+        self.successes += 1
 
     def rank(self, address: str) -> _Rank:
         """When the address is tried."""
         failure = self.failures.get(address)
         if failure is None:
             return _Rank.FRESH
-        return _Rank.FAILED if failure.after == self._successes else _Rank.FAILED_BEFORE
+        return _Rank.FAILED if failure.after == self.successes else _Rank.FAILED_BEFORE
 
 
 class Search(Generic[E, T]):

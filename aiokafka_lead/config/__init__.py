@@ -7,6 +7,7 @@ Names are aiokafka's where it has the option, else the Java client's in snake ca
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -151,6 +152,11 @@ class ClientConfig(SecurityConfig):
                 given[longest] = max(given[first], cls.__dataclass_fields__[longest].default)
         return given
 
+    @property
+    def refused_login_ms(self) -> float:
+        """How long brokers may refuse a login that has worked before until that is final."""
+        return self.request_timeout_ms
+
     def shared(self) -> tuple[list[str], dict[str, Any]]:
         """The bootstrap servers and the options with which another client reaches the same cluster in the same way."""
         servers = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.bootstrap_servers]
@@ -233,6 +239,11 @@ class ProducerConfig(ClientConfig):
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise ConfigError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
 
+    @property
+    def refused_login_ms(self) -> float:
+        """Records, and all calls, have deadlines of their own."""
+        return math.inf
+
 
 @dataclass(init=False, repr=False, eq=False)
 class ConsumerConfig(ClientConfig):
@@ -312,3 +323,8 @@ class AdminConfig(ClientConfig):
     """The options of `AdminOptions`, checked."""
 
     default_api_timeout_ms: float = option(60_000, milliseconds())
+
+    @property
+    def refused_login_ms(self) -> float:
+        """Calls have deadlines of their own."""
+        return math.inf

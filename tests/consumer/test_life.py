@@ -17,7 +17,6 @@ from aiokafka_lead.errors import (
     IllegalStateError,
     KafkaConnectionError,
     NotStartedError,
-    SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
@@ -214,25 +213,6 @@ async def test_no_broker_at_all() -> None:
     consumer = Consumer("events", bootstrap_servers="127.0.0.1:9", request_timeout_ms=2000, fetch_max_wait_ms=100)
     with pytest.raises(KafkaConnectionError, match=r"127\.0\.0\.1:9"):
         await consumer.start()
-
-
-async def test_a_wrong_password_that_comes_later_reaches_the_reader() -> None:
-    users = {"alice": "secret"}
-    async with EmbeddedCluster(brokers=1, sasl_users=users) as cluster:
-        cluster.create_topic("events")
-        options: dict[str, Any] = {
-            "security_protocol": "SASL_PLAINTEXT",
-            "sasl_mechanism": "PLAIN",
-            "sasl_plain_username": "alice",
-            "sasl_plain_password": "secret",
-        }
-        async with consumer_of(cluster, "events", **options) as consumer:
-            assert await consumer.getmany(timeout_ms=10) == {}
-            cluster.faults.add("SaslAuthenticate", error_code=SaslAuthenticationFailedError.code, whole=True)
-            await cluster.kill_broker(1, failover_delay_ms=0)
-            await cluster.start_broker(1)
-            with anyio.fail_after(20), pytest.raises(SaslAuthenticationFailedError):
-                await consumer.getone()
 
 
 async def test_a_cancelled_block_ends(cluster: EmbeddedCluster) -> None:

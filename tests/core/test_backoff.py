@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aiokafka_lead._core.backoff import Backoff
 from aiokafka_lead._core.metadata.reachability import REMEMBERED_ADDRESSES, Reachability
-from aiokafka_lead.errors import KafkaConnectionError
+from aiokafka_lead.errors import KafkaConnectionError, SaslAuthenticationFailedError, SslAuthenticationError
 
 A, B = ("a", 9092), ("b", 9092)
 REFUSED = KafkaConnectionError("refused")
@@ -24,6 +24,7 @@ def reachability() -> Reachability:
         reconnect_backoff_max_ms=1000,
         setup_timeout_ms=10_000,
         setup_timeout_max_ms=30_000,
+        refused_login_ms=30_000,
         rng=middle,
     )
 
@@ -83,3 +84,43 @@ def test_memory_is_bounded_and_the_latest_failures_are_kept() -> None:
         known.failed(("host", port), 1.0, REFUSED)
     assert known.last_error(("host", 0)) is None
     assert known.last_error(("host", REMEMBERED_ADDRESSES)) is REFUSED
+
+
+def test_a_login_that_never_worked_is_refused_for_good() -> None:
+    known = reachability()
+    refused = SaslAuthenticationFailedError()
+    known.failed(A, 1.0, refused)
+    assert not refused.retriable
+    assert known.final_error(A) is refused
+
+
+def test_a_login_that_some_broker_has_accepted_may_be_refused_for_a_while() -> None:
+    known = reachability()
+    known.succeeded(B)
+    for at, retriable in ((1.0, True), (30.9, True), (31.0, False)):
+        refused = SaslAuthenticationFailedError()
+        known.failed(A, at, refused)
+        assert refused.retriable is retriable
+        assert known.last_error(A) is refused
+        assert known.final_error(A) is None
+    known.failed(A, 32.0, KafkaConnectionError("refused"))
+    refused = SaslAuthenticationFailedError()
+    known.failed(A, 33.0, refused)
+    assert refused.retriable
+
+
+def test_tls_is_trusted_where_it_has_worked() -> None:
+    """A certificate may be wrong at one broker, whatever the others have."""
+    known = reachability()
+    known.succeeded(B)
+    search = known.search(B, 10)
+    search.found = {"10.0.0.1": None}
+    search.candidates()
+    search.begin("10.0.0.1")
+    search.reached("10.0.0.1")
+    search.succeeded()
+    for endpoint, retriable in ((A, False), (B, True)):
+        refused = SslAuthenticationError()
+        known.lost(endpoint, 1.0, refused)
+        assert refused.retriable is retriable
+        assert (known.final_error(endpoint) is None) is retriable

@@ -115,7 +115,9 @@ Handler = Callable[[Peer], Awaitable[None]]
 
 
 @asynccontextmanager
-async def serve(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+async def serve(
+    handler: Handler, tls: ssl.SSLContext | None = None, host: str = HOST, port: int = 0
+) -> AsyncIterator[int]:
     """Runs ``handler`` for every connection; yields the port. A handler that returns closes its connection."""
 
     async def handle(stream: ByteStream) -> None:
@@ -125,7 +127,7 @@ async def serve(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIte
             except GONE:
                 return
 
-    tcp = await anyio.create_tcp_listener(local_host=HOST)
+    tcp = await anyio.create_tcp_listener(local_host=host, local_port=port)
     port = tcp.extra(SocketAttribute.local_port)
     async with tcp, anyio.create_task_group() as group:
         if tls is None:

@@ -9,7 +9,6 @@ from aiokafka_lead.errors import (
     ClusterIdMismatchError,
     DeliveryTimeoutError,
     KafkaError,
-    SaslAuthenticationFailedError,
     UnknownTopicOrPartitionError,
 )
 from aiokafka_lead.producer import Producer
@@ -65,31 +64,6 @@ async def test_another_cluster_that_is_adopted_gets_another_producer_id() -> Non
                 assert (await producer.send_and_wait("events", b"w")).offset == offset
         assert second.requests.count("InitProducerId") == 1
         await producer.stop()
-
-
-async def test_credentials_that_are_refused_later_fail_records_at_once() -> None:
-    async with EmbeddedCluster(brokers=2, sasl_users={"alice": "secret"}) as cluster:
-        cluster.create_topic("events", replication_factor=2)
-        async with Producer(
-            cluster.bootstrap_servers,
-            security_protocol="SASL_PLAINTEXT",
-            sasl_plain_username="alice",
-            sasl_plain_password="secret",
-            reconnect_backoff_ms=10,
-        ) as producer:
-            await producer.send_and_wait("events", b"v")
-            rule = cluster.faults.add("SaslAuthenticate", error_code=SaslAuthenticationFailedError)
-            cluster.move_leader("events", 0, to=2)
-            with anyio.fail_after(20), pytest.raises(SaslAuthenticationFailedError):
-                await producer.send_and_wait("events", b"v")
-            rule.remove()
-            with anyio.fail_after(20):
-                while True:
-                    try:
-                        await producer.send_and_wait("events", b"w")
-                        break
-                    except SaslAuthenticationFailedError:
-                        continue
 
 
 async def test_every_broker_at_another_address(cluster: EmbeddedCluster) -> None:

@@ -14,7 +14,13 @@ from random import random
 from typing import TypeVar
 
 from ..._options.addresses import MOST_PATIENCE_S, Addresses, Search
-from ...errors import KafkaError
+from ...errors import (
+    IllegalSaslStateError,
+    KafkaError,
+    SaslAuthenticationFailedError,
+    SslAuthenticationError,
+    UnsupportedSaslMechanismError,
+)
 from ...errors.base import without_frames
 from ..backoff import Backoff
 from ..trust import Trust, patience_of
@@ -28,6 +34,10 @@ Endpoint = tuple[str, int]
 
 REMEMBERED_ADDRESSES = 4096
 """Beyond this many the ones that failed longest ago are forgotten; a cluster's brokers are far fewer."""
+
+
+_LISTENER_REFUSES = (IllegalSaslStateError, SslAuthenticationError, UnsupportedSaslMechanismError)
+"""Refusals for which a broker's own configuration may be the reason."""
 
 
 class NodeState(Enum):
@@ -53,6 +63,8 @@ class _Failures:
     setup_count: int
     """Failures before the connection was ready; each doubles the time that the next try may take."""
     retry_at: float
+    refused_since: float | None = None
+    """Since when what has worked before is refused, with nothing else in between."""
 
 
 class Reachability:
@@ -69,19 +81,24 @@ class Reachability:
         setup_timeout_ms: float,
         setup_timeout_max_ms: float,
         retry_backoff_max_ms: float = 1000,
+        refused_login_ms: float = 0,
         rng: Callable[[], float] = random,
     ) -> None:
+        """``refused_login_ms``: a refusal of what has worked before becomes a final error after this time."""
         self._backoff = Backoff(reconnect_backoff_ms, reconnect_backoff_max_ms, rng)
         self._setup_timeout = Backoff(setup_timeout_ms, setup_timeout_max_ms, rng)
         self._setup_timeout_min_s = setup_timeout_ms / 1000
         self._failures: dict[Endpoint, _Failures] = {}
         self._addresses: dict[Endpoint, Addresses[KafkaError]] = {}
         self._patience_s = patience_of(retry_backoff_max_ms)
+        self._refused_login_s = refused_login_ms / 1000
+        self._logged_in = False
+        """Whether some broker has accepted the login, of which all of them know."""
         self._evasions: dict[Endpoint, Trust] = {}
         self._ready_at: dict[Endpoint, float] = {}
 
     def failed(self, endpoint: Endpoint, now: float, error: KafkaError) -> None:
-        """A connection could not be made ready."""
+        """A connection could not be made ready. The error is made retriable if it may pass, see `final_error`."""
         self._note(endpoint, now, error, in_setup=True)
 
     def lost(self, endpoint: Endpoint, now: float, error: KafkaError) -> None:
@@ -91,6 +108,7 @@ class Reachability:
     def succeeded(self, endpoint: Endpoint, now: float) -> None:
         """A connection became ready."""
         self._failures.pop(endpoint, None)
+        self._logged_in = True
         self._ready_at.pop(endpoint, None)
         self._ready_at[endpoint] = now
         if len(self._ready_at) > REMEMBERED_ADDRESSES:
@@ -135,6 +153,18 @@ class Reachability:
         failures = self._failures.get(endpoint)
         return None if failures is None else failures.error
 
+    def final_error(self, endpoint: Endpoint) -> KafkaError | None:
+        """The last error, if no waiting helps against it.
+
+        A login that some broker has accepted is trusted, and so is TLS with a broker that was connected before: a broker
+        that has just started may not know its users yet. Its refusal is no final error here, for those that wait no
+        longer than their records may take. By its ``retriable`` it becomes one after ``refused_login_ms``.
+        """
+        failures = self._failures.get(endpoint)
+        if failures is None or failures.error.retriable or failures.refused_since is not None:
+            return None
+        return failures.error
+
     def failed_since(self, endpoint: Endpoint, at: float) -> bool:
         """Whether the last try failed, or the connection was lost, at this time or later."""
         failures = self._failures.get(endpoint)
@@ -147,11 +177,24 @@ class Reachability:
             return self._setup_timeout_min_s
         return max(self._setup_timeout_min_s, self._setup_timeout.delay_s(failures.setup_count + 1))
 
+    def _has_worked(self, endpoint: Endpoint, refusal: KafkaError) -> bool:
+        """Return True if what is refused now was accepted before."""
+        if isinstance(refusal, SaslAuthenticationFailedError):
+            return self._logged_in
+        addresses = self._addresses.get(endpoint)
+        return isinstance(refusal, _LISTENER_REFUSES) and addresses is not None and addresses.successes > 0
+
     def _note(self, endpoint: Endpoint, now: float, error: KafkaError, *, in_setup: bool) -> None:
         known = self._failures.pop(endpoint, None)
         if known is None:
             known = _Failures(error, now, 0, 0, 0.0)
         known.error, known.failed_at = without_frames(error), now
+        if not self._has_worked(endpoint, error):
+            known.refused_since = None
+        elif known.refused_since is None:
+            known.refused_since = now
+        if known.refused_since is not None and now - known.refused_since < self._refused_login_s:
+            error.retriable = True
         # Connections of several lanes are lost together: that is one failure, not several.
         if now >= known.retry_at:
             known.count += 1

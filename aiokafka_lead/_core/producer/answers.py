@@ -359,7 +359,7 @@ class BatchAnswers:
             f"within delivery_timeout_ms ({timeout_ms:g}): {_fate(batch)}"
         )
         if batch.last_error is not None:
-            return f"{text}; the last error was {type(batch.last_error).__name__}: {batch.last_error}"
+            text = f"{text}; the last error was {type(batch.last_error).__name__}: {batch.last_error}"
         if queue.leader_id == NO_LEADER:
             return f"{text}; the partition has no known leader"
         if self._accumulator.identity is not None and self._accumulator.identity.producer_id < 0:

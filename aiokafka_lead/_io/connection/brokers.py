@@ -55,6 +55,7 @@ class Brokers:
             setup_timeout_ms=config.socket_connection_setup_timeout_ms,
             setup_timeout_max_ms=config.socket_connection_setup_timeout_max_ms,
             retry_backoff_max_ms=config.retry_backoff_max_ms,
+            refused_login_ms=config.refused_login_ms,
         )
         fetch_max_bytes: int = getattr(config, "fetch_max_bytes", 0)  # consumers have it, of both kinds
         settings = ConnectionSettings(
@@ -186,6 +187,11 @@ class Brokers:
         """Why the node's last connect failed or its connection was lost; None since one became ready."""
         node = self._nodes.get(node_id)
         return None if node is None else self._reachability.last_error(node.endpoint)
+
+    def final_error(self, node_id: int) -> KafkaError | None:
+        """`last_error`, if no waiting helps against it; not the refusal of a login that has worked before."""
+        node = self._nodes.get(node_id)
+        return None if node is None else self._reachability.final_error(node.endpoint)
 
     @property
     def reachable(self) -> bool:

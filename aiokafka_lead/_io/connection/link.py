@@ -286,10 +286,9 @@ class Link:
                     connection = new()
                 return connection
         except TimeoutError:
-            error: KafkaError = KafkaConnectionError(
-                f"no answer within {timeout_s * 1000:.0f} ms during {connection.stage}"
-            )
-            search.failed(error, silent=True)
+            search.failed(KafkaConnectionError(f"no answer during {connection.stage}"), silent=True)
+            text = f"no answer within {timeout_s * 1000:.0f} ms during {connection.stage}"
+            error: KafkaError = KafkaConnectionError(text)
         except KafkaError as failure:
             error = failure
         if len(search.found) > 1:
@@ -336,8 +335,9 @@ class Link:
     ) -> None:
         """Make the connection ready, at the next address. Raises TimeoutError when that is silent for too long."""
         began = time.monotonic()
+        candidates = search.candidates()
         with anyio.fail_after(search.patience_s):
-            dialled = await dial(search.candidates(), search)
+            dialled = await dial(candidates, search)
         search.reached(dialled.address)
         patience_s = search.patience_s
         connection.patience_s = None if patience_s == math.inf else patience_s

@@ -338,8 +338,8 @@ class Sender:
 
     def _not_connected(self, node_id: int, now: float) -> None:
         self.accumulator.nodes.blocked(node_id, now)
-        error = self._brokers.last_error(node_id)
-        if error is not None and not error.retriable:
+        error = self._brokers.final_error(node_id)
+        if error is not None:
             # Wrong credentials, say: that does not pass by waiting.
             self._answers.fail_ready(node_id, error, now)
         if self._brokers.state(node_id) is NodeState.BACKOFF:

@@ -93,9 +93,10 @@ async def race(
 
     async def attempt_beside(address: str, over: anyio.Event) -> None:
         await attempt(address)
-        over.set()
         if winner:
             group.cancel_scope.cancel()
+        else:
+            over.set()
 
     try:
         if len(addresses) == 1:  # no race, and no task that the end of an event loop might keep from starting

@@ -1,0 +1,177 @@
+"""Which addresses of a name are tried, in which order, and how long a silent one is waited for."""
+
+from __future__ import annotations
+
+import math
+
+from aiokafka_lead._options.addresses import Addresses, Search
+
+PATIENCE_S = 2.5
+
+Names = Search[str, None]
+
+
+def search(memory: Addresses[str], *found: str, timeout_s: float = 10) -> Names:
+    new: Names = Search(memory, timeout_s, PATIENCE_S)
+    new.found = dict.fromkeys(found)
+    return new
+
+
+def reach(trial: Names, address: str) -> None:
+    """It accepts a connection; those before it are still being connected to."""
+    for begun in trial.candidates():
+        trial.begin(begun)
+        if begun == address:
+            break
+    trial.reached(address)
+
+
+def refuse(trial: Names) -> list[str]:
+    candidates = list(trial.candidates())
+    for address in candidates:
+        trial.begin(address)
+        trial.refused(address, "refused")
+    trial.failed("refused", silent=False)
+    return candidates
+
+
+def fail(trial: Names, address: str, *, silent: bool = False) -> bool:
+    reach(trial, address)
+    return trial.failed("silent" if silent else "reset", silent=silent)
+
+
+def test_an_address_that_failed_gives_way_to_the_next_at_once() -> None:
+    memory: Addresses[str] = Addresses()
+    first = search(memory, "a", "b", "c")
+    assert list(first.candidates()) == ["a", "b", "c"]
+    assert fail(first, "a")
+    assert first.left
+    assert list(first.candidates()) == ["b", "c"]
+    reach(first, "b")
+    first.succeeded()
+    assert first.errors == {}
+    # As long as that is remembered, it comes last.
+    again = search(memory, "a", "b", "c")
+    assert list(again.candidates()) == ["b", "c"]
+    assert refuse(again) == ["b", "c"]
+    assert again.left
+    assert list(again.candidates()) == ["a"]
+    reach(again, "a")
+    again.succeeded()
+    # A success forgets the failure.
+    assert list(search(memory, "a", "b", "c").candidates()) == ["a"]
+
+
+def test_what_accepts_and_fails_is_tried_once_for_each_backoff() -> None:
+    memory: Addresses[str] = Addresses()
+    first = search(memory, "a", "b")
+    assert fail(first, "a")
+    assert first.left
+    assert fail(first, "b")
+    assert not first.left
+    assert first.errors == {"a": "reset", "b": "reset"}
+    for address in ("a", "b", "a"):
+        trial = search(memory, "a", "b")
+        assert list(trial.candidates()) == [address]
+        assert not fail(trial, address)
+        assert not trial.left
+
+
+def test_all_that_refuse_are_tried_each_time() -> None:
+    memory: Addresses[str] = Addresses()
+    trial = search(memory, "a", "b")
+    assert refuse(trial) == ["a", "b"]
+    assert not trial.left
+    trial = search(memory, "a", "b")
+    assert [refuse(trial), refuse(trial)] == [["a"], ["b"]]
+    assert not trial.left
+
+
+def test_a_silent_address_waits_no_longer_than_its_share_while_others_are_left() -> None:
+    memory: Addresses[str] = Addresses()
+    trial = search(memory, "a", "b")
+    trial.candidates()
+    assert trial.patience_s == math.inf  # those that are connected to side by side
+    reach(trial, "a")
+    assert trial.patience_s == PATIENCE_S
+    trial.failed("silent", silent=True)
+    reach(trial, "b")
+    assert trial.patience_s == math.inf  # nothing is left but the time of the whole
+    alone = search(memory, "c")
+    alone.candidates()
+    assert alone.patience_s == math.inf
+    many = search(Addresses(), *map(str, range(8)))
+    reach(many, "0")
+    assert many.patience_s == 10 / 8
+    many = search(Addresses(), *map(str, range(1000)))
+    reach(many, "0")
+    assert many.patience_s == 0.5
+
+
+def test_a_slow_address_gets_the_time_that_it_needs() -> None:
+    memory: Addresses[str] = Addresses()
+    trial = search(memory, "slow", "down")
+    fail(trial, "slow", silent=True)
+    assert refuse(trial) == ["down"]
+    assert trial.left
+    reach(trial, "slow")
+    assert trial.patience_s == 2 * PATIENCE_S
+    trial.failed("silent", silent=True)
+    assert trial.left
+    assert refuse(trial) == ["down"]  # which may be back by now
+    reach(trial, "slow")
+    assert trial.patience_s == 4 * PATIENCE_S
+    for _ in range(2000):
+        memory.failed("slow", "silent", silent=True)
+    assert trial.patience_s > 1000
+    trial.succeeded()
+    assert search(memory, "slow", "down").patience_s == PATIENCE_S
+
+
+def test_silence_beside_what_resets_does_not_spin() -> None:
+    memory: Addresses[str] = Addresses()
+    memory.failed("silent", "silent", silent=True)
+    memory.failed("resets", "reset")
+    trial = search(memory, "silent", "resets")
+    fail(trial, "silent", silent=True)
+    assert trial.left
+    fail(trial, "resets")
+    assert list(trial.candidates()) == ["silent"]
+    fail(trial, "silent", silent=True)
+    assert list(trial.candidates()) == ["resets"]
+
+
+def test_one_that_has_not_answered_a_connect_is_not_blamed_while_another_accepts() -> None:
+    memory: Addresses[str] = Addresses()
+    trial = search(memory, "far", "near")
+    assert fail(trial, "near")
+    assert trial.errors == {"near": "reset"}
+    assert list(trial.candidates()) == ["far"]
+
+
+def test_a_success_elsewhere_lets_what_failed_be_tried_again() -> None:
+    """Several connections are made at a time, to one name."""
+    memory: Addresses[str] = Addresses()
+    one, other = search(memory, "a", "b"), search(memory, "a", "b")
+    fail(one, "a")
+    refuse(one)
+    assert not one.left
+    reach(other, "b")
+    other.succeeded()
+    assert one.left
+    assert list(one.candidates()) == ["b"]
+    reach(one, "b")
+    one.succeeded()
+
+
+def test_a_name_may_change_and_what_is_gone_is_forgotten_in_time() -> None:
+    memory: Addresses[str] = Addresses()
+    for number in range(1000):
+        trial = search(memory, f"old {number}")
+        fail(trial, f"old {number}")
+        assert trial.errors == {f"old {number}": "reset"}
+    assert len(memory.failures) < 100
+    assert list(search(memory, "old 999", "new").candidates()) == ["new"]
+    nothing = search(memory)
+    assert nothing.candidates() == {}
+    assert not nothing.left

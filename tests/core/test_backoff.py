@@ -96,7 +96,7 @@ def test_a_login_that_never_worked_is_refused_for_good() -> None:
 
 def test_a_login_that_some_broker_has_accepted_may_be_refused_for_a_while() -> None:
     known = reachability()
-    known.succeeded(B)
+    known.succeeded(B, 100.0)
     for at, retriable in ((1.0, True), (30.9, True), (31.0, False)):
         refused = SaslAuthenticationFailedError()
         known.failed(A, at, refused)
@@ -112,7 +112,7 @@ def test_a_login_that_some_broker_has_accepted_may_be_refused_for_a_while() -> N
 def test_tls_is_trusted_where_it_has_worked() -> None:
     """A certificate may be wrong at one broker, whatever the others have."""
     known = reachability()
-    known.succeeded(B)
+    known.succeeded(B, 100.0)
     search = known.search(B, 10)
     search.found = {"10.0.0.1": None}
     search.candidates()

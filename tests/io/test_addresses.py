@@ -24,7 +24,7 @@ from aiokafka_lead.errors import (
 
 from ..names import Names, needs_loopbacks
 from .handshakes import PASSWORD, SASL
-from .script import Certificates, Handler, Peer, all_versions, answer_all, client, serve
+from .script import Certificates, Handler, Peer, answer_all, client, serve
 
 pytestmark = [pytest.mark.anyio, needs_loopbacks]
 

@@ -13,8 +13,8 @@ from anyio.lowlevel import checkpoint
 
 from aiokafka_lead._io.connection.brokers import NodeState
 from aiokafka_lead._io.connection.transport import dial, resolve
-from aiokafka_lead._options.addresses import Addresses, Search
 from aiokafka_lead._io.loop import Waiter
+from aiokafka_lead._options.addresses import Addresses, Search
 from aiokafka_lead._wire import RequestFrame
 from aiokafka_lead._wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatResponse

@@ -18,16 +18,22 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
 NUMBER = struct.Struct(">q")
 
-Send = Callable[[int, bytes, Callable[[bool], None]], Awaitable[None]]
-"""Sends a value to a partition, and calls back with whether it was acknowledged."""
+Send = Callable[[int | None, bytes, Callable[[bool], None]], Awaitable[None]]
+"""Sends a value to a partition (None: that of its key), and calls back with whether it was acknowledged."""
+
+
+def key_of(partition: int | None, value: bytes) -> bytes | None:
+    """The key of a record whose partition the client is to choose."""
+    return None if partition is not None else value[: NUMBER.size]
 
 
 @asynccontextmanager
-async def lead(options: argparse.Namespace, *, leader_hint_policy: Any = "trust") -> AsyncIterator[Send]:
+async def lead(options: argparse.Namespace, *, leader_hint_policy: Any = "trust", **config: Any) -> AsyncIterator[Send]:
     from aiokafka_lead import Producer
 
     async with Producer(
@@ -35,11 +41,12 @@ async def lead(options: argparse.Namespace, *, leader_hint_policy: Any = "trust"
         linger_ms=0,
         retry_backoff_ms=options.retry_backoff_ms,
         leader_hint_policy=leader_hint_policy,
+        **config,
     ) as producer:
         waiting: set[asyncio.Task[None]] = set()
 
-        async def send(partition: int, value: bytes, acknowledged: Callable[[bool], None]) -> None:
-            delivery = await producer.send(options.topic, value, partition=partition)
+        async def send(partition: int | None, value: bytes, acknowledged: Callable[[bool], None]) -> None:
+            delivery = await producer.send(options.topic, value, key_of(partition, value), partition=partition)
 
             async def confirm() -> None:
                 try:
@@ -58,7 +65,7 @@ async def lead(options: argparse.Namespace, *, leader_hint_policy: Any = "trust"
 
 
 @asynccontextmanager
-async def aiokafka(options: argparse.Namespace) -> AsyncIterator[Send]:
+async def aiokafka(options: argparse.Namespace, **config: Any) -> AsyncIterator[Send]:
     from aiokafka import AIOKafkaProducer
 
     producer = AIOKafkaProducer(
@@ -67,11 +74,12 @@ async def aiokafka(options: argparse.Namespace) -> AsyncIterator[Send]:
         enable_idempotence=True,
         linger_ms=0,
         retry_backoff_ms=options.retry_backoff_ms,
+        **config,
     )
     await producer.start()
 
-    async def send(partition: int, value: bytes, acknowledged: Callable[[bool], None]) -> None:
-        future = await producer.send(options.topic, value, partition=partition)
+    async def send(partition: int | None, value: bytes, acknowledged: Callable[[bool], None]) -> None:
+        future = await producer.send(options.topic, value, key_of(partition, value), partition=partition)
         future.add_done_callback(lambda done: acknowledged(done.exception() is None))
 
     try:
@@ -82,7 +90,7 @@ async def aiokafka(options: argparse.Namespace) -> AsyncIterator[Send]:
 
 
 @asynccontextmanager
-async def confluent(options: argparse.Namespace) -> AsyncIterator[Send]:
+async def confluent(options: argparse.Namespace, **config: Any) -> AsyncIterator[Send]:
     from confluent_kafka import Producer
 
     producer = Producer(
@@ -92,6 +100,7 @@ async def confluent(options: argparse.Namespace) -> AsyncIterator[Send]:
             "enable.idempotence": True,
             "linger.ms": 0,
             "retry.backoff.ms": options.retry_backoff_ms,
+            **config,
         }
     )
     stopped = threading.Event()
@@ -103,9 +112,13 @@ async def confluent(options: argparse.Namespace) -> AsyncIterator[Send]:
     thread = threading.Thread(target=poll, daemon=True)
     thread.start()
 
-    async def send(partition: int, value: bytes, acknowledged: Callable[[bool], None]) -> None:
+    async def send(partition: int | None, value: bytes, acknowledged: Callable[[bool], None]) -> None:
         producer.produce(
-            options.topic, value, partition=partition, on_delivery=lambda error, _: acknowledged(error is None)
+            options.topic,
+            value,
+            key_of(partition, value),
+            partition=-1 if partition is None else partition,
+            on_delivery=lambda error, _: acknowledged(error is None),
         )
 
     try:
@@ -116,12 +129,13 @@ async def confluent(options: argparse.Namespace) -> AsyncIterator[Send]:
         thread.join()
 
 
-CLIENTS: dict[str, Callable[[argparse.Namespace], AbstractAsyncContextManager[Send]]] = {
+CLIENTS: dict[str, Callable[..., AbstractAsyncContextManager[Send]]] = {
     "lead": lead,
-    "lead-no-hints": lambda options: lead(options, leader_hint_policy="off"),
+    "lead-no-hints": partial(lead, leader_hint_policy="off"),
     "aiokafka": aiokafka,
     "confluent": confluent,
 }
+"""By client: called with the options, and with more of the client's own configuration."""
 
 
 async def run(options: argparse.Namespace) -> dict[str, object]:

@@ -14,7 +14,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from .load import NUMBER
@@ -22,7 +23,7 @@ from .load import NUMBER
 Note = Callable[[bytes | None], None]
 
 
-async def lead(options: argparse.Namespace, note: Note, *, leader_hint_policy: Any = "trust") -> None:
+async def lead(options: argparse.Namespace, note: Note, *, leader_hint_policy: Any = "trust", **more: Any) -> None:
     from aiokafka_lead import Consumer, TopicPartition
 
     config: dict[str, Any] = {
@@ -31,9 +32,12 @@ async def lead(options: argparse.Namespace, note: Note, *, leader_hint_policy: A
         "retry_backoff_ms": options.retry_backoff_ms,
         "retry_backoff_max_ms": max(1000, options.retry_backoff_ms),
         "leader_hint_policy": leader_hint_policy,
+        **more,
     }
     if options.group_protocol:
-        consumer = Consumer(options.topic, group_id=options.topic, group_protocol=options.group_protocol, **config)
+        consumer = Consumer(
+            *options.topic.split(","), group_id=group_of(options), group_protocol=options.group_protocol, **config
+        )
     else:
         consumer = Consumer(**config)
         consumer.assign([TopicPartition(options.topic, 0)])
@@ -42,7 +46,7 @@ async def lead(options: argparse.Namespace, note: Note, *, leader_hint_policy: A
             note(record.value)
 
 
-async def aiokafka(options: argparse.Namespace, note: Note) -> None:
+async def aiokafka(options: argparse.Namespace, note: Note, **more: Any) -> None:
     from aiokafka import AIOKafkaConsumer
     from aiokafka.structs import TopicPartition
 
@@ -50,9 +54,10 @@ async def aiokafka(options: argparse.Namespace, note: Note) -> None:
         "bootstrap_servers": options.bootstrap,
         "auto_offset_reset": "earliest",
         "retry_backoff_ms": options.retry_backoff_ms,
+        **more,
     }
     if options.group_protocol:
-        consumer = AIOKafkaConsumer(options.topic, group_id=options.topic, **config)
+        consumer = AIOKafkaConsumer(*options.topic.split(","), group_id=group_of(options), **config)
     else:
         consumer = AIOKafkaConsumer(**config)
         consumer.assign([TopicPartition(options.topic, 0)])
@@ -61,23 +66,24 @@ async def aiokafka(options: argparse.Namespace, note: Note) -> None:
             note(record.value)
 
 
-async def confluent(options: argparse.Namespace, note: Note) -> None:
-    from confluent_kafka import Consumer, TopicPartition
+async def confluent(options: argparse.Namespace, note: Note, **more: Any) -> None:
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
     consumer = Consumer(
         {
             "bootstrap.servers": options.bootstrap,
-            "group.id": options.topic,
+            "group.id": group_of(options),
             "group.protocol": options.group_protocol or "classic",
             "enable.auto.commit": bool(options.group_protocol),
             "auto.offset.reset": "earliest",
             "retry.backoff.ms": min(options.retry_backoff_ms, 1000),
+            **more,
         }
     )
     if options.group_protocol:
-        consumer.subscribe([options.topic])
+        consumer.subscribe(options.topic.split(","))
     else:
-        consumer.assign([TopicPartition(options.topic, 0, 0)])
+        consumer.assign([TopicPartition(options.topic, 0, OFFSET_BEGINNING)])
     stopped = threading.Event()
 
     def poll() -> None:
@@ -92,12 +98,18 @@ async def confluent(options: argparse.Namespace, note: Note) -> None:
         stopped.set()
 
 
-CLIENTS: dict[str, Callable[[argparse.Namespace, Note], Any]] = {
+def group_of(options: argparse.Namespace) -> str:
+    """The group that is named, else one with the topic's name."""
+    return str(getattr(options, "group", options.topic))
+
+
+CLIENTS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
     "lead": lead,
-    "lead-no-hints": lambda options, note: lead(options, note, leader_hint_policy="off"),
+    "lead-no-hints": partial(lead, leader_hint_policy="off"),
     "aiokafka": aiokafka,
     "confluent": confluent,
 }
+"""By client: called with the options, and with more of the client's own configuration."""
 
 
 async def run(options: argparse.Namespace) -> list[tuple[int, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import random
 from collections.abc import Sequence
@@ -9,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import doubt
 from benchmarks.agree import STATISTICS, less, main, ratio, read, rows, taken
+from benchmarks.doubts.trial import ABSENT, Outcome, Row, Trial
 from benchmarks.leader_gaps import Move, Round, figures
 from benchmarks.stats import Estimate
 
@@ -119,3 +122,33 @@ def test_another_file_is_refused(tmp_path: Path, text: str, capsys: pytest.Captu
     with pytest.raises(SystemExit):
         main([str(path)])
     assert str(path) in capsys.readouterr().err
+
+
+def test_a_trial_from_the_fault_to_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One row of ``doubt`` with one client: its process, its brokers, the table and the file."""
+    path = tmp_path / "doubt.csv"
+    doubt.main(["--clients", "lead", "--only", "fewer partitions, KIP-848: assigned", "--csv", str(path)])
+    (found,) = csv.DictReader(path.read_text().splitlines())
+    assert (found["client"], found["round"], found["instead"]) == ("lead", "1", "")
+    assert 0 < float(found["seconds"]) < 30
+    assert "Nowhere slower than another client." in capsys.readouterr().out
+
+
+def test_where_this_client_stays_longer_with_a_fault() -> None:
+    async def none(_: Trial) -> Outcome:
+        return ABSENT
+
+    def row(what: str, ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> tuple[Row, dict[str, list[Outcome]]]:
+        return Row(what, none), {"lead": list(ours), "confluent": list(theirs), "aiokafka": [ABSENT]}
+
+    never = Outcome(None, "> 30")
+    found = dict(
+        [
+            row("never", [Outcome(1.0), never, never], [Outcome(2.0), Outcome(0.5), Outcome(1.0)]),
+            row("later", [Outcome(1.5)], [Outcome(1.0)]),
+            row("at the same time", [Outcome(1.1)], [Outcome(1.0)]),
+            row("neither", [never], [never]),
+            row("alone", [Outcome(20.0)], [never]),
+        ]
+    )
+    assert doubt.slower(found) == ["never: > 30, confluent-kafka 1.00", "later: 1.50, confluent-kafka 1.00"]

@@ -1,0 +1,139 @@
+"""Something answers, and is wrong for ever: how long does each client stay with it?
+
+``python -m benchmarks doubt [--clients lead confluent aiokafka] [--only WORDS] [--rounds 1] [--csv FILE]``: seconds
+from a fault to the first progress after it, for each client in a process of its own, with its own defaults, on an
+embedded cluster of its own. Progress is that a record which was written since then is read, or acknowledged, unless the
+row says otherwise. ``> 30`` is no progress within the bound, ``-`` a client without the feature, ``lost`` records that
+the client gave up, ``ended`` an error that came out of the client's own loop, as it ends a program. Another table has
+how many requests a second the brokers see of a client whom all of them refuse, each after 10 ms. Twelve minutes; needs
+gcc, for names with several addresses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import csv
+import math
+import sys
+import traceback
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from .doubts.rows import rates, waits
+from .doubts.trial import ABSENT, Outcome, Row, Trial
+from .stats import table
+
+CLIENTS = {"lead": "aiokafka_lead", "confluent": "confluent-kafka", "aiokafka": "aiokafka"}
+AT_ONCE = 5
+"""Trials; each of them waits most of the time."""
+SAME_S = 0.2
+"""What is less is the moment's chance: records are written every 50 ms."""
+Found = dict[Row, dict[str, list[Outcome]]]
+"""The outcomes of each row, by client, in the rounds' order."""
+
+
+async def meet(client: str, row: Row, bound_s: float) -> Outcome:
+    """What becomes of one client in one row."""
+    if client in row.not_in:
+        return ABSENT
+    try:
+        async with Trial(client, bound_s) as trial:
+            return await row.scenario(trial)
+    except Exception:
+        print(f"{row.what}, {client}: the trial failed", file=sys.stderr)
+        traceback.print_exc()
+        return Outcome(None, "failed")
+
+
+async def measure(chosen: Sequence[Row], options: argparse.Namespace) -> Found:
+    """Every client in every row, some at once."""
+    found: Found = {row: defaultdict(list) for row in chosen}
+    places = asyncio.Semaphore(options.at_once)
+
+    async def one(row: Row, client: str) -> None:
+        async with places:
+            outcome = await meet(client, row, options.bound_s)
+        found[row][client].append(outcome)
+        print(f"{row.what}, {client}: {outcome}", file=sys.stderr, flush=True)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(options.rounds):
+            for row in chosen:
+                for client in options.clients:
+                    tasks.create_task(one(row, client))
+    return found
+
+
+def median(outcomes: Sequence[Outcome]) -> Outcome:
+    """The one in the middle, those without progress after all others."""
+    ordered = sorted(outcomes, key=lambda outcome: math.inf if outcome.seconds is None else outcome.seconds)
+    return ordered[len(ordered) // 2]
+
+
+def slower(found: Found) -> list[str]:
+    """Where this client falls short of another one, in words."""
+    said = []
+    for row, by_client in found.items():
+        middle = {client: median(outcomes) for client, outcomes in by_client.items()}
+        ours = middle.pop("lead", ABSENT)
+        others = {client: each.seconds for client, each in middle.items() if each.seconds is not None}
+        if ours is ABSENT or not others:
+            continue
+        best = min(others, key=lambda client: others[client])
+        if ours.seconds is None or ours.seconds > others[best] + SAME_S:
+            said.append(f"{row.what}: {ours}, {CLIENTS[best]} {others[best]:.2f}")
+    return said
+
+
+def show(title: str, found: Found, clients: Sequence[str]) -> None:
+    """One of the tables, with medians."""
+    header = ["", *(CLIENTS[client] for client in clients)]
+    print(f"\n{title}\n")
+    print(
+        table(header, [[row.what, *(str(median(each[client])) for client in clients)] for row, each in found.items()])
+    )
+
+
+def write_csv(path: Path, found: Found) -> None:
+    """Every outcome, a line each."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["what", "client", "round", "seconds", "instead"])
+        for row, by_client in found.items():
+            for client, outcomes in by_client.items():
+                for number, each in enumerate(outcomes, 1):
+                    seconds = "" if each.seconds is None else f"{each.seconds:.3f}"
+                    writer.writerow([row.what, client, number, seconds, each.instead])
+
+
+async def run(options: argparse.Namespace) -> None:
+    """Both tables."""
+
+    def chosen(known: Sequence[Row]) -> list[Row]:
+        return [row for row in known if not options.only or any(word in row.what for word in options.only)]
+
+    found, asked = await measure(chosen(waits()), options), await measure(chosen(rates()), options)
+    show("Seconds from a fault to the first progress after it", found, options.clients)
+    said = slower(found)
+    print(
+        "\nNowhere slower than another client." if not said else "\nSlower than another client:\n- " + "\n- ".join(said)
+    )
+    show("Requests a second while every broker refuses", asked, options.clients)
+    write_csv(options.csv, {**found, **asked})
+
+
+def main(arguments: list[str]) -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(
+        "benchmarks doubt", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--clients", nargs="+", choices=list(CLIENTS), default=list(CLIENTS))
+    parser.add_argument("--only", nargs="+", default=[], metavar="WORDS", help="rows in whose names one of these is")
+    parser.add_argument("--rounds", type=int, default=1, help="tables have the medians")
+    parser.add_argument("--bound-s", type=float, default=30)
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="trials that run at the same time")
+    parser.add_argument("--csv", type=Path, default=Path("build/benchmarks/doubt.csv"))
+    asyncio.run(run(parser.parse_args(arguments)))

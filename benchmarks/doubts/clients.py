@@ -1,0 +1,249 @@
+"""One client at work for ``doubt``, in a process of its own; says on standard output what happens to its records.
+
+``python -m benchmarks.doubts.clients CLIENT ROLE OPTIONS``: CLIENT is ``lead``, ``confluent`` or ``aiokafka``, ROLE one
+of `ROLES`, OPTIONS a JSON object of `Options`. Each line is a JSON object: ``what`` happened, ``at`` which second
+(`time.time`), and of a record when it was written (``written``, seconds as well; its value, too, is that in ms). It
+runs until it is killed. Where the client's own loop ends by an error, so does it, and ``what`` is ``ended``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from .. import load, reader
+from ..load import NUMBER
+
+CLIENT_ID = "tested"
+"""The faults are for this one alone."""
+GROUP = "g"
+EVERY_S = 0.05
+"""From one record, or transaction, to the next."""
+_OF_LIBRDKAFKA = {"sasl_plain_username": "sasl.username", "sasl_plain_password": "sasl.password"}
+"""The names that do not follow from ours by dots."""
+
+
+class Options(argparse.Namespace):
+    """What a program is told, in the names that ``load`` and ``reader`` have for it."""
+
+    bootstrap: str
+    topic: str = "t"
+    """Or several, with commas between them."""
+    group: str = GROUP
+    group_protocol: str | None = None
+    partitions: tuple[int | None, ...] = (0,)
+    """Those that records go to in turn; None where the client chooses."""
+    every_s: float = EVERY_S
+    retry_backoff_ms: int = 100
+    config: dict[str, Any] = {}  # noqa: RUF012
+    """More of the client's configuration, by the names of this client."""
+    may_write: asyncio.Event
+
+
+def emit(what: str, **more: Any) -> None:
+    """One line, from any thread."""
+    sys.stdout.write(json.dumps({"what": what, "at": time.time(), **more}) + "\n")
+    sys.stdout.flush()
+
+
+def value_of_now() -> bytes:
+    """A record's value, which says when it was written."""
+    return NUMBER.pack(int(time.time() * 1000))
+
+
+def note(value: bytes | None) -> None:
+    """A record was read."""
+    (written_ms,) = NUMBER.unpack(value or b"")
+    emit("read", written=written_ms / 1000)
+
+
+def config_of(client: str, options: Options) -> dict[str, Any]:
+    """The client's own names for its configuration."""
+    config = {"client_id": CLIENT_ID, **options.config}
+    if client != "confluent":
+        return config
+    return {_OF_LIBRDKAFKA.get(name, name.replace("_", ".")): value for name, value in config.items()}
+
+
+# --- what a client does ----------------------------------------------------------------------------------------------
+
+
+async def write(client: str, options: Options) -> None:
+    """A record every now and then, whether those before are acknowledged or not."""
+    async with load.CLIENTS[client](options, **config_of(client, options)) as send:
+        for partition in itertools.cycle(options.partitions):
+            value = value_of_now()
+
+            def done(acknowledged: bool, value: bytes = value) -> None:
+                (written_ms,) = NUMBER.unpack(value)
+                emit("acknowledged" if acknowledged else "given up", written=written_ms / 1000)
+
+            try:
+                await send(partition, value, done)
+            except Exception:
+                done(False)
+            await asyncio.sleep(options.every_s)
+            await options.may_write.wait()
+
+
+async def read(client: str, options: Options) -> None:
+    """Read partition 0, or as a member of a group."""
+    await reader.CLIENTS[client](options, note, **config_of(client, options))
+
+
+async def serve(client: str, options: Options) -> None:
+    """The same as a service: by `Consumer.run` with this client, by the loops of ``read`` with others."""
+    if client != "lead":
+        await read(client, options)
+        return
+    from aiokafka_lead import Consumer
+
+    async def handle(record: Any) -> None:
+        note(record.value)
+
+    async with Consumer(
+        options.topic,
+        bootstrap_servers=options.bootstrap,
+        group_id=options.group,
+        auto_offset_reset="earliest",
+        **config_of(client, options),
+    ) as consumer:
+        await consumer.run(handle)
+
+
+async def transact(client: str, options: Options) -> None:
+    """Transactions of one record, one after the other."""
+    one = await _TRANSACTIONS[client](options, config_of(client, options))
+    while True:
+        written = time.time()
+        await one(value_of_now())
+        emit("acknowledged", written=written)
+        await asyncio.sleep(options.every_s)
+
+
+Transaction = Callable[[bytes], Awaitable[None]]
+
+
+async def _transactions_of_lead(options: Options, config: dict[str, Any]) -> Transaction:
+    from aiokafka_lead import Producer
+
+    producer = Producer(options.bootstrap, transactional_id="tx", linger_ms=0, **config)
+    await producer.start()
+
+    async def one(value: bytes) -> None:
+        async with producer.transaction():
+            await producer.send(options.topic, value, partition=0)
+
+    return one
+
+
+async def _transactions_of_aiokafka(options: Options, config: dict[str, Any]) -> Transaction:
+    from aiokafka import AIOKafkaProducer
+
+    producer = AIOKafkaProducer(bootstrap_servers=options.bootstrap, transactional_id="tx", **config)
+    await producer.start()
+
+    async def one(value: bytes) -> None:
+        async with producer.transaction():
+            await producer.send(options.topic, value, partition=0)
+
+    return one
+
+
+async def _transactions_of_confluent(options: Options, config: dict[str, Any]) -> Transaction:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": options.bootstrap, "transactional.id": "tx", "linger.ms": 0, **config})
+    await asyncio.to_thread(producer.init_transactions, 600)
+
+    def one(value: bytes) -> None:
+        producer.begin_transaction()
+        producer.produce(options.topic, value, partition=0)
+        producer.commit_transaction(600)
+
+    async def in_thread(value: bytes) -> None:
+        await asyncio.to_thread(one, value)
+
+    return in_thread
+
+
+_TRANSACTIONS = {
+    "lead": _transactions_of_lead,
+    "aiokafka": _transactions_of_aiokafka,
+    "confluent": _transactions_of_confluent,
+}
+
+
+async def share(client: str, options: Options) -> None:
+    """Take records as a member of a share group; each is accepted by the next poll."""
+    config = config_of(client, options)
+    if client == "lead":
+        from aiokafka_lead import ShareConsumer
+
+        async with ShareConsumer(
+            options.topic, bootstrap_servers=options.bootstrap, group_id=options.group, **config
+        ) as consumer:
+            async for record in consumer:
+                note(record.value)
+        return
+    from confluent_kafka import ShareConsumer as ShareConsumerOfConfluent
+
+    other = ShareConsumerOfConfluent({"bootstrap.servers": options.bootstrap, "group.id": options.group, **config})
+    other.subscribe([options.topic])
+
+    def poll() -> None:
+        while True:
+            for message in other.poll(0.1):
+                if message.error() is None:
+                    note(message.value())
+
+    await asyncio.to_thread(poll)
+
+
+ROLES: dict[str, Callable[[str, Options], Coroutine[Any, Any, None]]] = {
+    "write": write,
+    "read": read,
+    "serve": serve,
+    "transact": transact,
+    "share": share,
+}
+
+
+async def obey(options: Options) -> None:
+    """Take words from standard input: ``pause`` and ``resume``. Its end is the parent's, and so this program's."""
+    while word := (await asyncio.to_thread(sys.stdin.readline)).strip():
+        if word == "pause":
+            options.may_write.clear()
+        else:
+            options.may_write.set()
+    os._exit(1)
+
+
+async def work(client: str, role: str, options: Options) -> None:
+    """Work until killed; an error that comes out of the client's calls ends that."""
+    options.may_write = asyncio.Event()
+    options.may_write.set()
+    obeying = asyncio.create_task(obey(options))
+    emit("begun")
+    try:
+        await ROLES[role](client, options)
+    except Exception as error:
+        emit("ended", error=type(error).__name__)
+    await obeying
+
+
+def main() -> None:
+    """The command line is a program's: no help."""
+    client, role, options = sys.argv[1:]
+    asyncio.run(work(client, role, Options(**json.loads(options))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Topics that go, or come back with fewer partitions."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiokafka_lead import AdminClient, Producer
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .clients import GROUP, value_of_now
+from .coordinators import QUICK_GROUPS, committed
+from .trial import Outcome, Trial, before, feeding
+
+METADATA_AGE = {"metadata_max_age_ms": 2000}
+GONE_S = 2.0
+AWAY_S = 1.0
+"""For which a topic is away before it is made again."""
+OLD_RECORDS = 2_000
+"""Of each partition before: its new log does not reach this offset."""
+KEYED = 20
+
+
+async def deleted(trial: Trial, protocol: str) -> Outcome:
+    """A topic is deleted of which a member has read records without a commit; until a second member has its share."""
+    cluster = await trial.cluster(groups=QUICK_GROUPS)
+    cluster.create_topic("t", 2)
+    cluster.create_topic("gone")
+    member: dict[str, Any] = {"group_protocol": protocol, "config": METADATA_AGE}
+    async with feeding(cluster, (0, 1)):
+        async with feeding(cluster, topic="gone"):
+            first = await trial.program("read", cluster.bootstrap_servers, topic="t,gone", **member)
+            await before(first.progressed(number=KEYED))
+        cluster.delete_topic("gone")
+        await asyncio.sleep(GONE_S)
+        second = await trial.program("read", cluster.bootstrap_servers, **member)
+        since: float = (await before(second.event("begun")))["at"]
+        return await trial.progress(second, since)
+
+
+@asynccontextmanager
+async def _made_again(cluster: EmbeddedCluster) -> AsyncIterator[float]:
+    """The topic is back, with two of its four partitions and new records: since this second."""
+    cluster.delete_topic("t")
+    await asyncio.sleep(AWAY_S)
+    cluster.create_topic("t", 2)
+    since = time.time()
+    async with feeding(cluster, (0, 1)):
+        yield since
+
+
+async def fewer_for_group(trial: Trial, protocol: str, *, commits: bool) -> Outcome:
+    """Until a group has the two partitions, or has committed offsets of both."""
+    cluster = await trial.cluster(groups=QUICK_GROUPS)
+    cluster.create_topic("t", 4)
+    async with Producer(cluster.bootstrap_servers) as producer:
+        for partition in range(4):
+            await producer.send_many("t", [value_of_now()] * OLD_RECORDS, partition=partition)
+    async with AdminClient(cluster.bootstrap_servers) as admin:
+
+        async def assigned() -> float:
+            while True:
+                members = (await admin.describe_consumer_groups([GROUP]))[GROUP].members
+                if sum(len(member.assignment) for member in members) == 2:
+                    return time.time()
+                await asyncio.sleep(0.05)
+
+        program = await trial.program(
+            "read", cluster.bootstrap_servers, group_protocol=protocol,
+            config={**METADATA_AGE, "auto_commit_interval_ms": 500},
+        )  # fmt: skip
+        await before(committed(admin, OLD_RECORDS, range(4)))
+        async with _made_again(cluster) as since:
+            reached = committed(admin, 1, (0, 1), OLD_RECORDS) if commits else assigned()
+            return await trial.until(reached, program, since)
+
+
+async def fewer_for_writer(trial: Trial) -> Outcome:
+    """A producer writes nothing meanwhile: until the first `KEYED` records with keys that it writes then are stored."""
+    cluster = await trial.cluster()
+    cluster.create_topic("t", 4)
+    program = await trial.program("write", cluster.bootstrap_servers, partitions=(None,))
+    await before(program.progressed(number=KEYED))
+    program.say("pause")
+    await asyncio.sleep(AWAY_S)
+    async with _made_again(cluster) as since:
+        program.say("resume")
+        outcome = await trial.progress(program, since, KEYED)
+    lost = len(program.found("given up", since))
+    return Outcome(None, f"{lost} lost") if lost else outcome

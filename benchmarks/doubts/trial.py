@@ -1,0 +1,224 @@
+"""One client meets one fault: its programs, its brokers, the clock and the outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, NamedTuple, TypeVar
+
+from aiokafka_lead import Producer
+from aiokafka_lead.testing import EmbeddedCluster, RequestRecord
+
+from .clients import CLIENT_ID, EVERY_S, value_of_now
+
+T = TypeVar("T")
+
+PATIENCE_S = 20.0
+"""For what comes before the fault."""
+REFUSAL_MS = 10.0
+"""A refusal takes so long, since some clients ask again at once, for ever."""
+USERS = {"u": "p"}
+SASL: Mapping[str, Any] = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "sasl_plain_username": "u",
+    "sasl_plain_password": "p",
+}
+REFUSED_LOGIN = 58
+
+
+class Outcome(NamedTuple):
+    """What became of a client."""
+
+    seconds: float | None
+    """From the fault to the first progress after it; None where there was none."""
+    instead: str = ""
+    """What there was instead, as it stands in the table."""
+
+    def __str__(self) -> str:
+        return self.instead if self.seconds is None else f"{self.seconds:.2f}"
+
+
+ABSENT = Outcome(None, "-")
+"""Of a client that has no such feature."""
+
+
+class Program:
+    """A process of `benchmarks.doubts.clients`."""
+
+    def __init__(self, process: Process, role: str) -> None:
+        self.process = process
+        self.progress = "acknowledged" if role in ("write", "transact") else "read"
+        """The events that show it at work."""
+        self._events: list[dict[str, Any]] = []
+        self._more = asyncio.Event()
+
+    async def listen(self) -> None:
+        """Take in what it says; until it ends."""
+        assert self.process.stdout is not None
+        async for line in self.process.stdout:
+            self._events.append(json.loads(line))
+            more, self._more = self._more, asyncio.Event()
+            more.set()
+
+    def say(self, word: str) -> None:
+        """Tell a writer to ``pause`` or to ``resume``."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{word}\n".encode())
+
+    def found(self, what: str, written_since: float = 0.0) -> list[dict[str, Any]]:
+        """The events of this kind, of records that were written since then."""
+        return [
+            each for each in self._events if each["what"] == what and each.get("written", math.inf) >= written_since
+        ]
+
+    async def event(self, what: str, written_since: float = 0.0, number: int = 1) -> dict[str, Any]:
+        """The first of them, or a later one; waits for it."""
+        while len(found := self.found(what, written_since)) < number:
+            await self._more.wait()
+        return found[number - 1]
+
+    async def progressed(self, written_since: float = 0.0, number: int = 1) -> float:
+        """The second at which so many records that were written since then have been read, or acknowledged."""
+        second: float = (await self.event(self.progress, written_since, number))["at"]
+        return second
+
+
+class Trial:
+    """What a scenario has to work with; all of it ends with the trial."""
+
+    def __init__(self, client: str, bound_s: float) -> None:
+        self.client = client
+        self.environment: dict[str, str] = {}
+        """More of it, for the programs to come."""
+        self._bound_s = bound_s
+        self._stack = AsyncExitStack()
+        self._listening: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Trial:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stack.aclose()
+        await asyncio.gather(*self._listening)
+
+    async def cluster(self, brokers: int = 3, **options: Any) -> EmbeddedCluster:
+        """Brokers that do not make topics by themselves."""
+        return await self._stack.enter_async_context(EmbeddedCluster(brokers, auto_create_topics=False, **options))
+
+    async def program(self, role: str, bootstrap: str, **options: Any) -> Program:
+        """The client at work."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "benchmarks.doubts.clients", self.client, role,
+            json.dumps({"bootstrap": bootstrap, **options}),
+            stdin=PIPE, stdout=PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **self.environment},
+        )  # fmt: skip
+        self._stack.push_async_callback(_kill, process)
+        program = Program(process, role)
+        self._listening.append(asyncio.create_task(program.listen()))
+        return program
+
+    async def progress(self, program: Program, since: float, number: int = 1) -> Outcome:
+        """Wait until records that were written since the fault are read, or acknowledged."""
+        return await self.until(program.progressed(since, number), program, since)
+
+    async def until(self, reached: Coroutine[Any, Any, float], program: Program, since: float) -> Outcome:
+        """Wait for a second that is reached after the fault, or for the end of the client's own loop."""
+        waiting = asyncio.create_task(reached)
+        ended = asyncio.create_task(program.event("ended"))
+        left = max(0.0, since + self._bound_s - time.time())
+        try:
+            await asyncio.wait((waiting, ended), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if waiting.done():
+                return Outcome(max(0.0, waiting.result() - since))
+            return Outcome(None, f"ended: {ended.result()['error']}" if ended.done() else f"> {self._bound_s:g}")
+        finally:
+            waiting.cancel()
+            ended.cancel()
+            await asyncio.wait((waiting, ended))
+
+
+async def _kill(process: Process) -> None:
+    if process.returncode is None:
+        process.kill()
+    await process.wait()
+
+
+class Row(NamedTuple):
+    """A row of the tables."""
+
+    what: str
+    scenario: Callable[[Trial], Awaitable[Outcome]]
+    not_in: frozenset[str] = frozenset()
+    """Clients that have no such feature."""
+
+
+@asynccontextmanager
+async def feeding(
+    cluster: EmbeddedCluster, partitions: Sequence[int] = (0,), topic: str = "t", **config: Any
+) -> AsyncIterator[None]:
+    """Write a record to each of the partitions every now and then."""
+
+    async def write(producer: Producer[Any, Any]) -> None:
+        while True:
+            for partition in partitions:
+                await producer.send(topic, value_of_now(), partition=partition)
+            await asyncio.sleep(EVERY_S)
+
+    async with Producer(cluster.bootstrap_servers, linger_ms=0, close_timeout_ms=1000, **config) as producer:
+        writing = asyncio.create_task(write(producer))
+        try:
+            yield
+        finally:
+            writing.cancel()
+            await asyncio.wait([writing])
+
+
+def first_strike(
+    cluster: EmbeddedCluster, apis: Sequence[str], then: Callable[[int], object] | None = None, **rule: Any
+) -> asyncio.Future[float]:
+    """Add a rule for the tested client alone; it gives the second at which the first request was struck and answered.
+
+    A rule that names no broker is for the one that is asked first, unless it has a ``count``. ``then`` gets the id of
+    the broker of that first request, once it is answered.
+    """
+    loop = asyncio.get_running_loop()
+    struck: asyncio.Future[float] = loop.create_future()
+    refusing: list[int] = []
+
+    def answered(broker: int) -> None:
+        if then is not None:
+            then(broker)
+        if not struck.done():
+            struck.set_result(time.time())
+
+    def when(record: RequestRecord) -> bool:
+        if not refusing:
+            refusing.append(record.broker)
+            loop.call_later(1.5 * REFUSAL_MS / 1000, answered, record.broker)
+        return "count" in rule or record.broker == refusing[0]
+
+    for api in apis:
+        cluster.faults.add(api, client_id=CLIENT_ID, when=when, **rule)
+        cluster.faults.add(
+            api,
+            client_id=CLIENT_ID,
+            when=when,
+            broker=rule.get("broker"),
+            count=rule.get("count"),
+            delay_ms=REFUSAL_MS,
+        )
+    return struck
+
+
+async def before(waited: Awaitable[T]) -> T:
+    """What has to come before the fault, soon."""
+    return await asyncio.wait_for(waited, PATIENCE_S)

@@ -26,7 +26,7 @@ from .doubts.trial import ABSENT, Outcome, Row, Trial
 from .stats import table
 
 CLIENTS = {"lead": "aiokafka_lead", "confluent": "confluent-kafka", "aiokafka": "aiokafka"}
-AT_ONCE = 5
+AT_ONCE = 8
 """Trials; each of them waits most of the time."""
 SAME_S = 0.2
 """What is less is the moment's chance: records are written every 50 ms."""
@@ -116,12 +116,11 @@ async def run(options: argparse.Namespace) -> None:
         return [row for row in known if not options.only or any(word in row.what for word in options.only)]
 
     found, asked = await measure(chosen(waits()), options), await measure(chosen(rates()), options)
-    show("Seconds from a fault to the first progress after it", found, options.clients)
-    said = slower(found)
-    print(
-        "\nNowhere slower than another client." if not said else "\nSlower than another client:\n- " + "\n- ".join(said)
-    )
-    show("Requests a second while every broker refuses", asked, options.clients)
+    if found:
+        show("Seconds from a fault to the first progress after it", found, options.clients)
+        print("\nSlower than another client:", *(slower(found) or ["nowhere"]), sep="\n- ")
+    if asked:
+        show("Requests a second while every broker refuses", asked, options.clients)
     write_csv(options.csv, {**found, **asked})
 
 

@@ -131,7 +131,7 @@ def test_a_trial_from_the_fault_to_progress(tmp_path: Path, capsys: pytest.Captu
     (found,) = csv.DictReader(path.read_text().splitlines())
     assert (found["client"], found["round"], found["instead"]) == ("lead", "1", "")
     assert 0 < float(found["seconds"]) < 30
-    assert "Nowhere slower than another client." in capsys.readouterr().out
+    assert "Slower than another client:\n- nowhere" in capsys.readouterr().out
 
 
 def test_where_this_client_stays_longer_with_a_fault() -> None:

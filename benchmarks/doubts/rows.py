@@ -50,7 +50,7 @@ def _of_coordinators() -> list[Row]:
     for protocol, name, not_in in PROTOCOLS:
         joiners, members = coordinators.loading_for_joiners, coordinators.loading_for_members
         found += [
-            Row(f"old coordinator, {name}: 14 to who joins", partial(joiners, protocol=protocol), not_in),
+            Row(f"old coordinator, {name}: 14 to a joiner", partial(joiners, protocol=protocol), not_in),
             Row(f"old coordinator, {name}: 14 to a member", partial(members, protocol=protocol), not_in),
         ]
     for at_start, whom in ((True, "at the start"), (False, "at work")):

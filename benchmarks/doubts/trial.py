@@ -24,7 +24,7 @@ T = TypeVar("T")
 PATIENCE_S = 20.0
 """For what comes before the fault."""
 REFUSAL_MS = 10.0
-"""A refusal takes so long, since some clients ask again at once, for ever."""
+"""How long a refusal takes, because some clients ask again at once, for ever."""
 USERS = {"u": "p"}
 SASL: Mapping[str, Any] = {
     "security_protocol": "SASL_PLAINTEXT",
@@ -81,13 +81,13 @@ class Program:
         ]
 
     async def event(self, what: str, written_since: float = 0.0, number: int = 1) -> dict[str, Any]:
-        """The first of them, or a later one; waits for it."""
+        """Wait for the first of them, or a later one."""
         while len(found := self.found(what, written_since)) < number:
             await self._more.wait()
         return found[number - 1]
 
     async def progressed(self, written_since: float = 0.0, number: int = 1) -> float:
-        """The second at which so many records that were written since then have been read, or acknowledged."""
+        """Wait until this many records that were written since then are read, or acknowledged; the second of that."""
         second: float = (await self.event(self.progress, written_since, number))["at"]
         return second
 
@@ -99,7 +99,7 @@ class Trial:
         self.client = client
         self.environment: dict[str, str] = {}
         """More of it, for the programs to come."""
-        self._bound_s = bound_s
+        self.bound_s = bound_s
         self._stack = AsyncExitStack()
         self._listening: list[asyncio.Task[None]] = []
 
@@ -131,15 +131,15 @@ class Trial:
         return await self.until(program.progressed(since, number), program, since)
 
     async def until(self, reached: Coroutine[Any, Any, float], program: Program, since: float) -> Outcome:
-        """Wait for a second that is reached after the fault, or for the end of the client's own loop."""
+        """Wait until ``reached`` gives its second, the client's own loop ends, or the bound has passed."""
         waiting = asyncio.create_task(reached)
         ended = asyncio.create_task(program.event("ended"))
-        left = max(0.0, since + self._bound_s - time.time())
+        left = max(0.0, since + self.bound_s - time.time())
         try:
             await asyncio.wait((waiting, ended), timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if waiting.done():
                 return Outcome(max(0.0, waiting.result() - since))
-            return Outcome(None, f"ended: {ended.result()['error']}" if ended.done() else f"> {self._bound_s:g}")
+            return Outcome(None, f"ended: {ended.result()['error']}" if ended.done() else f"> {self.bound_s:g}")
         finally:
             waiting.cancel()
             ended.cancel()
@@ -185,10 +185,10 @@ async def feeding(
 def first_strike(
     cluster: EmbeddedCluster, apis: Sequence[str], then: Callable[[int], object] | None = None, **rule: Any
 ) -> asyncio.Future[float]:
-    """Add a rule for the tested client alone; it gives the second at which the first request was struck and answered.
+    """Add a rule for the tested client alone; wait for the result to get the second of the first refusal.
 
-    A rule that names no broker is for the one that is asked first, unless it has a ``count``. ``then`` gets the id of
-    the broker of that first request, once it is answered.
+    A rule that names no broker is for the one that is asked first, unless it has a ``count`` (None: all requests at all
+    brokers). ``then`` is called with the id of the broker that refused, once it has.
     """
     loop = asyncio.get_running_loop()
     struck: asyncio.Future[float] = loop.create_future()
@@ -220,5 +220,5 @@ def first_strike(
 
 
 async def before(waited: Awaitable[T]) -> T:
-    """What has to come before the fault, soon."""
+    """Wait for what has to come before the fault."""
     return await asyncio.wait_for(waited, PATIENCE_S)

@@ -26,7 +26,7 @@ from .doubts.trial import ABSENT, Outcome, Row, Trial
 from .stats import table
 
 CLIENTS = {"lead": "aiokafka_lead", "confluent": "confluent-kafka", "aiokafka": "aiokafka"}
-AT_ONCE = 8
+AT_ONCE = 6
 """Trials; each of them waits most of the time."""
 SAME_S = 0.2
 """What is less is the moment's chance: records are written every 50 ms."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import itertools
 import json
 import os
@@ -26,6 +27,12 @@ CLIENT_ID = "tested"
 GROUP = "g"
 EVERY_S = 0.05
 """From one record, or transaction, to the next."""
+_MODULES = {
+    "lead": ["aiokafka_lead.producer", "aiokafka_lead.consumer", "aiokafka_lead.share"],
+    "confluent": ["confluent_kafka"],
+    "aiokafka": ["aiokafka"],
+}
+"""By client: imported before anything is measured."""
 _OF_LIBRDKAFKA = {"sasl_plain_username": "sasl.username", "sasl_plain_password": "sasl.password"}
 """The names that do not follow from ours by dots."""
 
@@ -231,6 +238,8 @@ async def work(client: str, role: str, options: Options) -> None:
     options.may_write = asyncio.Event()
     options.may_write.set()
     obeying = asyncio.create_task(obey(options))
+    for module in _MODULES[client]:
+        importlib.import_module(module)
     emit("begun")
     try:
         await ROLES[role](client, options)

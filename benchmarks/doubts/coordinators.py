@@ -57,7 +57,7 @@ async def loading_for_members(trial: Trial, protocol: str) -> Outcome:
             whole=True,
         )
         since = await before(struck)
-        return await trial.until(committed(admin, cluster.end_offset("t")), program, since)
+        return await trial.until(committed(admin, cluster.end_offset("t") + 1), program, since)
 
 
 async def committed(admin: AdminClient, least: int, partitions: Sequence[int] = (0,), below: float = math.inf) -> float:

@@ -33,6 +33,9 @@ SASL: Mapping[str, Any] = {
     "sasl_plain_password": "p",
 }
 REFUSED_LOGIN = 58
+_ERRORS_WITHIN = ("OffsetCommit", "OffsetFetch", "AddPartitionsToTxn")
+"""APIs whose answers have no error of their own in some versions, but one for each of what was asked for."""
+_WITHIN = {"after": True, "whole": False}
 
 
 class Outcome(NamedTuple):
@@ -207,7 +210,7 @@ def first_strike(
         return "count" in rule or record.broker == refusing[0]
 
     for api in apis:
-        cluster.faults.add(api, client_id=CLIENT_ID, when=when, **rule)
+        cluster.faults.add(api, client_id=CLIENT_ID, when=when, **rule | (_WITHIN if api in _ERRORS_WITHIN else {}))
         cluster.faults.add(
             api,
             client_id=CLIENT_ID,

@@ -29,7 +29,8 @@ async def deleted(trial: Trial, protocol: str) -> Outcome:
     cluster = await trial.cluster(groups=QUICK_GROUPS)
     cluster.create_topic("t", 2)
     cluster.create_topic("gone")
-    member: dict[str, Any] = {"group_protocol": protocol, "config": METADATA_AGE}
+    heartbeats = {"heartbeat_interval_ms": 500} if protocol == "classic" else {}
+    member: dict[str, Any] = {"group_protocol": protocol, "config": METADATA_AGE | heartbeats}
     async with feeding(cluster, (0, 1)):
         async with feeding(cluster, topic="gone"):
             first = await trial.program("read", cluster.bootstrap_servers, topic="t,gone", **member)

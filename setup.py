@@ -159,6 +159,8 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 class BuildOrStayPure(build_ext):
+    tenths_shown = -1
+
     def finalize_options(self) -> None:
         super().finalize_options()
         self.parallel = self.parallel or os.cpu_count() or 1
@@ -193,13 +195,18 @@ class BuildOrStayPure(build_ext):
                 sys.stderr.write("\n")
 
     def show_progress(self, compiled: list[Future[None]]) -> None:
-        """One line on a terminal, written over. Raises what a compiler has failed with."""
+        """One line on a terminal, written over; ten elsewhere (``pip -v``). Raises what a compiler has failed with."""
         done = [extension for extension in compiled if extension.done()]
         for extension in done:
             extension.result()
+        text = f"Compiling the hot modules: {len(done)} of {len(self.extensions)}"
+        tenths = len(done) * 10 // len(self.extensions)
         if sys.stderr.isatty():
-            sys.stderr.write(f"\rCompiling the hot modules: {len(done)} of {len(self.extensions)}")
-            sys.stderr.flush()
+            sys.stderr.write(f"\r{text}")
+        elif tenths > self.tenths_shown:
+            sys.stderr.write(f"{text}\n")
+        self.tenths_shown = tenths
+        sys.stderr.flush()
 
 
 class BuildWithAutoload(build_py):

@@ -18,10 +18,68 @@ from .oidc import certified_provider
 from .ports import PortPool
 
 # "default" draws the same examples each time, so that a run says something about the code and not about luck;
-# HYPOTHESIS_PROFILE=deep looks further with new random examples. No deadline: the machine may be busy.
+# "quick" a third of these; HYPOTHESIS_PROFILE=deep looks further with new random examples. No deadline: the machine may be busy.
 settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("deep", deadline=None, max_examples=5000, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("default"), max_examples=34)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+_SUITES = ("quick", "test", "all")
+"""Each has what those before it have, and more."""
+_QUICK = ("core", "records", "smoke", "wire")
+"""The folders of the quick suite: what a change needs first."""
+_ON_BOTH_LOOPS = ("io", "kafka", "leadership", "smoke")
+"""The folders whose tests run on trio in the suite "test": they are of sockets and tasks. Elsewhere, where policy is tested
+through clients, those marked ``both_loops`` do."""
+_HERE = Path(__file__).parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--suite",
+        choices=_SUITES,
+        default="all",
+        help="quick: what a change needs first; test: all but what is only crossed with more; all (the default)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("suite") == "quick" and "HYPOTHESIS_PROFILE" not in os.environ:
+        settings.load_profile("quick")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave what is not in the quick suite alone: to import it takes half of the time."""
+    is_quick = collection_path.parent != _HERE or collection_path.name in _QUICK
+    return None if is_quick or config.getoption("suite") != "quick" else True
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep those of the suite that was asked for."""
+    asked = _SUITES.index(config.getoption("suite"))
+    left_out = [item for item in items if _SUITES.index(_suite(item)) > asked]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _suite(item: pytest.Item) -> str:
+    """The first suite that has a test."""
+    marker = item.get_closest_marker("suite")
+    if marker is not None:
+        (suite,) = marker.args
+        return str(suite)
+    folder = item.path.relative_to(_HERE).parts[0]
+    if _loop_of(item) == "trio" and folder not in _ON_BOTH_LOOPS and item.get_closest_marker("both_loops") is None:
+        return "all"
+    return "quick" if folder in _QUICK else "test"
+
+
+def _loop_of(item: pytest.Item) -> str | None:
+    """The event loop that a test runs on, if it could run on another as well."""
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return parameters.get("anyio_backend")
 
 
 @pytest.fixture(scope="module", params=["asyncio", "trio"])

@@ -73,7 +73,13 @@ def main() -> None:
     parser.add_argument("--backend", choices=["asyncio", "trio"], default="asyncio")
     options = parser.parse_args()
     logging.getLogger("aiokafka_lead").addHandler(logging.NullHandler())  # that a broker is dead is on the screen
-    sys.exit(0 if anyio.run(run, options, backend=options.backend) else 1)
+    status = 1
+    try:
+        if anyio.run(run, options, backend=options.backend):
+            status = 0
+    except* KeyboardInterrupt:  # trio raises it in a group
+        status = 130
+    sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,12 @@ SHOWN = 12
 async def embedded_cluster() -> AsyncIterator[str]:
     """The bootstrap servers of a cluster in another process."""
     command = ("-m", "aiokafka_lead.testing", "--brokers", "3", "--port", "0")
-    process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *command,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C must not end it before its clients
+    )
     assert process.stdout is not None
     try:
         line = await process.stdout.readline()
@@ -221,7 +226,10 @@ def main() -> int:
         sys.exit("Spark needs Java 17 or newer, and there is none on the PATH")
     shutil.rmtree(options.out, ignore_errors=True)
     options.out.mkdir(parents=True)
-    return asyncio.run(run(options))
+    try:
+        return asyncio.run(run(options))
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -142,6 +143,15 @@ def test_programs_with_a_cluster_of_their_own_end_well(arguments: tuple[str, ...
             verdict = "acknowledged and consumed exactly once, through 40 leader moves and a broker's death"
             assert verdict in one_line(process.output)
             assert len([line for line in process.lines if " s  sent " not in line]) < 15
+
+
+@pytest.mark.usefixtures("handler_of_python")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_ctrl_c_ends_the_demo_without_a_traceback(backend: str) -> None:
+    with Program("-m", "examples.demo", "--backend", backend) as process:
+        process.read_until("sent +[1-9]")
+        assert process.end(signal.SIGINT) == 130
+        assert "Traceback" not in process.output
 
 
 @pytest.mark.parametrize("columns", [80, 120])

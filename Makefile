@@ -4,10 +4,12 @@
 # of the OpenID provider need node and npm, which come by pip where the system has none.
 
 VENV   := .venv
-PY     := $(VENV)/bin/python
+BIN    := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+PY     := $(BIN)/python
 PIP    := $(PY) -m pip install --quiet --disable-pip-version-check
 HOT    := $(patsubst %.pxd,%.py,$(shell find aiokafka_lead -name '*.pxd'))
 BUILT  := $(VENV)/.built
+COMPILED := $(shell find aiokafka_lead -name '*.so' -o -name '*.pyd')
 CORE   := $(VENV)/.installed
 SPARK  := $(VENV)/.installed-spark
 DEV    := $(VENV)/.installed-dev
@@ -22,15 +24,24 @@ NODE   := npm --version >/dev/null 2>&1 && node -e 'process.exit(parseInt(proces
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
+# An environment that forbids Python to write bytecode has each process of the tests compile all sources.
+export PYTHONDONTWRITEBYTECODE :=
+
+# Side by side, and what each says in one piece (macOS has a make that cannot).
+TOGETHER := $(MAKE) --no-print-directory --keep-going --jobs=4 \
+	$(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo pipeline docs test pytest pytest-kafka pytest-others lint ruff format-check mypy pyright imports generated \
-	fmt fuzz bench build dist clean
+.PHONY: help demo pipeline docs quick pytest-quick test test-all suite pytest pytest-kafka pytest-others \
+	lint ruff format-check mypy pyright imports generated fmt fuzz bench build dist clean
 
 help:
 	@echo "make demo    events flow through an embedded cluster while leaders move and a broker dies"
 	@echo "make pipeline  orders through Kafka and Spark into a report; ARGS=--kill kills the streaming job twice"
-	@echo "make test    every check and every test, a real Apache Kafka included"
+	@echo "make quick   the checks and tests that a change needs first, in two minutes"
+	@echo "make test    every check, and the tests, a real Apache Kafka included; ARGS=PATH, all tests of one folder"
+	@echo "make test-all  the same, with everything crossed with everything"
 	@echo "make lint    the checks alone       make fmt    format and sort imports"
 	@echo "make fuzz    fuzz decoders, client  make bench  all comparisons; ARGS=NAME, one benchmark"
 	@echo "make docs    the documentation, in build/site"
@@ -38,58 +49,50 @@ help:
 	@echo "make dist    sdist and a wheel for every Python here, and a trial of each, with a compiler and without"
 	@echo "make clean   remove what was built, and the caches"
 
-demo: $(BUILT)
+# In a new clone it runs as plain Python: what it shows does not need the hot modules, and to compile them takes minutes.
+demo: $(CORE) $(if $(COMPILED),$(BUILT))
+	@$(if $(COMPILED),,echo "In plain Python; after make build it takes less of the processor")
 	@$(PY) -m examples.demo $(ARGS)
 
 pipeline: $(SPARK) $(BUILT)
 	@$(PY) -m examples.pipeline $(ARGS)
 
-# Without ARGS in two parts. The tests on a real Apache Kafka go alone: beside anything else its brokers starve on a small
-# machine, and lose sessions that the tests count on. The others wait, too, and run in two processes.
-test: $(DEV) $(BUILT)
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint
-	@$(MAKE) --no-print-directory --keep-going $(if $(ARGS),pytest,pytest-kafka pytest-others)
+quick: $(DEV) $(BUILT)
+	@$(TOGETHER) mypy pytest-quick ruff format-check imports generated
 
-pytest:
-	$(PY) -m pytest $(ARGS)
+pytest-quick:
+	$(PY) -m pytest --suite=quick --numprocesses=2 --dist=worksteal -q
 
-pytest-kafka:
-	$(call RUN_TESTS,tests/kafka)
-
-pytest-others:
-	$(call RUN_TESTS,--ignore=tests/kafka,--numprocesses=2 --dist=loadfile)
-
-# Which tests, and how. Pytest ends with 1 when tests have failed. In continuous integration each of these runs once more,
-# alone and by name: one that passes then is a flaky test, to be mended, and no reason to refuse a change.
-define RUN_TESTS
-$(PY) -m pytest $(2) $(1) || { test $$? -eq 1 -a "$$CI" = true || exit 1; \
-	echo "Tests have failed. They run once more, alone; those that pass now are flaky, and are to be mended:"; \
-	$(PY) -m pytest --last-failed --last-failed-no-failures=none --verbose $(1); }
-endef
-
+# Without ARGS in two parts, side by side. The tests on a real Apache Kafka wait much of their time, but its brokers must
+# not: a starved one loses sessions that the tests count on. So all others, and the checks, take what is left of the
+# processors.
+test: SUITE := test
+test-all: SUITE := all
+test test-all: $(DEV) $(BUILT)
+	@$(if $(ARGS),$(MAKE) --no-print-directory lint pytest,$(TOGETHER) SUITE=$(SUITE) pytest-kafka beside-kafka)
 lint: ruff format-check mypy pyright imports generated
 
 ruff: $(DEV)
-	$(VENV)/bin/ruff check .
+	$(BIN)/ruff check .
 
 format-check: $(DEV)
-	$(VENV)/bin/ruff format --check .
+	$(BIN)/ruff format --check .
 
 mypy: $(DEV)
-	$(VENV)/bin/mypy
+	$(BIN)/mypy
 
 pyright: $(DEV)
-	$(VENV)/bin/pyright
+	$(BIN)/pyright
 
 imports: $(DEV)
-	$(VENV)/bin/lint-imports
+	$(BIN)/lint-imports
 
 generated: $(DEV)
 	$(PY) -m aiokafka_lead._wire.codegen --check
 
 fmt: $(DEV)
-	$(VENV)/bin/ruff check --fix-only .
-	$(VENV)/bin/ruff format .
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
 
 fuzz: $(DEV) $(BUILT)
 	@$(PIP) 'atheris>=2.3'
@@ -102,7 +105,7 @@ bench: $(DEV) $(BUILT)
 build: $(BUILT)
 
 docs: $(DOCS) $(MERMAID)
-	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "build/site/index.html"
 
 # For every Python on this machine. For all others, and other systems, `cibuildwheel` does it (see pyproject.toml).
@@ -157,7 +160,6 @@ $(MERMAID): | $(DOCS)
 
 # Python prefers a compiled module, so that an old one would hide a change of its source.
 $(BUILT): $(CORE) setup.py $(HOT) $(HOT:.py=.pxd)
-	@test -t 2 || echo "Compiling the hot modules"
 	@find aiokafka_lead -name '*.so' | while read file; do test -f "$${file%%.*}.py" || rm "$$file"; done  # of renamed modules
 	@$(PY) setup.py --quiet build_ext --inplace
 	@touch $@

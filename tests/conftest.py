@@ -17,21 +17,20 @@ from .names import Names, resolving
 from .oidc import certified_provider
 from .ports import PortPool
 
-# "default" draws the same examples each time, so that a run says something about the code and not about luck;
-# "quick" a third of these; HYPOTHESIS_PROFILE=deep looks further with new random examples. No deadline: the machine may be busy.
+# "default" draws the same examples each time, so that a run says something about the code and not about luck; "quick"
+# draws a third of them, HYPOTHESIS_PROFILE=deep many new ones. No deadline: the machine may be busy.
 settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("deep", deadline=None, max_examples=5000, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("quick", settings.get_profile("default"), max_examples=34)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
-
 
 _SUITES = ("quick", "test", "all")
 """Each has what those before it have, and more."""
 _QUICK = ("core", "records", "smoke", "wire")
 """The folders of the quick suite: what a change needs first."""
 _ON_BOTH_LOOPS = ("io", "kafka", "leadership", "smoke")
-"""The folders whose tests run on trio in the suite "test": they are of sockets and tasks. Elsewhere, where policy is tested
-through clients, those marked ``both_loops`` do."""
+"""The folders whose tests run on trio in the suite "test", since they are of sockets and tasks. Elsewhere, where policy
+is tested through clients, those marked ``both_loops`` do."""
 _HERE = Path(__file__).parent
 
 
@@ -78,8 +77,10 @@ def _suite(item: pytest.Item) -> str:
 
 def _loop_of(item: pytest.Item) -> str | None:
     """The event loop that a test runs on, if it could run on another as well."""
-    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-    return parameters.get("anyio_backend")
+    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+        return None
+    loop = item.callspec.params.get("anyio_backend")
+    return loop if isinstance(loop, str) else None
 
 
 @pytest.fixture(scope="module", params=["asyncio", "trio"])

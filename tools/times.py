@@ -1,9 +1,8 @@
 """Show where the tests' time goes, as a plugin of pytest: ``python -m pytest -p tools.times``.
 
-The table has the seconds by folder (``--times-by file`` or ``test`` for more detail): in fixtures, in the tests themselves,
-and how much of both passed while this process and the children that it has reaped used no processor. A long-lived child,
-such as a broker, counts when it ends. On a busy machine a test also waits for its turn, so that figures are taken on an
-idle one, with ``--numprocesses=0``.
+The table has seconds by folder (by file or test with ``--times-by``): in fixtures, in the tests themselves, and of both
+the part during which neither this process nor a child that has ended used a processor. A child that runs on, as a
+broker does, counts when it ends. On a busy machine tests wait for processors, too: measure on an idle one.
 """
 
 from __future__ import annotations
@@ -11,8 +10,9 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Any
 
 import pytest
 from _pytest.terminal import TerminalReporter
@@ -23,54 +23,57 @@ SHOWN = 100
 
 @dataclass
 class Spent:
+    """What one row of the table has, in seconds."""
+
     tests: int = 0
-    setup: float = 0.0
-    call: float = 0.0
+    fixtures: float = 0.0
+    calls: float = 0.0
     waiting: float = 0.0
     cpu: float = 0.0
 
     def add(self, report: pytest.TestReport) -> None:
-        cpu: float = dict(report.user_properties)[CPU]
+        """Add a test's set-up, call or teardown."""
+        cpu = next((float(str(value)) for name, value in report.user_properties if name == CPU), 0.0)
         if report.when == "call":
             self.tests += 1
-            self.call += report.duration
+            self.calls += report.duration
         else:
-            self.setup += report.duration
+            self.fixtures += report.duration
         self.cpu += cpu
         self.waiting += max(0.0, report.duration - cpu)
 
 
-@dataclass(eq=False)
 class Times:
-    """In a worker of pytest-xdist it measures, in the process that has the reports it adds up."""
+    """Measures in the processes that run tests, and adds up in the one that reports."""
 
-    by: str
-    spent: dict[str, Spent] = field(default_factory=lambda: defaultdict(Spent))
-    last_cpu: float = field(default_factory=lambda: _cpu())
+    def __init__(self, by: str) -> None:
+        self._by = by
+        self._spent: dict[str, Spent] = defaultdict(Spent)
+        self._last_cpu = _cpu()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         now = _cpu()
-        report.user_properties.append((CPU, now - self.last_cpu))
-        self.last_cpu = now
+        report.user_properties.append((CPU, now - self._last_cpu))
+        self._last_cpu = now
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.spent[self._key(report.nodeid)].add(report)
+        self._spent[self._row(report.nodeid)].add(report)
 
-    def _key(self, test: str) -> str:
-        path = test.partition("::")[0]
-        folder = "/".join(PurePath(path).parts[:2]) if path.count("/") > 1 else "tests"
-        return {"folder": folder, "file": path, "test": test}[self.by]
+    def _row(self, test: str) -> str:
+        file = test.partition("::")[0]
+        return {"folder": str(PurePath(*PurePath(file).parts[:2])), "file": file, "test": test}[self._by]
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
-        rows = sorted(self.spent.items(), key=lambda row: -(row[1].setup + row[1].call))
-        terminalreporter.write_line(f"| {self.by} | tests | fixtures, s | calls, s | waiting, s | CPU, s |")
+        terminalreporter.write_line(f"| {self._by} | tests | fixtures, s | calls, s | waiting, s | CPU, s |")
         terminalreporter.write_line("|---|--:|--:|--:|--:|--:|")
-        for name, its in rows[:SHOWN]:
-            seconds = " | ".join(f"{value:.1f}" for value in (its.setup, its.call, its.waiting, its.cpu))
-            terminalreporter.write_line(f"| {name} | {its.tests} | {seconds} |")
+        rows = sorted(self._spent.items(), key=lambda row: -(row[1].fixtures + row[1].calls))
+        for name, spent in rows[:SHOWN]:
+            seconds = (spent.fixtures, spent.calls, spent.waiting, spent.cpu)
+            figures: list[Any] = [spent.tests, *(f"{value:.1f}" for value in seconds)]
+            terminalreporter.write_line(f"| {name} | {' | '.join(map(str, figures))} |")
 
 
 def _cpu() -> float:
@@ -78,8 +81,8 @@ def _cpu() -> float:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--times-by", choices=["folder", "file", "test"], default="folder", help="rows of the table of times")
+    parser.addoption("--times-by", choices=["folder", "file", "test"], default="folder", help="rows of the table")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Times(config.getoption("times_by")))
+    config.pluginmanager.register(Times(str(config.getoption("times_by"))))

@@ -129,7 +129,7 @@ EDITABLE := AIOKAFKA_LEAD_PURE=1 $(PIP) --no-build-isolation --editable
 
 $(CORE): pyproject.toml | $(PY)
 	@echo "Installing aiokafka-lead in $(VENV)"
-	@$(PIP) 'Cython>=3.1' 'setuptools>=77'
+	@$(PIP) 'setuptools>=77'
 	@$(EDITABLE) '.[demo]'
 	@touch $@
 
@@ -161,5 +161,6 @@ $(MERMAID): | $(DOCS)
 # Python prefers a compiled module, so that an old one would hide a change of its source.
 $(BUILT): $(CORE) setup.py $(HOT) $(HOT:.py=.pxd)
 	@find aiokafka_lead -name '*.so' | while read file; do test -f "$${file%%.*}.py" || rm "$$file"; done  # of renamed modules
+	@$(PIP) 'Cython>=3.1'
 	@$(PY) setup.py --quiet build_ext --inplace
 	@touch $@

@@ -28,7 +28,7 @@ _SUITES = ("quick", "test", "all")
 """Each has what those before it have, and more."""
 _QUICK = ("core", "records", "smoke", "wire")
 """The folders of the quick suite: what a change needs first."""
-_ON_BOTH_LOOPS = ("io", "kafka", "leadership", "smoke")
+_ON_BOTH_LOOPS = ("io", "leadership", "smoke")
 """The folders whose tests run on trio in the suite "test", since they are of sockets and tasks. Elsewhere, where policy
 is tested through clients, those marked ``both_loops`` do."""
 _HERE = Path(__file__).parent
@@ -57,10 +57,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep those of the suite that was asked for."""
     asked = _SUITES.index(config.getoption("suite"))
-    left_out = [item for item in items if _SUITES.index(_suite(item)) > asked]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+    parts: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        parts[_SUITES.index(_suite(item)) <= asked].append(item)
+    items[:] = parts[True]
+    config.hook.pytest_deselected(items=parts[False])
 
 
 def _suite(item: pytest.Item) -> str:
@@ -70,17 +71,16 @@ def _suite(item: pytest.Item) -> str:
         (suite,) = marker.args
         return str(suite)
     folder = item.path.relative_to(_HERE).parts[0]
-    if _loop_of(item) == "trio" and folder not in _ON_BOTH_LOOPS and item.get_closest_marker("both_loops") is None:
+    if _is_second_loop(item) and folder not in _ON_BOTH_LOOPS and item.get_closest_marker("both_loops") is None:
         return "all"
     return "quick" if folder in _QUICK else "test"
 
 
-def _loop_of(item: pytest.Item) -> str | None:
-    """The event loop that a test runs on, if it could run on another as well."""
-    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
-        return None
-    loop = item.callspec.params.get("anyio_backend")
-    return loop if isinstance(loop, str) else None
+def _is_second_loop(item: pytest.Item) -> bool:
+    """Whether a test runs on trio, and on asyncio as well: it has not chosen its loop itself."""
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    chosen = any("anyio_backend" in marker.args[0] for marker in item.iter_markers("parametrize"))
+    return parameters.get("anyio_backend") == "trio" and not chosen
 
 
 @pytest.fixture(scope="module", params=["asyncio", "trio"])

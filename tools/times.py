@@ -1,8 +1,8 @@
 """Show where the tests' time goes, as a plugin of pytest: ``python -m pytest -p tools.times``.
 
 The table has seconds by folder (by file or test with ``--times-by``): in fixtures, in the tests themselves, and of both
-the part during which neither this process nor a child that has ended used a processor. A child that runs on, as a
-broker does, counts when it ends. On a busy machine tests wait for processors, too: measure on an idle one.
+the part during which neither this process nor a child that has ended used a processor, or (on Linux) stood in line for
+one. A child that runs on, as a broker does, counts when it ends. Figures of a busy machine are larger than others.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import os
 from collections import defaultdict
 from collections.abc import Generator
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
 from _pytest.terminal import TerminalReporter
 
-CPU = "cpu_seconds"
-SHOWN = 100
+CPU, QUEUED = "cpu_seconds", "queued_seconds"
+SCHEDSTAT = Path("/proc/self/schedstat")
 
 
 @dataclass
@@ -33,14 +33,15 @@ class Spent:
 
     def add(self, report: pytest.TestReport) -> None:
         """Add a test's set-up, call or teardown."""
-        cpu = next((float(str(value)) for name, value in report.user_properties if name == CPU), 0.0)
+        measured = dict(report.user_properties)
+        cpu, queued = (float(str(measured.get(name, 0.0))) for name in (CPU, QUEUED))
         if report.when == "call":
             self.tests += 1
             self.calls += report.duration
         else:
             self.fixtures += report.duration
         self.cpu += cpu
-        self.waiting += max(0.0, report.duration - cpu)
+        self.waiting += max(0.0, report.duration - cpu - queued)
 
 
 class Times:
@@ -49,14 +50,14 @@ class Times:
     def __init__(self, by: str) -> None:
         self._by = by
         self._spent: dict[str, Spent] = defaultdict(Spent)
-        self._last_cpu = _cpu()
+        self._last = _used()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        now = _cpu()
-        report.user_properties.append((CPU, now - self._last_cpu))
-        self._last_cpu = now
+        now = _used()
+        report.user_properties += [(name, now[name] - self._last[name]) for name in now]
+        self._last = now
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -70,14 +71,16 @@ class Times:
         terminalreporter.write_line(f"| {self._by} | tests | fixtures, s | calls, s | waiting, s | CPU, s |")
         terminalreporter.write_line("|---|--:|--:|--:|--:|--:|")
         rows = sorted(self._spent.items(), key=lambda row: -(row[1].fixtures + row[1].calls))
-        for name, spent in rows[:SHOWN]:
+        for name, spent in rows:
             seconds = (spent.fixtures, spent.calls, spent.waiting, spent.cpu)
             figures: list[Any] = [spent.tests, *(f"{value:.1f}" for value in seconds)]
             terminalreporter.write_line(f"| {name} | {' | '.join(map(str, figures))} |")
 
 
-def _cpu() -> float:
-    return sum(os.times()[:4])
+def _used() -> dict[str, float]:
+    """Seconds of processors since this process began, and in line for one."""
+    queued = int(SCHEDSTAT.read_text().split()[1]) / 1e9 if SCHEDSTAT.exists() else 0.0
+    return {CPU: sum(os.times()[:4]), QUEUED: queued}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

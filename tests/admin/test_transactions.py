@@ -29,7 +29,7 @@ from aiokafka_lead.types import TopicPartition
 from tests.testing.raw import connected
 from tests.testing.test_transactions import write
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 WHERE = TopicPartition("t", 0)
 

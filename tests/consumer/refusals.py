@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.wheel.plain import SourceOnly
 
-BOUND = 64 * 1024 * 1024
+BOUND = 32 * 1024 * 1024
 REFUSALS = 6
 
 

@@ -25,7 +25,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 from ..patience import again_if_late
 from .support import E0, E1, E2, consumer_of, fill, numbers, take, values
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 
 async def test_new_partitions_are_read_from_their_beginning(cluster: EmbeddedCluster) -> None:

@@ -17,7 +17,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import E0, E1, E2, consumer_of, fill, numbers, take, values
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 
 async def test_every_partition_is_read_in_its_order(cluster: EmbeddedCluster) -> None:

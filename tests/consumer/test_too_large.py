@@ -45,8 +45,14 @@ def test_the_bound_is_a_number_of_bytes() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the operating system tells no resident memory")
-@pytest.mark.parametrize("variant", ["compiled", "pure"] if _accel.ACCELERATED else ["pure"])
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(
+    ("codec", "variant"),
+    [
+        *((codec, "compiled") for codec in CODECS if _accel.ACCELERATED),
+        ("zstd", "pure"),
+        *(pytest.param(codec, "pure", marks=pytest.mark.suite("all")) for codec in CODECS if codec != "zstd"),
+    ],
+)
 def test_what_was_refused_is_let_go(codec: str, variant: str) -> None:
     """Without the garbage collector's help, and as the operating system sees it."""
     command = [sys.executable, "-W", "error", "-m", "tests.consumer.refusals", codec, variant]

@@ -16,7 +16,7 @@ from aiokafka_lead._io.producer.parking import Parking
 from aiokafka_lead.errors import IllegalStateError, InvalidRecordError, MessageTooLargeError
 from aiokafka_lead.types import RecordMetadata
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 
 def outcome() -> BatchOutcome:

@@ -15,7 +15,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import ALL, Partitions, Recorder, fill, member, read_on, reading, shared, starting, until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 EAGER = {"partition_assignment_strategy": ["range"]}
 

@@ -8,7 +8,7 @@ import pytest
 
 from .campaign import run_case
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("HOSTILE_RUNS", "6"))))

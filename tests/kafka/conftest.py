@@ -38,6 +38,14 @@ _last_test: dict[str, str] = {}
 """By cluster: the test after which nobody needs it."""
 
 
+@pytest.hookimpl(specname="pytest_collection_modifyitems", tryfirst=True)
+def leave_trio_on_old_releases_to_the_suite_all(items: list[pytest.Item]) -> None:
+    """The event loop makes no difference to what a release of Kafka answers."""
+    for item in items:
+        if _HERE in item.path.parents and _cluster_of(item) not in (None, "kafka") and "trio" in item.name:
+            item.add_marker(pytest.mark.suite("all"))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark everything in this folder ``kafka``, give it the time that a cluster takes, and go cluster by cluster."""

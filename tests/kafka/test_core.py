@@ -18,7 +18,7 @@ from aiokafka_lead.errors import (
 from .harness import KafkaCluster
 from .support import by_partition, in_thread, make_consumer, make_producer, partitions_of, read, read_topic
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 TopicName = Callable[[], str]
 

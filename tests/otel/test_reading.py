@@ -17,7 +17,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import Spans, attributes, ids, reader_of, unsampled_request
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 
 async def send(cluster: EmbeddedCluster, spans: Spans, count: int, **options: Any) -> list[ReadableSpan]:

@@ -19,7 +19,7 @@ from aiokafka_lead.errors import (
 from aiokafka_lead.producer import Delivery, Producer
 from aiokafka_lead.testing import EmbeddedCluster
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 
 async def failure(delivery: Delivery) -> KafkaError:
@@ -65,10 +65,10 @@ async def test_memory_that_does_not_come_is_buffer_full(cluster: EmbeddedCluster
         with pytest.raises(BufferFull, match=r"max_block_ms \(500\)"):
             await producer.send("events", b"x" * 1500, partition=0)
         assert 0.49 < time.monotonic() - began < 20
-        outcomes = await (await producer.send_many("events", [b"x" * 10, b"x" * 1500, b"y"], partition=0))
-        assert [type(outcome) for outcome in outcomes[1:]] == [BufferFull, BufferFull]
+        delivery = await producer.send_many("events", [b"x" * 10, b"x" * 1500, b"y"], partition=0)
         assert rule.struck == 1
         rule.release()
+        assert [type(outcome) for outcome in (await delivery)[1:]] == [BufferFull, BufferFull]
         assert (await first).offset == 0
     assert len(cluster.records("events", 0)) == 2
 
@@ -80,6 +80,7 @@ async def test_cancelled_send_has_not_taken_the_record(cluster: EmbeddedCluster)
         with anyio.move_on_after(0.05) as scope:
             await producer.send("events", b"y" * 1500, partition=0)
         assert scope.cancelled_caught
+        await cluster.wait_for_requests("Produce")
         slow.release()
         assert (await producer.send_and_wait("events", b"z" * 1500, partition=0)).offset == 1
         assert producer.metrics().buffer_used_bytes == 0
@@ -94,6 +95,7 @@ async def test_cancelled_delivery_leaves_the_record_alone(cluster: EmbeddedClust
         with anyio.move_on_after(0.02) as scope:
             await delivery
         assert scope.cancelled_caught
+        await cluster.wait_for_requests("Produce")
         slow.release()
         assert (await other).offset == 1
         assert (await delivery).offset == 0

@@ -17,7 +17,7 @@ from aiokafka_lead.types import RecordMetadata
 
 from ..patience import again_if_late
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 
 async def test_record_is_written_with_all_that_it_has(cluster: EmbeddedCluster) -> None:

@@ -17,7 +17,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import E0, committed, fill, runner_of, until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 Record = ConsumerRecord[Any, Any]
 FAST: dict[str, Any] = {"retry_backoff_ms": 5}

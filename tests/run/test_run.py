@@ -16,7 +16,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 from ..patience import again_if_late
 from .support import E0, EVENTS, Gate, committed, fill, runner_of, until, until_committed
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 Record = ConsumerRecord[Any, Any]
 

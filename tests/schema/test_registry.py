@@ -31,7 +31,7 @@ from ..leaks import everything
 from ..oidc.identity_provider import IdentityProvider
 from .material import LATER, ORDER, ORDER_TEXT, OTHER
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 SECRET = "MARKED/+ secret"
 LIST_TEXT = json.dumps({"type": "record", "name": "List", "fields": [{"name": "first", "type": "shop.Order"}]})

@@ -20,7 +20,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 
 from ..ports import PortPool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 AnyClient = AdminClient | Consumer[Any, Any] | Producer[Any, Any] | ShareConsumer[Any, Any]
 

@@ -27,7 +27,7 @@ from aiokafka_lead.testing import EmbeddedCluster, EmbeddedSchemaRegistry, Group
 from ..patience import again_if_late
 from .support import SHORT_LOCKS, Handled, cluster_with_locks, configure, consumer, fill, take, values
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
 J0 = TopicPartition("jobs", 0)

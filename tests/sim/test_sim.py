@@ -16,7 +16,13 @@ AT_ONCE = 8
 SEEDS = range(24)
 
 
-@pytest.mark.parametrize("first", range(0, RUNS, AT_ONCE))
+@pytest.mark.parametrize(
+    "first",
+    [
+        *range(0, RUNS // 2, AT_ONCE),
+        *(pytest.param(first, marks=pytest.mark.suite("all")) for first in range(RUNS // 2, RUNS, AT_ONCE)),
+    ],
+)
 def test_acknowledged_once_in_order_at_a_bounded_rate_and_on_in_time(first: int) -> None:
     for seed in range(first, first + AT_ONCE):
         try:
@@ -40,7 +46,7 @@ def test_storms_are_no_breeze() -> None:
 
 
 @pytest.mark.timeout(240)  # nothing but work for the processor
-@pytest.mark.parametrize("noticed_after_s", [0.1, 2.0])
+@pytest.mark.parametrize("noticed_after_s", [0.1, pytest.param(2.0, marks=pytest.mark.suite("all"))])
 def test_rule_32_a_broker_that_dies_after_a_burst_of_moves_is_noticed_as_soon_as_without(
     noticed_after_s: float,
 ) -> None:

@@ -27,7 +27,7 @@ from tests.leadership.support import until
 
 from .support import Pushed, read, totals
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 INTERVAL_MS = 100
 """The shortest that brokers allow."""

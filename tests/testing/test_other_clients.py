@@ -16,7 +16,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.structs import TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic  # type: ignore[attr-defined]
 
-from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
+from aiokafka_lead.testing import ClusterThread, EmbeddedCluster, GroupOptions
 
 COUNT = 500
 
@@ -25,7 +25,7 @@ VALUES = [b"value-%d" % index for index in range(COUNT)]
 
 @pytest.fixture
 def cluster() -> Iterator[ClusterThread]:
-    with ClusterThread(EmbeddedCluster(brokers=3)) as cluster:
+    with ClusterThread(EmbeddedCluster(brokers=3, groups=GroupOptions(consumer_heartbeat_interval_ms=200))) as cluster:
         yield cluster
         assert cluster.protocol_errors == []
 

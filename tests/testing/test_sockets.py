@@ -19,7 +19,7 @@ from .raw import batch, connected
 from .test_fetch import BY_NAME, fetch_request, wanted
 from .test_produce import produce
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 ROUNDS = range(10)
 """More rounds of an event loop than it takes to accept a socket and to make a connection of it."""

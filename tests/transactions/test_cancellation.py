@@ -14,7 +14,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import PARTITIONS, committed, transactional
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 ROUNDS = 50
 

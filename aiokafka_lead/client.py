@@ -13,6 +13,7 @@ import anyio
 from ._accel import warn_if_plain
 from ._io.cancellation import to_the_end
 from ._io.client import Client as InternalClient
+from ._io.loop import Waiter
 from ._io.pushed_metrics import PushedMetrics
 from ._options.arguments import TIMEOUT
 from ._options.checks import boolean, hide_secrets
@@ -93,6 +94,8 @@ class Client(PushedMetrics):
         self._config = ClientConfig.from_options(bootstrap_servers, options)
         self._client = InternalClient(self._config)
         self._log = client_log("client", self._config.client_id)
+        self._stopped: Waiter[None] | None = None
+        """Made by the first `stop`, done when that has ended."""
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
@@ -116,12 +119,20 @@ class Client(PushedMetrics):
         timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
         if not self._client.stops_here():
             return
+        if self._stopped is not None:
+            # To disconnect now would keep the clients that the other call stops from ending in order.
+            await self._stopped.done_within(None if timeout_ms is None else timeout_ms / 1000)
+            return
+        self._stopped = Waiter()
         share_ms = None if timeout_ms is None else timeout_ms * STOP_SHARE
         try:
             if self._client.children:
                 await to_the_end(partial(self._stop_children, share_ms), "kafka shared client's end")
         finally:
-            await self._client.stop(None if timeout_ms is None else timeout_ms * (1 - 2 * STOP_SHARE))
+            try:
+                await self._client.stop(None if timeout_ms is None else timeout_ms * (1 - 2 * STOP_SHARE))
+            finally:
+                self._stopped.set_result(None)
 
     def _telemetry(self) -> Source:
         from ._core.telemetry.connections import SharedConnections  # only here: most clusters want no metrics

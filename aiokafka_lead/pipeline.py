@@ -157,7 +157,7 @@ class TransactionPipeline(Generic[K, V]):
         if not self._client.stops_here():
             return
         if self._stopped is not None:
-            await self._stopped.wait()
+            await self._stopped.done_within(None if timeout_ms is None else timeout_ms / 1000)
             return
         self._stopped = Waiter()
         share_ms = None if timeout_ms is None else timeout_ms * _SHARE

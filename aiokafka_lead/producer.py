@@ -184,7 +184,7 @@ class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
         if not self._client.stops_here():
             return
         if self._stopped is not None:
-            await self._wait_stopped(timeout_ms)
+            await self._stopped.done_within(None if timeout_ms is None else timeout_ms / 1000)
             return
         try:
             self._client.check()
@@ -205,13 +205,6 @@ class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
                 await self._client.stop(None if timeout_ms is None else max(100.0, timeout_ms * _CLOSING_SHARE))
             finally:
                 self._stopped.set_result(None)
-
-    async def _wait_stopped(self, timeout_ms: float | None) -> None:
-        assert self._stopped is not None
-        try:
-            await self._stopped.wait(None if timeout_ms is None else timeout_ms / 1000)
-        except TimeoutError:
-            return
 
     async def _drain(self, timeout_ms: float | None) -> None:
         timeout_s = None

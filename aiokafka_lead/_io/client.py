@@ -161,19 +161,19 @@ class Client:
         self.beginnings.hurry(0.0)
         if self._host is None or not self._here:
             return  # it was not started, or has ended with its event loop
-        timeout_s = (STOP_TIMEOUT_MS if timeout_ms is None else timeout_ms) / 1000
+        deadline = Deadline(STOP_TIMEOUT_MS if timeout_ms is None else timeout_ms)
         try:
             if self.parent is None and self._metrics_push is not None and self.fatal is None:
-                within_s = 0.0 if cancelled_by_scope() else min(LAST_PUSH_WITHIN_S, timeout_s / 2)
+                within_s = 0.0 if cancelled_by_scope() else min(LAST_PUSH_WITHIN_S, deadline.left_s() / 2)
                 await to_the_end(partial(self._metrics_push.finish, within_s), "kafka client's last push")
         finally:
-            await self._end(timeout_s)
+            await self._end(deadline)
 
-    async def _end(self, timeout_s: float) -> None:
+    async def _end(self, deadline: Deadline) -> None:
         assert self._host is not None
         self._let_go(ClientClosedError())
         self._host.cancel()
-        if not await to_the_end(partial(self._host.wait, timeout_s), "kafka client's end"):
+        if not await to_the_end(partial(self._host.wait, deadline.left_s()), "kafka client's end"):
             self._log.warning("a background task does not end")
 
     def _let_go(self, error: KafkaError) -> None:

@@ -197,6 +197,14 @@ class Waiter(Generic[T]):
             raise TimeoutError
         return self.result()
 
+    async def done_within(self, timeout_s: float | None) -> bool:
+        """Return True once there is a result, and False if the timeout passed first. Raises the error."""
+        try:
+            await self.wait(timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
 
 class Signal:
     """Wakes the one task that waits for it. Set any number of times before a wait, it wakes that wait once.
@@ -381,11 +389,7 @@ class Host:
 
     async def wait(self, timeout_s: float | None = None) -> bool:
         """True once the task is over, whether it returned, raised or was cancelled; False when the timeout passed."""
-        try:
-            await self._ended.wait(timeout_s)
-        except TimeoutError:
-            return False
-        return True
+        return await self._ended.done_within(timeout_s)
 
     def cancel(self) -> None:
         """Cancels the task, at each await until it ends."""

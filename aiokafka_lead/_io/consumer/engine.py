@@ -253,7 +253,8 @@ class ConsumerEngine(Generic[K, V]):
         timeout_s = 10.0 if timeout_ms is None else timeout_ms / 1000
         deadline = time.monotonic() + timeout_s
         if self._stopped is not None:
-            await self._wait_stopped(timeout_s)
+            # To close connections now would keep the other call from committing and leaving.
+            await self._stopped.done_within(timeout_s)
             return
         self._stopped = Waiter()
         self.reader.stop()
@@ -273,14 +274,6 @@ class ConsumerEngine(Generic[K, V]):
                     self.tracing.stopped()
                 self._notify()
                 self._stopped.set_result(None)
-
-    async def _wait_stopped(self, timeout_s: float) -> None:
-        """Another call stops the consumer: to close connections now would keep it from committing and leaving."""
-        assert self._stopped is not None
-        try:
-            await self._stopped.wait(timeout_s)
-        except TimeoutError:
-            return
 
     async def _depart(self, deadline: float) -> None:
         """Commit, leave the group, close fetch sessions; in less time if the caller has been cancelled by a scope."""

@@ -214,10 +214,7 @@ class ShareEngine:
         timeout_s = 10.0 if timeout_ms is None else timeout_ms / 1000
         deadline = time.monotonic() + timeout_s
         if self._stopped is not None:
-            try:
-                await self._stopped.wait(timeout_s)
-            except TimeoutError:
-                return
+            await self._stopped.done_within(timeout_s)
             return
         self._stopped = Waiter()
         self.membership.notify()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from aiokafka_lead._core.backoff import Backoff
-from aiokafka_lead._core.metadata.topics import DENIALS_TO_BELIEVE, LOOKUP_TICK_S, TopicsInUse
+from aiokafka_lead._core.metadata.topics import DENIALS_TO_BELIEVE, LOOKUP_TICK_S, WARN_EVERY_S, TopicsInUse
 from aiokafka_lead._core.trust import DOUBT_AFTER
 
 IDLE_S = 300.0
@@ -147,3 +147,34 @@ def test_rule_33_a_topic_that_several_brokers_deny_does_not_exist() -> None:
         for _ in range(DOUBT_AFTER):
             wanted.missed("a", node_id, 0.0)
     assert wanted.doubted(["a"], 0.0) == set()
+
+
+def denied(wanted: TopicsInUse, name: str, since: float) -> list[float]:
+    """When a warning is due while the topic is denied every 100 ms for 10 seconds."""
+    times = [since + number / 10 for number in range(100)]
+    return [now for now in times if wanted.missed(name, 1, now)]
+
+
+def test_a_topic_that_is_denied_again_and_again_is_warned_of_once() -> None:
+    wanted = topics()
+    wanted.wait("a", 0.0)
+    assert denied(wanted, "a", 0.0) == [1.0]
+    wanted.leave("a")
+    wanted.wait("a", 20.0)
+    assert denied(wanted, "a", 20.0) == []  # nor if it was forgotten meanwhile
+    wanted.leave("a")
+    wanted.wait("a", 2 * WARN_EVERY_S)
+    assert denied(wanted, "a", 2 * WARN_EVERY_S) == [2 * WARN_EVERY_S + 1]
+
+
+def test_few_denials_are_no_warning() -> None:
+    wanted = topics()
+    wanted.use("a")
+    assert [wanted.missed("a", 1, now) for now in (0.0, 5.0, 10.0)] == [False] * 3
+    assert wanted.missed("a", 1, 15.0)
+
+
+def test_of_a_kept_topic_its_consumer_warns() -> None:
+    wanted = topics()
+    wanted.keep(["a"])
+    assert denied(wanted, "a", 0.0) == []

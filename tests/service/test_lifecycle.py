@@ -22,7 +22,7 @@ async def one_broker() -> AsyncIterator[EmbeddedCluster]:
         yield cluster
 
 
-# --- stopped by several calls at once ----------------------------------------------------------------------------------
+# --- stopped by several calls at once --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -414,6 +414,15 @@ async def test_brokers_without_share_groups_are_named() -> None:
             await consumer(old.bootstrap_servers).start()
 
 
+async def test_the_log_names_topics_that_are_not_there(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with consumer(cluster.bootstrap_servers, "nowhere", allow_auto_create_topics=False):
+        with anyio.fail_after(20):
+            while "cannot read nowhere: the cluster does not have it" not in caplog.text:  # noqa: ASYNC110 (nobody tells)
+                await anyio.sleep(0.01)
+
+
 async def test_values_by_a_schema_registry(cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry) -> None:
     registry = SchemaRegistry(schema_registry.url)
     serializer = registry.avro_serializer("long", auto_register=True)

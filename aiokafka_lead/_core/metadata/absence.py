@@ -14,17 +14,12 @@ from typing import NamedTuple
 
 from ...types import TopicPartition
 from ..backoff import Backoff
+from .topics import WARN_EVERY_S, believed
 from .types import ClusterSnapshot
 
-__all__ = ["Absences", "Look", "MissingPartitions", "absent", "believed"]
-
-ANSWERS_TO_BELIEVE = 4
-BELIEVE_AFTER_S = 1.0
-"""Brokers of a KRaft cluster that is not overloaded are less than this behind the controller."""
+__all__ = ["Absences", "Look", "MissingPartitions", "absent"]
 
 LOOK_AT_LEAST_EVERY_MS = 10_000.0
-
-WARN_EVERY_S = 300.0
 
 Absent = TopicPartition | str
 """A partition, or a topic without any."""
@@ -121,11 +116,6 @@ class MissingPartitions:
             if believed(answers + 1, now - since):
                 missing.add(tp)
         return missing
-
-
-def believed(answers: int, waited_s: float) -> bool:
-    """Whether something can be taken for absent, as this number of answers over this time did not name it."""
-    return answers >= ANSWERS_TO_BELIEVE and waited_s >= BELIEVE_AFTER_S
 
 
 def absent(topics: Iterable[str], partitions: Iterable[TopicPartition], snapshot: ClusterSnapshot) -> Iterable[Absent]:

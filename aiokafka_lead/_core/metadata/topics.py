@@ -7,20 +7,32 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ..backoff import Backoff
+from ..sparingly import Sparingly
 from ..trust import Trust, patience_of
 
 LOOKUP_TICK_S = 0.02
 """Lookups in vain are tried again at multiples of this, so that those of many topics share their requests."""
 
-
 DENIALS_TO_BELIEVE = 3
 """Brokers that must deny a topic, each for longer than patience lasts, until it does not matter who is asked."""
+
+ANSWERS_TO_BELIEVE = 4
+BELIEVE_AFTER_S = 1.0
+"""Brokers of a KRaft cluster that is not overloaded are less than this behind the controller."""
+
+WARN_EVERY_S = 300.0
+"""How often a warning may name the same thing that the cluster does not have."""
+
+
+def believed(answers: int, waited_s: float) -> bool:
+    """Whether something can be taken for absent, as this number of answers over this time did not name it."""
+    return answers >= ANSWERS_TO_BELIEVE and waited_s >= BELIEVE_AFTER_S
 
 
 class _Lookup:
     """A topic that is wanted and not known."""
 
-    __slots__ = ("answers", "denials", "retry_at", "waiters")
+    __slots__ = ("answers", "denials", "missed_since", "retry_at", "waiters", "warned")
 
     def __init__(self, retry_at: float) -> None:
         self.retry_at = retry_at
@@ -30,6 +42,10 @@ class _Lookup:
         """The brokers that did not know it."""
         self.waiters = 0
         """Calls that wait for it."""
+        self.missed_since = 0.0
+        """When the cluster first did not know it. Valid while there are answers."""
+        self.warned = False
+        """It is believed that the cluster does not have it, and the log may have said so."""
 
 
 class TopicsInUse:
@@ -52,6 +68,7 @@ class TopicsInUse:
         self._used: set[str] = set()
         """Topics used since `expire` last looked: a set, because `use` has no time to read the clock."""
         self._lookups: dict[str, _Lookup] = {}
+        self._warnings = Sparingly(WARN_EVERY_S)
 
     def __contains__(self, name: object) -> bool:
         return name in self._kept or name in self._expires or name in self._used
@@ -123,13 +140,23 @@ class TopicsInUse:
         """The topic is known now."""
         self._lookups.pop(name, None)
 
-    def missed(self, name: str, node_id: int, now: float) -> None:
-        """Look again later: this broker did not know the topic, or not yet where it is."""
+    def missed(self, name: str, node_id: int, now: float) -> bool:
+        """Look again later: this broker did not know the topic, or not yet where it is.
+
+        Return True if that is worth a warning: the cluster keeps denying it, and the log has not said so lately.
+        Consumers say it themselves of the topics that they keep (`Absences`).
+        """
         lookup = self._lookups.setdefault(name, _Lookup(now))
+        if not lookup.answers:
+            lookup.missed_since = now
         lookup.answers += 1
         lookup.denials.setdefault(node_id, Trust()).refused(now, now, self._patience_s)
         retry_at = now + self._backoff.delay_s(lookup.answers)
         lookup.retry_at = math.ceil(retry_at / LOOKUP_TICK_S) * LOOKUP_TICK_S
+        if lookup.warned or name in self._kept or not believed(lookup.answers, now - lookup.missed_since):
+            return False
+        lookup.warned = True
+        return self._warnings.allow(name, now)
 
     def doubted(self, names: Iterable[str], now: float) -> set[int]:
         """Return the brokers that others are to be asked before: they keep denying one of these topics.

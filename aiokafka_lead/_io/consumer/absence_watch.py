@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from typing import Protocol
 
 from ..._core.backoff import Backoff
 from ..._core.consumer.partition_state import PartitionState
-from ..._core.consumer.subscription import Subscription
 from ..._core.metadata.absence import Absences, absent
 from ..._core.metadata.moved import Moved
 from ..._core.metadata.types import ClusterSnapshot
@@ -19,10 +19,17 @@ from ..loop import Signal
 __all__ = ["AbsenceWatch"]
 
 
+class Subscribed(Protocol):
+    """Knows what is to be read."""
+
+    @property
+    def topics(self) -> Iterable[str]: ...
+
+
 class AbsenceWatch:
     """Of one consumer. Sleeps while nothing is absent."""
 
-    def __init__(self, client: Client, subscription: Subscription, leaderless: Collection[PartitionState]) -> None:
+    def __init__(self, client: Client, subscription: Subscribed, leaderless: Collection[PartitionState] = ()) -> None:
         self._client = client
         self._subscription = subscription
         self._leaderless = leaderless

@@ -12,6 +12,7 @@ from ..._core.consumer.reading import Reading
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
 from ..._core.metadata.absence import believed
 from ..._core.metadata.moved import Moved
+from ..._core.metadata.topics import believed
 from ..._core.metadata.types import NO_LEADER, ClusterSnapshot
 from ...errors import KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError
 from ...errors.base import own_copy

@@ -104,7 +104,7 @@ class MetadataActor:
         self._wake = Signal()
         self._newer: Waiter[ClusterSnapshot] = Waiter()
         """Done at the next snapshot."""
-        self._lookups = TopicLookups(self._topics, self._wake.set)
+        self._lookups = TopicLookups(self._topics, self._wake.set, self._log)
         self._listeners: list[_Listener] = []
         self._errors: Mapping[int, KafkaError] = {}
         """Why the last refresh that failed got no answer, by node id."""

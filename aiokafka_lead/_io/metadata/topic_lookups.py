@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable
 
 from ..._core.metadata.topics import TopicsInUse
 from ..._core.metadata.types import ClusterSnapshot, TopicMetadata
+from ..._options.logs import ClientLog
 from ...errors import KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError, error_for_code
+from ...errors.shown import some_of
 from ..loop import Waiter
 
 UNKNOWN_TOPIC_OR_PARTITION = UnknownTopicOrPartitionError.code
@@ -19,8 +21,9 @@ class TopicLookups:
     However many calls wait for a topic, they share its lookups, whose pace `TopicsInUse` decides.
     """
 
-    def __init__(self, topics: TopicsInUse, wake: Callable[[], None]) -> None:
+    def __init__(self, topics: TopicsInUse, wake: Callable[[], None], log: ClientLog) -> None:
         self._topics = topics
+        self._log = log
         self._wake = wake
         """Tells the task that refreshes that there is something to look up."""
         self._waiters: dict[str, Waiter[TopicMetadata]] = {}
@@ -51,6 +54,7 @@ class TopicLookups:
 
     def answered(self, names: Iterable[str], snapshot: ClusterSnapshot, node_id: int, now: float) -> None:
         """An answer of this broker about these topics has been taken in."""
+        missing: dict[int, list[str]] = {}
         for name in names:
             entry = snapshot.topics.get(name)
             if entry is not None and entry.partitions:
@@ -61,8 +65,16 @@ class TopicLookups:
                 self._topics.found(name)
                 if name in self._waiters:
                     self._waiters.pop(name).set_error(topic_error(name, entry.error_code))
-            elif name in self._topics:
-                self._topics.missed(name, node_id, now)
+            elif name in self._topics and self._topics.missed(name, node_id, now):
+                code = entry.error_code if entry is not None and entry.error_code else UNKNOWN_TOPIC_OR_PARTITION
+                missing.setdefault(code, []).append(name)
+        for code, lacking in missing.items():
+            unknown = code == UNKNOWN_TOPIC_OR_PARTITION
+            why = "the cluster does not have it" if unknown else error_for_code(code)().message
+            fields = {"topic": lacking[0]} if len(lacking) == 1 else None
+            self._log.warning(
+                "cannot find %s: %s; it is looked for again and again", some_of(sorted(lacking)), why, extra=fields
+            )
 
     def fail(self, error: KafkaError) -> None:
         """Raise this from every call that waits."""

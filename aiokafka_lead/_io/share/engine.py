@@ -24,6 +24,7 @@ from ...errors.shown import some_of
 from ..cancellation import cancelled_by_scope, to_the_end
 from ..client import Client
 from ..connection.brokers import FRAME_OVERHEAD_BYTES
+from ..consumer.absence_watch import AbsenceWatch
 from ..deadline import Deadline
 from ..loop import News, Signal, Waiter
 from .acknowledging import Acknowledging
@@ -154,6 +155,7 @@ class ShareEngine:
             )
             self.tracing = self.exchanging.tracing = installed.tracer.consumer(traced)
         self.membership.start()
+        self.client.spawn(AbsenceWatch(self.client, self.membership).run, name="kafka absent topics")
         self.client.spawn(self.exchanging.run, name="kafka share exchange")
         self.health.start()
         if not wait:

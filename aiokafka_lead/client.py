@@ -117,7 +117,7 @@ class Client(PushedMetrics):
         raises `ClientClosedError`.
         """
         timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
-        if not self._client.stops_here():
+        if not self._client.begin_stop():
             return
         if self._stopped is not None:
             # To disconnect now would keep the clients that the other call stops from ending in order.

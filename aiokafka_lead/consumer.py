@@ -169,6 +169,7 @@ class Consumer(GroupCalls, PushedMetrics, Generic[K, V]):
     def _set_up(self, config: ConsumerConfig, topics: tuple[str, ...], parent: Client | None = None) -> None:
         self._config = config
         self._client = Client(config, HOT_REQUESTS, parent)
+        self._client.facade = type(self).__name__
         self._engine: ConsumerEngine[K, V] = ConsumerEngine(self._client, config)
         if topics:
             self.subscribe(topics)

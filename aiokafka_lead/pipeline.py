@@ -106,6 +106,7 @@ class TransactionPipeline(Generic[K, V]):
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
         config = ProducerConfig.from_options(bootstrap_servers, options)
         self._own_client = Client(config)
+        self._own_client.facade = type(self).__name__
         self._set_up(config, in_flight, self._own_client)
 
     def _set_up(self, config: ProducerConfig, in_flight: int, client: Client) -> None:
@@ -154,7 +155,7 @@ class TransactionPipeline(Generic[K, V]):
         too. May be called again. A cancelled stop waits for no commit, and closes.
         """
         timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
-        if not self._client.stops_here():
+        if not (self._own_client or self._client).begin_stop():
             return
         if self._stopped is not None:
             await self._stopped.done_within(None if timeout_ms is None else timeout_ms / 1000)

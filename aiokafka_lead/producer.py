@@ -114,6 +114,7 @@ class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
     def _set_up(self, config: ProducerConfig, parent: Client | None = None) -> None:
         self._config = config
         client = self._client = Client(config, HOT_REQUESTS, parent)
+        client.facade = type(self).__name__
         seat = None if parent is None else Seat(SharedSending.of(parent))
         self._sender = Sender(config, client.brokers, client.metadata, partial(ask_anyone, client), client.spawn, seat)
         self._accumulator = self._sender.accumulator
@@ -148,6 +149,7 @@ class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
         self._started_at = time.monotonic()
         self._client.on_fatal(self._on_fatal)
         self._client.on_fork(self._on_fork)
+        self._client.records_left = self._records_left
         self._client.measure(self._telemetry)
         if installed.tracer is not None:
             client = self._client
@@ -181,7 +183,7 @@ class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
         open transaction is aborted, and what is pending of it is not sent.
         """
         timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
-        if not self._client.stops_here():
+        if not self._client.begin_stop():
             return
         if self._stopped is not None:
             await self._stopped.done_within(None if timeout_ms is None else timeout_ms / 1000)
@@ -223,6 +225,9 @@ class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop(self._config.close_timeout_ms)
+
+    def _records_left(self) -> int:
+        return self._accumulator.records_left() + self._sender.lookups.unknown.records_left()
 
     def _on_fork(self) -> None:
         self._close_intakes()

@@ -98,6 +98,7 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
     def _set_up(self, config: ShareConsumerConfig, topics: tuple[str, ...], parent: Client | None = None) -> None:
         self._config = config
         self._client = Client(config, HOT_REQUESTS, parent)
+        self._client.facade = type(self).__name__
         self._engine = ShareEngine(self._client, config)
         self._acknowledge = self._engine.acknowledging.acknowledge
         if topics:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import warnings
 from collections import deque
 from collections.abc import Awaitable, Callable, Container, Sequence
 from functools import partial
@@ -97,6 +99,13 @@ class Client:
         """Those that wait for what the parent has; None without one."""
         self.stop_facade: Callable[[float | None], Awaitable[None]] = self.stop
         """Stops the client in an orderly way, with what is built on it."""
+        self.facade = "Client"
+        """The class that the application has made."""
+        self.records_left: Callable[[], int] = int
+        """Counts the records that are neither acknowledged nor given up."""
+        self.stop_called = False
+        """Whether the application has called `stop`, which may be under way."""
+        self._told_unstopped = False
         self.children: set[Client] = set()
         """Those that have started, and share what is here."""
         self.commons: dict[type, Any] = {}
@@ -143,6 +152,8 @@ class Client:
             await import_anyio()
             if self._closed:
                 raise ClientClosedError
+            if self.parent is None:
+                atexit.register(self._warn_if_unstopped)  # for an event loop that is left as it is, or closed
             self._host = spawn_host(partial(self._run, wait), name=f"kafka client {self.config.client_id}")
             await self._started.wait()
         except BaseException:
@@ -154,7 +165,7 @@ class Client:
 
         Calls that wait raise `ClientClosedError`. A caller that is cancelled stays until everything has ended.
         """
-        if not self.stops_here():
+        if not self.begin_stop():
             return
         self._closed = True
         self._running = False
@@ -228,13 +239,29 @@ class Client:
         if self._host is not None and not self._host.ended and not self._here:
             raise WrongEventLoopError
 
-    def stops_here(self) -> bool:
-        """Whether there is something to stop: not in a child process, which has nothing of the client. Raises as
-        `check_loop` does."""
+    def begin_stop(self) -> bool:
+        """Note that the application calls `stop`; return False in a child process, which has nothing to stop.
+
+        Raises as `check_loop` does.
+        """
         if self.left_behind:
             return False
         self.check_loop()
+        self.stop_called = True
         return True
+
+    def _warn_if_unstopped(self) -> None:
+        """The event loop or the process ends: say if `stop` was not called; once for clients that share connections."""
+        if not self._running or self.stop_called or self.left_behind or self._told_unstopped:
+            return
+        self._told_unstopped = True
+        open_clients = [self, *(child for child in self.children if not child.stop_called)]
+        count = sum(client.records_left() for client in open_clients)
+        lost = f"{count} records were not sent, or not acknowledged: " if count else ""
+        text = f"unclosed {self.facade} (client_id={self.config.client_id!r}): {lost}call stop(), or use async with"
+        if lost:
+            self._log.warning("%s", text)  # Python shows no ResourceWarning by default, and these records are lost
+        warnings.warn(text, ResourceWarning, source=self, stacklevel=2)
 
     @property
     def _here(self) -> bool:
@@ -258,11 +285,15 @@ class Client:
                 await anyio.sleep_forever()
         finally:
             # However it ended, even with its event loop: nothing runs here any more.
-            self._tasks = None
-            self._running = False
-            self._closed = True
-            self._started.set_error(ClientClosedError())
-            self._let_go(ClientClosedError())
+            try:
+                (self.parent or self)._warn_if_unstopped()
+            finally:
+                atexit.unregister(self._warn_if_unstopped)
+                self._tasks = None
+                self._running = False
+                self._closed = True
+                self._started.set_error(ClientClosedError())
+                self._let_go(ClientClosedError())
 
     async def _bootstrap(self) -> None:
         try:

@@ -434,14 +434,46 @@ async def _uninterrupted(fn: Callable[P, Awaitable[T]], *args: P.args, **kwargs:
     return await fn(*args, **kwargs)
 
 
+class _LateCoroutine(Coroutine[Any, Any, T]):
+    """Calls the coroutine function at its first step.
+
+    When ``asyncio.run`` ends, it cancels every task that is left, even those that have not begun. anyio drops the
+    coroutine of such a task, and Python says of each that it "was never awaited". Here there is none yet.
+    """
+
+    __slots__ = ("_begin", "_begun")
+
+    def __init__(self, fn: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> None:
+        self._begin = partial(fn, *args, **kwargs)
+        self._begun: Coroutine[Any, Any, T] | None = None
+
+    def _coroutine(self) -> Coroutine[Any, Any, T]:
+        if self._begun is None:
+            self._begun = self._begin()
+        return self._begun
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._coroutine().__await__()
+
+    def send(self, value: Any) -> Any:
+        return self._coroutine().send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._coroutine().throw(*error)
+
+    def close(self) -> None:
+        if self._begun is not None:
+            self._begun.close()
+
+
 def uninterrupted(fn: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """The same for a background task that another one starts: trio's Ctrl-C is not raised within it.
+    """The same for a background task that another one starts: no end of the event loop prints anything about it.
 
     trio raises KeyboardInterrupt in whatever code runs at that moment, unless this says no; then the main task gets it,
-    as on asyncio. In a background task it would be lost, and end that task.
+    as on asyncio. In a background task it would be lost, and end that task. For asyncio see `_LateCoroutine`.
     """
     if not in_trio():
-        return fn
+        return partial(_LateCoroutine, fn)
     import trio
 
     return partial(trio.lowlevel.enable_ki_protection(_uninterrupted), fn)

@@ -53,6 +53,7 @@ class AdminClient(
     def _set_up(self, config: AdminConfig, parent: Client | None = None) -> None:
         self._close_timeout_ms = config.close_timeout_ms
         self._client = Client(config, parent=parent)
+        self._client.facade = type(self).__name__
         self._calls = Calls(self._client, config.default_api_timeout_ms)
 
     async def start(self, *, wait: bool = True) -> None:

@@ -1,7 +1,10 @@
-"""How the lives of clients end, whatever their kind: stopped by several calls at once."""
+"""How the lives of clients end, whatever their kind: stopped by several calls at once, or not at all."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -86,3 +89,106 @@ async def test_a_second_stop_ends_within_its_own_time(cluster: EmbeddedCluster, 
         await client.stop(timeout_ms=200)
         if sent is not None:
             await sent  # nor has the second one cut short what the first one waits for
+
+
+# --- not stopped ------------------------------------------------------------------------------------------------------
+
+LEFT_OPEN = textwrap.dedent(
+    """
+    import sys
+
+    import anyio
+
+    from aiokafka_lead import AdminClient, Client, Consumer, Producer, ShareConsumer, TransactionPipeline
+
+    way, kind, servers = sys.argv[1:]
+
+    async def main():
+        match kind:
+            case "Producer":
+                client = Producer(servers, linger_ms=60_000)
+            case "TransactionPipeline":
+                client = TransactionPipeline(servers, transactional_id="t")
+            case "AdminClient" | "Client":
+                client = {"AdminClient": AdminClient, "Client": Client}[kind](servers)
+            case "Consumer":
+                client = Consumer("events", bootstrap_servers=servers, group_id="g")
+            case "ShareConsumer":
+                client = ShareConsumer("events", bootstrap_servers=servers, group_id="s")
+        await client.start()
+        if kind == "Client":
+            producer = client.producer(linger_ms=60_000)
+            await producer.start()
+            await producer.send_many("events", [b"v"] * 10)
+            stopped = client.producer(linger_ms=60_000)
+            await stopped.start()
+            await stopped.stop()
+        if kind == "Producer":
+            await client.send_many("events", [b"v"] * 1000)
+            client.send_nowait("nowhere", b"v")
+            async with Producer(servers) as other:
+                await other.send_and_wait("events", b"v")
+            Producer(servers)  # never started
+
+    if way == "left":
+        import asyncio
+
+        asyncio.new_event_loop().run_until_complete(main())
+    elif way == "closed":
+        import asyncio
+
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(main())
+        loop.close()
+    else:
+        anyio.run(main, backend=way)
+    """
+)
+RECORDS = {"Producer": 1001, "Client": 10}
+
+
+async def said_by(*args: str, show: bool) -> list[str]:
+    """The lines about clients, and all that Python says, of a program that must succeed."""
+    shown = ["-W", "always::ResourceWarning"] if show else []
+    ended = await anyio.run_process(
+        [sys.executable, *shown, "-c", LEFT_OPEN, *args], check=False, stdin=subprocess.DEVNULL
+    )
+    assert ended.returncode == 0, ended.stderr.decode()
+    return ended.stderr.decode().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [
+        ("Producer", "loop"),
+        ("TransactionPipeline", "loop"),
+        ("Consumer", "loop"),
+        ("ShareConsumer", "loop"),
+        ("AdminClient", "loop"),
+        ("Client", "loop"),
+        ("Producer", "closed"),
+        ("Client", "left"),
+    ],
+)
+async def test_one_that_nobody_stops_is_named_and_nothing_else_is_said(
+    cluster: EmbeddedCluster, anyio_backend: str, kind: str, way: str
+) -> None:
+    if way == "loop":
+        way = anyio_backend
+    elif anyio_backend == "trio":
+        pytest.skip("trio has no event loop that one could leave")
+    lines = await said_by(way, kind, cluster.bootstrap_servers, show=True)
+    warned = [line for line in lines if "ResourceWarning: unclosed" in line]
+    assert len(warned) == 1, lines
+    assert f"unclosed {kind} (" in warned[0]
+    if kind in RECORDS:
+        assert f": {RECORDS[kind]} records were not sent" in warned[0]
+    assert not [line for line in lines if "never awaited" in line or "Traceback" in line or "destroyed" in line]
+
+
+async def test_lost_records_are_in_the_log_of_a_program_that_shows_no_warnings(
+    cluster: EmbeddedCluster, anyio_backend: str
+) -> None:
+    (line,) = await said_by(anyio_backend, "Producer", cluster.bootstrap_servers, show=False)
+    assert "unclosed Producer" in line
+    assert "1001 records were not sent" in line

@@ -471,6 +471,11 @@ class Accumulator:
         """Whether some batch was sent and is not answered, given up or not."""
         return any(queue.in_flight for topic in self.topics.values() for queue in topic.pending)
 
+    def records_left(self) -> int:
+        """Count the records in batches whose outcome is not known. Looks at every partition with a batch."""
+        queues = (queue for topic in self.topics.values() for queue in topic.pending)
+        return sum(batch.builder.record_count for queue in queues for batch in queue.batches)
+
     def given_up(self, error: KafkaError) -> None:
         """Records were given up: a transaction that they are part of cannot be committed any more."""
         if self.transactional is not None:

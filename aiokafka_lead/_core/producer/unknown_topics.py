@@ -40,6 +40,10 @@ class UnknownTopics:
     def __contains__(self, topic: str) -> bool:
         return topic in self._topics
 
+    def records_left(self) -> int:
+        """Count the records."""
+        return sum(len(waiting.records) for waiting in self._topics.values())
+
     def append(self, record: Record) -> Delivery | None:
         """Take a record; None when memory is short. Raises `MessageTooLargeError`."""
         accumulator = self._accumulator

@@ -246,7 +246,7 @@ class ConsumerEngine(Generic[K, V]):
 
     async def stop(self, timeout_ms: float | None) -> None:
         """End everything, within ``timeout_ms`` (10000)."""
-        if not self.client.stops_here():
+        if not self.client.begin_stop():
             return
         if self.membership is not None:
             self.membership.task.check_stop()

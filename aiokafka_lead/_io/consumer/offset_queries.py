@@ -26,6 +26,7 @@ from ...errors import KafkaError, RequestTimedOutError, UnknownServerError, Unkn
 from ...types import TopicPartition
 from ..client import Client
 from ..deadline import Deadline
+from ..loop import uninterrupted
 
 __all__ = ["OffsetQueries", "list_offsets"]
 
@@ -118,7 +119,7 @@ class OffsetQueries:
                 raise UnknownTopicOrPartitionError(f"no offset of {absent[0]}: its topic has {count} partitions")
         async with anyio.create_task_group() as tasks:
             for node_id, partitions in leaders.items():
-                tasks.start_soon(self._ask, query, node_id, partitions)
+                tasks.start_soon(uninterrupted(self._ask), query, node_id, partitions)
         if query.refused is not None:
             raise query.refused
 

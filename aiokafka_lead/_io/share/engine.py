@@ -211,7 +211,7 @@ class ShareEngine:
 
     async def stop(self, timeout_ms: float | None) -> None:
         """End everything, within ``timeout_ms`` (10000)."""
-        if not self.client.stops_here():
+        if not self.client.begin_stop():
             return
         timeout_s = 10.0 if timeout_ms is None else timeout_ms / 1000
         deadline = time.monotonic() + timeout_s

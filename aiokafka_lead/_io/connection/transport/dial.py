@@ -15,6 +15,7 @@ import anyio
 
 from ....errors import KafkaConnectionError
 from ....errors.shown import shown
+from ...loop import uninterrupted
 from .errors import connect_error
 
 __all__ = ["AddressInfo", "Progress", "race", "resolve", "tune"]
@@ -105,7 +106,7 @@ async def race(
             async with anyio.create_task_group() as group:
                 for address in addresses:
                     over = anyio.Event()
-                    group.start_soon(attempt_beside, address, over)
+                    group.start_soon(uninterrupted(attempt_beside), address, over)
                     with anyio.move_on_after(ATTEMPT_DELAY_S):
                         await over.wait()
     except BaseException:

@@ -222,6 +222,11 @@ class Client:
         """Whether it has started and not stopped."""
         return self._running
 
+    @property
+    def at_work(self) -> bool:
+        """Whether its tasks run: it has not failed, and its event loop has not ended."""
+        return self._running and self.fatal is None
+
     def check(self) -> None:
         """Raise if the client cannot be used here and now: cheap.
 

@@ -259,7 +259,7 @@ class ConsumerEngine(Generic[K, V]):
         self._stopped = Waiter()
         self.reader.stop()
         try:
-            if self.started and self.client.fatal is None:
+            if self.started and self.client.at_work:
                 self.started = False
                 try:
                     if self.run.work is not None:

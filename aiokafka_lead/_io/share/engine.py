@@ -222,7 +222,7 @@ class ShareEngine:
         self.membership.notify()
         self.reader.stop()
         try:
-            if self.started and self.client.fatal is None:
+            if self.started and self.client.at_work:
                 try:
                     if self.runner is not None:
                         await self.runner.finish(deadline - timeout_s / 2, deadline - timeout_s / 4)

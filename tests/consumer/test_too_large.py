@@ -1,15 +1,18 @@
-"""Batches that are larger than the consumer's bound when they are decompressed."""
+"""Batches that are larger than the consumer's bounds: when they are decompressed, or as they are received."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
 
-from aiokafka_lead import Consumer, _accel
-from aiokafka_lead.errors import BatchTooLargeError, ConfigError, CorruptRecordError
+from aiokafka_lead import Client, Consumer, Producer, TopicPartition, _accel
+from aiokafka_lead.errors import BatchTooLargeError, ConfigError, CorruptRecordError, FrameTooLargeError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .refusals import BOUND
@@ -59,3 +62,70 @@ def test_what_was_refused_is_let_go(codec: str, variant: str) -> None:
     program = subprocess.run(command, capture_output=True, text=True, timeout=50)
     assert program.returncode == 0, program.stderr
     assert int(program.stdout) < BOUND // 2
+
+
+# --- larger than a frame may be ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def one_large(anyio_backend: str) -> AsyncIterator[EmbeddedCluster]:
+    """One broker, whose topic has a batch in its first partition that is larger than the consumers here may receive."""
+    async with EmbeddedCluster(brokers=1) as cluster:
+        cluster.create_topic("events", partitions=4, configs={"max.message.bytes": "4000000"})
+        async with Producer(cluster.bootstrap_servers, max_request_size=4_000_000) as producer:
+            await producer.send_and_wait("events", bytes(3_000_000), partition=0)
+            for partition in (0, 1, 2):
+                for value in (b"1", b"2", b"3"):
+                    await producer.send_and_wait("events", value, partition=partition)
+        yield cluster
+
+
+def bounded(options: dict[str, Any]) -> dict[str, Any]:
+    return {"receive_max_bytes": 2_000_000, "reconnect_backoff_ms": 20, "retry_backoff_ms": 20, **options}
+
+
+@pytest.mark.anyio
+async def test_a_frame_beyond_the_bound_stops_its_partition_alone(one_large: EmbeddedCluster) -> None:
+    options = bounded({"fetch_max_bytes": 900_000})
+    async with consumer_of(one_large, "events", **options) as consumer:
+        await read_on_and_past(consumer, one_large)
+
+
+@pytest.mark.anyio
+async def test_the_same_among_consumers_that_share_connections(one_large: EmbeddedCluster) -> None:
+    async with Client(one_large.bootstrap_servers, **bounded({})) as client:
+        options: dict[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_bytes": 900_000}
+        async with client.consumer("events", **options) as consumer, client.consumer(**options) as other:
+            other.assign([TopicPartition("events", 2)])
+            assert [(await other.getone()).value for _ in range(3)] == [b"1", b"2", b"3"]
+            await read_on_and_past(consumer, one_large)
+
+
+async def read_on_and_past(consumer: Consumer, cluster: EmbeddedCluster) -> None:
+    """What the other partitions have comes, an error names the one, and a seek goes past its batch."""
+    found = []
+    failed = []
+    with anyio.fail_after(30):
+        while len(found) < 6 or not failed:
+            try:
+                found.append(await consumer.getone())
+            except FrameTooLargeError as error:
+                failed.append(error)
+    assert sorted((record.partition, record.offset) for record in found) == [(p, o) for p in (1, 2) for o in range(3)]
+    for error in failed:
+        assert error.message.startswith("events-0 cannot be read at offset 0: a frame announces 3000")
+        assert "more than receive_max_bytes (2000000)" in error.message
+    before = cluster.requests.count("ApiVersions")
+    for _ in range(10):
+        with pytest.raises(FrameTooLargeError):
+            await consumer.getone()
+    assert cluster.requests.count("ApiVersions") == before  # nothing is connected to again and again
+    consumer.seek(E0, 1)
+    with anyio.fail_after(30):
+        assert [(await consumer.getone()).value for _ in range(3)] == [b"1", b"2", b"3"]
+
+
+@pytest.mark.anyio
+async def test_after_the_bound_has_been_raised_the_batch_is_read(one_large: EmbeddedCluster) -> None:
+    async with consumer_of(one_large, "events", receive_max_bytes=4_000_000, fetch_max_bytes=900_000) as consumer:
+        assert {len(record.value or b"") for record in await take(consumer, 10)} == {1, 3_000_000}

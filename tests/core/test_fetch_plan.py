@@ -6,10 +6,12 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.consumer.fetch_plan import BESIDE_AFTER_S, FetchLimits
+from aiokafka_lead._core.consumer.fetch_plan import BESIDE_AFTER_S, FetchLimits, PlannedFetch
 from aiokafka_lead._core.consumer.fetch_state import FetchState
+from aiokafka_lead._core.consumer.partition_state import PartitionState
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST
 from aiokafka_lead._core.metadata.types import NO_TOPIC_ID
+from aiokafka_lead.errors import FrameTooLargeError
 
 from .fetch_world import ID, MIB, T0, T1, T2, World, batch, data, response, snapshot
 
@@ -366,3 +368,41 @@ def test_a_position_in_doubt_of_which_the_records_are_evicted_is_fetched_again(e
     else:
         assert state in world.planner.lookups
         assert (state.fetch_offset, state.fetch_epoch) == (0, epoch)
+
+
+# --- answers too large to be read -------------------------------------------------------------------------------------
+
+
+def too_large(world: World, planned: PlannedFetch) -> PartitionState | None:
+    """The frame that answers this announces more than may be received."""
+    world.planner.failed(planned)
+    return world.planner.too_large(planned)
+
+
+def test_after_a_frame_that_is_too_large_partitions_are_asked_about_one_by_one() -> None:
+    world = World(T0, T1, T2)
+    assert too_large(world, world.plan_one()) is None
+    planned = world.plan_one()
+    assert (list(planned.asked), planned.request.epoch) == ([T0], -1)
+    world.answer(planned, response(data(0, batch(0))))
+    planned = world.plan_one()
+    assert list(planned.asked) == [T1]
+    assert too_large(world, planned) is world.state(T1)
+    world.state(T1).fail(FrameTooLargeError("too large"))
+    planned = world.plan_one()
+    assert (list(planned.asked), planned.request.epoch) == ([T2, T0], 0)
+
+
+def test_one_frame_of_garbage_is_no_reason_to_stop_a_partition() -> None:
+    world = World(T0)
+    assert too_large(world, world.plan_one()) is None
+    world.fetch(data(0, batch(0)))
+    assert too_large(world, world.plan_one()) is None
+    assert too_large(world, world.plan_one()) is world.state()
+
+
+def test_a_suspect_that_is_wanted_no_more_is_not_asked_about() -> None:
+    world = World(T0, T1)
+    assert too_large(world, world.plan_one()) is None
+    world.state(T0).pause(True)
+    assert list(world.plan_one().asked) == [T1]

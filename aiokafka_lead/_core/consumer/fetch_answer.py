@@ -14,6 +14,7 @@ from ...errors import (
     CorruptBatchError,
     CorruptRecordError,
     FetchOffsetOutOfRangeError,
+    FrameTooLargeError,
     InconsistentTopicIdError,
     KafkaStorageError,
     LogTruncationError,
@@ -224,6 +225,13 @@ class AnswerReader:
                 partition=state.tp.partition,
                 offset=state.fetch_offset,
             )
+            self._prefetch.fail(state, error)
+
+    def too_large(self, state: PartitionState, asked: PartitionFetch, snapshot: ClusterSnapshot, why: str) -> None:
+        """The answer about this partition is too large to be read."""
+        if state.state is FetchState.FETCHING and not self._is_stale(state, asked, snapshot) and self._believe(state):
+            what = f"{state.tp} cannot be read at offset {state.fetch_offset}"
+            error = FrameTooLargeError(f"{what}: {why}; raise receive_max_bytes, or seek past the batch to go on")
             self._prefetch.fail(state, error)
 
     def _believe(self, state: PartitionState) -> bool:

@@ -36,6 +36,7 @@ from .partition_fetch import PartitionFetch
 from .partition_state import PartitionState
 from .positions import Positions
 from .prefetch import Prefetch
+from .suspects import Suspects
 
 __all__ = ["FetchLimits", "FetchPlanner", "PlannedFetch"]
 
@@ -72,7 +73,7 @@ class PlannedFetch(NamedTuple):
 class _Node:
     """One broker's fetches."""
 
-    __slots__ = ("beside", "changed", "main", "members", "names", "session", "starved", "wait_until")
+    __slots__ = ("beside", "changed", "main", "members", "names", "session", "starved", "suspects", "wait_until")
 
     def __init__(self, session: FetchSession) -> None:
         self.session = session
@@ -85,6 +86,7 @@ class _Node:
         self.beside: PlannedFetch | None = None
         self.names: dict[UUID, str] = {}
         """Topics of the session by id."""
+        self.suspects = Suspects()
         self.starved = False
         """Its last request was held back for want of memory."""
         self.wait_until = 0.0
@@ -103,6 +105,7 @@ class FetchPlanner:
         self._positions = positions
         self._prefetch = prefetch
         self._limits = limits
+        self._merged = merged
         self._new_session = MergedSession if merged else FetchSession
         self._beside_after_s = 0.0 if merged else BESIDE_AFTER_S
         self._nodes: dict[int, _Node] = {}
@@ -257,10 +260,12 @@ class FetchPlanner:
         if max_bytes is None or not members:
             self.starved = self.starved or node.starved
             return None
-        if beside:
-            asked = {tp: self._fetch_of(members[tp], snapshot) for tp in node.changed if tp in members}
+        suspect = None if beside else node.suspects.next(members)
+        if beside or suspect is not None:
+            alone = node.changed if suspect is None else [suspect]
+            asked = {tp: self._fetch_of(members[tp], snapshot) for tp in alone if tp in members}
             by_id = names_by_id(asked, version)
-            request = SessionRequest(0, -1, asked, [])
+            request = SessionRequest.beside(asked)
             names = {fetch.topic_id: tp.topic for tp, fetch in asked.items()}
         else:
             request, by_id = self._session_request(node, version, snapshot)
@@ -334,14 +339,26 @@ class FetchPlanner:
     def answered(self, planned: PlannedFetch) -> FetchSession | None:
         """An answer arrived; the session that it belongs to, if any, has still to take it in."""
         node = self._take(planned)
-        return None if planned.beside else node.session
+        node.suspects.cleared(planned.asked)
+        return None if planned.request.sessionless else node.session
 
     def failed(self, planned: PlannedFetch) -> list[PartitionState]:
         """No answer arrived; the partitions that the request was for."""
         node = self._take(planned)
-        if not planned.beside:
+        if not planned.request.sessionless:
             node.session.failed()
         return [state for tp in planned.asked if (state := self._positions.get(tp)) is not None]
+
+    def too_large(self, planned: PlannedFetch) -> PartitionState | None:
+        """The answer was too large to be read, and has failed; the partition that it is because of, if that is certain.
+
+        What merges fetches finds it out by itself, and then answers as if it had been asked for alone.
+        """
+        if not self._merged:
+            culprit = self._nodes[planned.node_id].suspects.accuse(planned.asked)
+        else:
+            culprit = next(iter(planned.asked)) if planned.request.sessionless else None
+        return None if culprit is None else self._positions.get(culprit)
 
     def recall(self, node_id: int) -> None:
         """Take back the session's request under way: another one is to be planned."""

@@ -72,6 +72,16 @@ class SessionRequest(NamedTuple):
     """Every partition (epoch 0 and -1), or those new or changed."""
     forget: list[TopicUse]
 
+    @property
+    def sessionless(self) -> bool:
+        """Whether it is beside the session, which goes on as it was."""
+        return self.epoch == FINAL_EPOCH
+
+    @classmethod
+    def beside(cls, partitions: Mapping[TopicPartition, PartitionFetch]) -> SessionRequest:
+        """One for these partitions alone."""
+        return cls(NO_SESSION, FINAL_EPOCH, partitions, [])
+
 
 class FetchSession:
     """One broker's session, seen from the consumer. At most one request is under way."""

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from ..._wire.messages.fetch import FetchableTopicResponse, FetchResponse, NodeEndpoint, PartitionData
-from ...errors import KafkaError
+from ...errors import FrameTooLargeError, KafkaError
 from ...types import TopicPartition
 from ..backoff import Backoff
 from ..trust import Trust, patience_of
@@ -30,6 +30,7 @@ from .fetch_plan import BESIDE_AFTER_S, PlannedFetch
 from .fetch_session import FetchSession, SessionRequest, names_by_id, version_to_send
 from .merged_ask import Answered, Asker, AskingConsumer, Asks, MergedRequest
 from .partition_fetch import PartitionFetch
+from .suspects import Suspects
 
 __all__ = ["MergedFetches"]
 
@@ -69,6 +70,7 @@ class MergedFetches:
         self._probe_at = math.inf
         self._vain_probes = 0
         """In a row."""
+        self._suspects = Suspects()
         self._useless = Trust()
         """Refused by answers that were of no use."""
         self._wait_until = 0.0
@@ -190,10 +192,18 @@ class MergedFetches:
         return None
 
     def main(self, version: int, now: float) -> MergedRequest | None:
-        """The session's next request; None if nothing is asked for. It counts as sent."""
+        """The session's next request, or one about a suspect; None if nothing is asked for. It counts as sent."""
         session = self._session
         for consumer in self._asks.send_away(now):
             self._dirty.update(dict.fromkeys(consumer.wants))
+        suspect = self._suspects.next(self._by_tp)
+        if suspect is not None:
+            fetch = self._in_turn(suspect)[0]
+            if fetch is not None:
+                self._main = self._beside({suspect: fetch}, version, self._asks.max_bytes, now)
+                return self._main
+            self._suspects.cleared([suspect])
+            return self.main(version, now)
         if session.is_full:
             self._dirty = dict.fromkeys(self._by_tp)
         fetches: dict[TopicPartition, PartitionFetch] = {}
@@ -244,12 +254,22 @@ class MergedFetches:
                     break
         if not fetches:
             return None
+        self._probe = self._beside(fetches, version, sum(ask.max_bytes for ask in asks.values()), now, probe=True)
+        return self._probe
+
+    def _beside(
+        self,
+        fetches: dict[TopicPartition, PartitionFetch],
+        version: int,
+        max_bytes: int,
+        now: float,
+        *,
+        probe: bool = False,
+    ) -> MergedRequest:
         version = version_to_send(version, names_by_id(fetches, version))
         names = {fetch.topic_id: tp.topic for tp, fetch in fetches.items()}
-        request = SessionRequest(0, -1, fetches, [])
-        max_bytes = min(self._max_bytes, sum(ask.max_bytes for ask in asks.values()))
-        self._probe = MergedRequest(True, version, request, fetches, names, max_bytes, now)
-        return self._probe
+        request = SessionRequest.beside(fetches)
+        return MergedRequest(probe, version, request, fetches, names, min(self._max_bytes, max_bytes), now)
 
     def _in_turn(self, tp: TopicPartition) -> tuple[PartitionFetch | None, bool]:
         """The place to fetch a partition from next, and whether it is wanted from others, too."""
@@ -269,8 +289,9 @@ class MergedFetches:
     def answered(self, sent: MergedRequest, response: FetchResponse, now: float) -> list[Answered]:
         """What the asks have come to that this answer has something for, or that were open for long enough."""
         self._take(sent)
+        self._suspects.cleared(sent.asked)
         readable = not response.error_code
-        if not sent.probe:
+        if not sent.request.sessionless:
             readable = self._session.answered(response.error_code, response.session_id)
         if not readable:
             self._waste(now)
@@ -331,13 +352,35 @@ class MergedFetches:
             self._dirty[tp] = None
 
     def failed(self, sent: MergedRequest, error: KafkaError, now: float) -> list[Answered]:
-        """No answer arrived: the asks that the request was for have failed, too."""
+        """No answer arrived: the asks that the request was for have failed, too.
+
+        One that is too large to be read ends only the asks for the partition that it is because of, as far as known.
+        """
         self._take(sent)
+        if isinstance(error, FrameTooLargeError):
+            if not sent.request.sessionless:
+                self._session.failed()
+            culprit = self._suspects.accuse(sent.asked)
+            return [] if culprit is None else self._end_asks_for(culprit, sent, error, now)
         if sent.probe:
             self._probe_at = sent.sent_at + self._max_wait_s
             return []
         self._session.failed()
         return self.give_up(error, now)
+
+    def _end_asks_for(
+        self, tp: TopicPartition, sent: MergedRequest, error: KafkaError, now: float
+    ) -> list[Answered]:
+        found = []
+        for consumer in self._by_tp.get(tp, ()):
+            if consumer.wants[tp] == sent.asked[tp]:
+                consumer.given.add(tp)
+                self._dirty[tp] = None
+                if consumer.ask is not None:
+                    planned = consumer.ask._replace(request=sent.request, asked={tp: sent.asked[tp]})
+                    found.append(Answered(consumer.owner, planned, None, error))
+                    self._asks.close(consumer, now)
+        return found
 
     def give_up(self, error: KafkaError, now: float) -> list[Answered]:
         """The broker cannot be reached: every ask has failed."""

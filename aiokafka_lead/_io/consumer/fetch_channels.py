@@ -122,7 +122,7 @@ class _OwnChannel:
 
     def send(self, planned: PlannedFetch, done: FetchDone) -> None:
         options = self._options
-        if planned.beside:
+        if planned.request.sessionless:
             options = options._replace(fetch_max_wait_ms=wait_beside_ms(options.fetch_max_wait_ms))
         request = fetch_request(planned.request, options, planned.max_bytes, planned.version)
         self._connection.submit(request, partial(done, planned), version=planned.version)

@@ -18,7 +18,7 @@ from ..._core.metadata.types import ClusterSnapshot
 from ..._core.trust import Trust, patience_of
 from ..._options.logs import client_log
 from ..._wire.messages.fetch import FetchResponse
-from ...errors import FetchSessionTopicIdError, KafkaConnectionError, KafkaError
+from ...errors import FetchSessionTopicIdError, FrameTooLargeError, KafkaConnectionError, KafkaError
 from ..client import Client
 from ..loop import Signal
 from .fetch_channels import Channel, FetchChannels
@@ -170,6 +170,8 @@ class Fetcher:
     def _report_refusal(self, node_id: int) -> None:
         """Tell the application why a broker cannot be connected to, if waiting does not help."""
         error = self._client.brokers.last_error(node_id)
+        if isinstance(error, FrameTooLargeError) and self._client.brokers.ready_since(node_id, 0.0):
+            return  # it is about one partition
         if error is not None and not error.retriable:
             self._prefetch.report((type(error), node_id), error)
 
@@ -209,8 +211,16 @@ class Fetcher:
             state.move_clock.refused(planned.node_id, now)
         if error is None or error.refreshes_metadata:
             self._client.metadata.request_update(lost(planned.node_id))
-        if error is not None and not isinstance(error, KafkaConnectionError):
+        if isinstance(error, FrameTooLargeError):
+            self._too_large(planned, error)
+        elif error is not None and not isinstance(error, KafkaConnectionError):
             self._refused(planned.node_id, error)
+
+    def _too_large(self, planned: PlannedFetch, error: FrameTooLargeError) -> None:
+        state = self._planner.too_large(planned)
+        if state is not None:
+            asked, snapshot = planned.asked[state.tp], self._client.metadata.snapshot
+            self._answers.too_large(state, asked, snapshot, error.message)
 
     def _answered(self, planned: PlannedFetch, response: FetchResponse) -> None:
         now = time.monotonic()

@@ -224,8 +224,7 @@ class _Merger:
         if fetches.probe_due(now):
             connection = brokers.ready(node_id, Lane.DATA)
             if connection is not None and connection.can_send():
-                at_once = options._replace(fetch_max_wait_ms=0)
-                self._send(at_once, connection, fetches, fetches.probe, now)
+                self._send(options, connection, fetches, fetches.probe, now)
 
     def _send(
         self,
@@ -240,6 +239,8 @@ class _Merger:
             sent = plan(connection.versions.version_for(FetchRequest), now)
             if sent is None:
                 return
+            if sent.request.sessionless:
+                options = options._replace(fetch_max_wait_ms=0)
             request = fetch_request(sent.request, options, sent.max_bytes, sent.version)
             done = partial(self._done, connection.node_id, fetches, sent)
             connection.submit(request, done, version=sent.version)

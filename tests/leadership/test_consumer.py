@@ -68,6 +68,45 @@ async def test_rule_22_the_move_does_not_wait_for_the_application(cluster: Embed
         assert [await next_number(consumer) for _ in range(10)] == list(range(1, 11))
 
 
+@pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared client"])
+@pytest.mark.parametrize("busy", [False, True], ids=["not asked yet", "with a fetch of its own"])
+async def test_rule_22_a_fetch_that_the_former_leader_holds_is_not_waited_for(
+    cluster: EmbeddedCluster, shared: bool, busy: bool
+) -> None:
+    """Brokers that do not end it when the leader moves answer when its time has come, and only metadata tells before."""
+    cluster.create_topic("pair", assignments=[[1, 2, 3], [2 if busy else 3, 1]])
+    await fill(cluster, 1, "pair")
+    held = cluster.faults.add("Fetch", broker=1, hold=True, when=lambda _: cluster.leader("pair", 0) == 1, skip=1)
+    options: dict[str, Any] = {**NEVER, "metadata_max_age_ms": 50, "fetch_max_wait_ms": 25_000}
+    async with consumer_of(cluster, "pair", shared=shared, **options) as consumer:
+        assert await next_number(consumer) == 0
+        await until(lambda: held.struck)
+        cluster.move_leader("pair", to=2)
+        await fill(cluster, 2, "pair", first=1)
+        assert [await next_number(consumer) for _ in range(2)] == [1, 2]
+        held.release()  # its answer tells of a leader that is no news
+        await fill(cluster, 1, "pair", first=3)
+        assert await next_number(consumer) == 3
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared client"])
+async def test_rule_22_records_that_the_former_leader_sends_late_come_once(
+    cluster: EmbeddedCluster, shared: bool
+) -> None:
+    await fill(cluster, 1)
+    options: dict[str, Any] = {**NEVER, "metadata_max_age_ms": 50}
+    async with consumer_of(cluster, "t", shared=shared, **options) as consumer:
+        assert await next_number(consumer) == 0
+        held = cluster.faults.add("Fetch", broker=1, hold=True, after=True)
+        await fill(cluster, 2, first=1)
+        await until(lambda: held.struck)
+        cluster.move_leader("t", to=2)
+        assert [await next_number(consumer) for _ in range(2)] == [1, 2]
+        held.release()
+        await fill(cluster, 1, first=3)
+        assert await next_number(consumer) == 3
+
+
 async def test_rule_22_the_new_leader_is_asked_at_its_epoch_and_checks_the_position(cluster: EmbeddedCluster) -> None:
     """KIP-320: the epochs in the fetch save the round trip of OffsetsForLeaderEpoch."""
     await fill(cluster, 3)

@@ -11,7 +11,6 @@ from aiokafka_lead._core.producer.joint_request import (
     JOINT_BYTES,
     JointRequest,
     is_plain,
-    partitions_of,
     parts_of,
     take_hints,
 )
@@ -57,8 +56,8 @@ def partitions(joint: JointRequest) -> list[tuple[str, int, bytes]]:
 
 def test_requests_of_several_become_one() -> None:
     joint = JointRequest(request((b"a", 0), (b"b", 1), records=b"one"))
-    assert joint.add(request((b"a", 1), records=b"two"))
-    assert joint.add(request((b"c", 0), (b"b", 0), records=b"three"))
+    assert joint.add(JointRequest(request((b"a", 1), records=b"two")))
+    assert joint.add(JointRequest(request((b"c", 0), (b"b", 0), records=b"three")))
     assert partitions(joint) == [
         ("a", 0, b"one"), ("a", 1, b"two"), ("b", 1, b"one"), ("b", 0, b"three"), ("c", 0, b"three"),
     ]  # fmt: skip
@@ -71,22 +70,22 @@ def test_a_request_alone_stays_as_it_is() -> None:
 
 def test_a_partition_has_one_batch() -> None:
     joint = JointRequest(request((b"a", 0)))
-    assert joint.add(request((b"a", 1)))
-    assert not joint.add(request((b"a", 2), (b"a", 1)))
+    assert joint.add(JointRequest(request((b"a", 1))))
+    assert not joint.add(JointRequest(request((b"a", 2), (b"a", 1))))
     assert partitions(joint) == [("a", 0, b"r"), ("a", 1, b"r")]
 
 
 def test_requests_that_say_something_else_are_not_joined() -> None:
     joint = JointRequest(request((b"a", 0)))
-    assert not joint.add(request((b"a", 1), acks=1))
-    assert not joint.add(request((b"a", 1), timeout_ms=1))
+    assert not joint.add(JointRequest(request((b"a", 1), acks=1)))
+    assert not joint.add(JointRequest(request((b"a", 1), timeout_ms=1)))
 
 
 def test_large_requests_are_not_joined() -> None:
     joint = JointRequest(request((b"a", 0), records=b"x" * JOINT_BYTES))
-    assert not joint.add(request((b"a", 1)))
+    assert not joint.add(JointRequest(request((b"a", 1))))
     joint = JointRequest(request(*((b"a", number) for number in range(JOINT_BATCHES))))
-    assert not joint.add(request((b"b", 0)))
+    assert not joint.add(JointRequest(request((b"b", 0))))
 
 
 def test_a_transaction_s_requests_are_its_own() -> None:
@@ -127,8 +126,10 @@ def test_each_request_gets_its_part_of_the_answer(version: int) -> None:
         ("" if by_id else "a", A if by_id else UUID(int=0), {0: 0, 1: REFUSED}),
         ("" if by_id else "b", B if by_id else UUID(int=0), {0: REFUSED, 7: 0}),
     )
-    requests = [request((a, 1), (b, 0)), request((a, 0)), request((a, 2))]
-    parts = parts_of(whole, version, [partitions_of(each) for each in requests])
+    joint = JointRequest(request((a, 1), (b, 0)))
+    assert joint.add(JointRequest(request((a, 0))))
+    assert joint.add(JointRequest(request((a, 2))))
+    parts = parts_of(whole, version, joint)
     found = [
         [(topic.name, topic.topic_id, each.index) for topic in part.responses for each in topic.partition_responses]
         for part in parts

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from functools import partial
@@ -331,6 +334,95 @@ async def test_one_partition_s_batches_of_several_producers_leave_one_after_the_
                 await delivery
         written = [record.value or b"" for record in cluster.records("events", 0)]
         assert sorted(written) == sorted(b"%d" % n for n in range(5) for _ in producers)
+
+
+async def test_producers_of_one_partition_do_not_wait_for_each_other_at_a_slow_broker(cluster: EmbeddedCluster) -> None:
+    number = 6
+    async with Client(cluster.bootstrap_servers) as client, AsyncExitStack() as stack:
+        producers = [await stack.enter_async_context(client.producer(linger_ms=0)) for _ in range(number)]
+        for producer in producers:
+            await producer.send_and_wait("events", b"first", partition=0)
+        before = cluster.requests.count("Produce")
+        cluster.faults.add("Produce", delay_ms=300)
+
+        async def send_on(producer: Producer[Any, Any], name: int) -> None:
+            for count in range(5):
+                await producer.send_and_wait("events", b"%d %d" % (name, count), partition=0)
+
+        began = anyio.current_time()
+        async with anyio.create_task_group() as sending:
+            for name, producer in enumerate(producers):
+                sending.start_soon(send_on, producer, name)
+        took_s = anyio.current_time() - began
+        assert cluster.requests.count("Produce") - before == 5 * number
+        assert took_s < 5 * number * 0.3 / 2  # of one connection's time
+        written = [bytes(record.value or b"") for record in cluster.records("events", 0)][number:]
+        for name in range(number):
+            own = [value for value in written if value.startswith(b"%d " % name)]
+            assert own == [b"%d %d" % (name, count) for count in range(5)]
+
+
+async def test_producers_of_one_partition_take_turns(cluster: EmbeddedCluster) -> None:
+    async with Client(cluster.bootstrap_servers) as client, AsyncExitStack() as stack:
+        producers = [await stack.enter_async_context(client.producer(linger_ms=0)) for _ in range(4)]
+        for producer in producers:
+            await producer.send_and_wait("events", b"first", partition=0)
+        cluster.faults.add("Produce", delay_ms=5)
+        running = True
+
+        async def send_on(producer: Producer[Any, Any], name: int) -> None:
+            while running:
+                await producer.send_and_wait("events", b"%d" % name, partition=0)
+
+        async with anyio.create_task_group() as sending:
+            for name, producer in enumerate(producers):
+                sending.start_soon(send_on, producer, name)
+            await cluster.requests.wait_for("Produce", count=80)
+            running = False
+        written = [bytes(record.value or b"") for record in cluster.records("events", 0)][4:-4]
+        for name in range(4):
+            places = [-1, *(at for at, value in enumerate(written) if value == b"%d" % name), len(written)]
+            assert max(after - at for at, after in itertools.pairwise(places)) <= 12, written
+
+
+async def test_a_client_that_has_stopped_leaves_nothing_in_the_shared_one(cluster: EmbeddedCluster) -> None:
+    async with Client(cluster.bootstrap_servers) as client:
+
+        async def produce() -> None:
+            async with client.producer() as producer:
+                await producer.send_and_wait("events", b"x")
+
+        async def commit() -> None:
+            async with client.producer(transactional_id="t") as producer, producer.transaction() as transaction:
+                await transaction.send("events", b"x")
+
+        async def consume() -> None:
+            async with client.consumer("events", group_id="g", auto_offset_reset="earliest") as consumer:
+                await consumer.getone()
+
+        async def share() -> None:
+            async with client.share_consumer("events", group_id="s") as consumer:
+                await consumer.getmany(timeout_ms=1)
+
+        async def ask() -> None:
+            async with client.admin() as admin:
+                await admin.list_topics()
+
+        for live in (produce, commit, consume, share, ask):
+            for _ in range(3):
+                await live()
+            before = ours()
+            for _ in range(20):
+                await live()
+            kept = {name: count for name, count in (ours() - before).items() if count >= 10}
+            assert not kept, live.__name__
+
+
+def ours() -> Counter[str]:
+    """The objects that are a client's, and not the embedded cluster's."""
+    gc.collect()
+    names = (f"{type(each).__module__}.{type(each).__qualname__}" for each in gc.get_objects())
+    return Counter(name for name in names if name.startswith(("aiokafka_lead._io", "aiokafka_lead._core")))
 
 
 async def test_what_waits_for_a_busy_broker_is_sent_elsewhere_when_that_goes(cluster: EmbeddedCluster) -> None:

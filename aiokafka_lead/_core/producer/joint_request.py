@@ -5,7 +5,7 @@ Brokers check each batch by the producer id that it carries, not by the request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TypeGuard
 from uuid import UUID
 
@@ -14,7 +14,7 @@ from ..leadership.hints import HintReader
 from ..metadata.types import LeaderHint
 from .produce_codec import FIRST_WITH_IDS, BatchesRequest
 
-__all__ = ["JointRequest", "WirePartition", "is_plain", "partitions_of", "parts_of", "take_hints"]
+__all__ = ["JointRequest", "WirePartition", "is_plain", "parts_of", "take_hints"]
 
 WirePartition = tuple[bytes, int]
 """A partition, as a request names it."""
@@ -30,61 +30,57 @@ def is_plain(request: ProduceRequest) -> TypeGuard[BatchesRequest]:
     return isinstance(request, BatchesRequest) and request.transactional_id is None
 
 
-def partitions_of(request: BatchesRequest) -> list[WirePartition]:
-    """The partitions of a request."""
-    return [(name, index) for name, parts in request.topics for index, _ in parts]
-
-
 class JointRequest:
     """Begins with one producer's request, and takes in others."""
 
-    __slots__ = ("_bytes", "_first", "_taken", "_topics")
+    __slots__ = ("_bytes", "_requests", "numbers")
 
     def __init__(self, first: BatchesRequest) -> None:
-        self._first = first
-        self._topics: dict[bytes, list[tuple[int, memoryview]]] | None = None
-        """The records by topic, once there are those of several requests."""
-        self._taken = set(partitions_of(first))
+        self._requests = [first]
+        self.numbers = {(name, index): 0 for name, parts in first.topics for index, _ in parts}
+        """By partition, which of the requests has it."""
         self._bytes = sum(len(records) for _, parts in first.topics for _, records in parts)
 
-    def add(self, request: BatchesRequest) -> bool:
-        """Take a request in, unless it says something else of how to write, has one of its partitions, or is large."""
-        first = self._first
-        if request.acks != first.acks or request.timeout_ms != first.timeout_ms:
+    def __len__(self) -> int:
+        """How many requests it consists of."""
+        return len(self._requests)
+
+    def add(self, other: JointRequest) -> bool:
+        """Take another one in, unless it says how to write otherwise, has one of these partitions, or is large."""
+        mine, theirs = self._requests[0], other._requests[0]
+        if theirs.acks != mine.acks or theirs.timeout_ms != mine.timeout_ms:
             return False
-        partitions = partitions_of(request)
-        size = sum(len(records) for _, parts in request.topics for _, records in parts)
-        if self._bytes + size > JOINT_BYTES or len(self._taken) + len(partitions) > JOINT_BATCHES:
+        if self._bytes + other._bytes > JOINT_BYTES or len(self.numbers) + len(other.numbers) > JOINT_BATCHES:
             return False
-        if not self._taken.isdisjoint(partitions):
+        if not self.numbers.keys().isdisjoint(other.numbers):
             return False
-        self._taken.update(partitions)
-        self._bytes += size
-        if self._topics is None:
-            self._topics = {name: list(parts) for name, parts in first.topics}
-        for name, parts in request.topics:
-            self._topics.setdefault(name, []).extend(parts)
+        count = len(self._requests)
+        self.numbers.update((partition, count + number) for partition, number in other.numbers.items())
+        self._requests += other._requests
+        self._bytes += other._bytes
         return True
 
     def request(self) -> BatchesRequest:
         """The whole."""
-        if self._topics is not None:
-            self._first.topics = list(self._topics.items())
-        return self._first
+        first = self._requests[0]
+        if len(self._requests) > 1:
+            topics: dict[bytes, list[tuple[int, memoryview]]] = {}
+            for request in self._requests:
+                for name, parts in request.topics:
+                    topics.setdefault(name, []).extend(parts)
+            first.topics = list(topics.items())
+        return first
 
 
-def parts_of(
-    response: ProduceResponse, version: int, requests: Sequence[Iterable[WirePartition]]
-) -> list[ProduceResponse]:
+def parts_of(response: ProduceResponse, version: int, joint: JointRequest) -> list[ProduceResponse]:
     """What an answer says about the partitions of each of these requests: a part of it for each."""
-    owners = {partition: number for number, partitions in enumerate(requests) for partition in partitions}
-    parts = [ProduceResponse(node_endpoints=response.node_endpoints) for _ in requests]
+    parts = [ProduceResponse(node_endpoints=response.node_endpoints) for _ in range(len(joint))]
     for topic in response.responses:
         name = topic.topic_id.bytes if version >= FIRST_WITH_IDS else topic.name.encode()
         for answer in topic.partition_responses:
-            owner = owners.get((name, answer.index))
-            if owner is not None:
-                topics = parts[owner].responses
+            number = joint.numbers.get((name, answer.index))
+            if number is not None:
+                topics = parts[number].responses
                 if not topics or (topics[-1].topic_id, topics[-1].name) != (topic.topic_id, topic.name):
                     topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id))
                 topics[-1].partition_responses.append(answer)

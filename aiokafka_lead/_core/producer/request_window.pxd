@@ -6,6 +6,7 @@ cdef double BUSY_S
 cdef double SHORT_WAY
 cdef int SLOW_IN_A_ROW
 cdef int TRY_AFTER_MOST
+cdef double LATE
 cdef double INSTANT_S
 
 
@@ -21,6 +22,7 @@ cdef class RequestWindow:
     cdef int _slow_in_a_row
     cdef Py_ssize_t _alone_for
     cdef Py_ssize_t _try_after
+    cdef readonly double served_s
 
     cpdef int sent(self) except -1
     cpdef int lost(self) except -1

@@ -37,6 +37,8 @@ TRY_AFTER, TRY_AFTER_MOST = 8, 256
 to `TRY_AFTER_MOST`."""
 MANY_BYTES = 1 << 18
 """What comes in fewer batches goes with the next request, which is no later for that."""
+LATE = 0.25
+"""The weight of the latest answer in `RequestWindow.served_s`."""
 INSTANT_S = 1e-6
 """The shortest time that an answer is taken to need: a coarse clock may show none."""
 
@@ -55,6 +57,7 @@ class RequestWindow:
         "_try_after",
         "_under_way",
         "_was_full",
+        "served_s",
     )
 
     def __init__(self, opening_s: float = 0.0) -> None:
@@ -76,6 +79,8 @@ class RequestWindow:
         self._alone_for = 0
         """Answers since the broker gets one request at a time."""
         self._try_after = TRY_AFTER
+        self.served_s = 0.0
+        """How long the broker takes for a request before it looks at the next one, of late."""
 
     def sent(self) -> None:
         """A request was sent; `answered` or `lost` says how it ended."""
@@ -93,6 +98,7 @@ class RequestWindow:
         beside_s = self._answered_at - sent_at
         served_s = now - max(sent_at, self._answered_at)
         self._answered_at = now
+        self.served_s += (served_s - self.served_s) * LATE
         self._under_way -= 1
         # To open takes longer than the way where a name is looked up, or TLS is done by a broker that is busy.
         busy_s = max(BUSY_S, min(self._opening_s, self._quickest_s) / SHORT_WAY)

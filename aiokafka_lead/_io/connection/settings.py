@@ -13,6 +13,7 @@ __all__ = [
     "FetchLane",
     "HeldLane",
     "Lane",
+    "ProduceLane",
     "ShareLane",
 ]
 
@@ -83,7 +84,19 @@ class CoordinatorLane(NamedTuple):
         return f"{Lane.COORDINATOR.value} {self.producer}"
 
 
-AnyLane = Lane | FetchLane | HeldLane | ShareLane | CoordinatorLane
+class ProduceLane(NamedTuple):
+    """DATA of producers that share their connections, and would wait long for each other on one."""
+
+    number: int
+    kind: str = "produce"
+
+    @property
+    def value(self) -> str:
+        """For logs."""
+        return f"produce {self.number}"
+
+
+AnyLane = Lane | FetchLane | HeldLane | ShareLane | CoordinatorLane | ProduceLane
 
 COORDINATOR_IN_FLIGHT = 100
 """Requests on their way to a coordinator, as on a connection of Java's consumer; more where the option says more.
@@ -94,6 +107,9 @@ which take long where the event loop is behind.
 
 HELD_IDLE_S = 1.0
 """A connection of a `HeldLane` closes after so long without a request: its next one is at the next rebalance."""
+
+PRODUCE_IDLE_S = 10.0
+"""The same of a `ProduceLane`, for a broker that is slow now and then."""
 
 
 class ConnectionSettings(NamedTuple):
@@ -109,6 +125,8 @@ class ConnectionSettings(NamedTuple):
         """The same, as far as the lane's connections are not to behave otherwise."""
         if isinstance(lane, HeldLane):
             return self._replace(max_idle_s=min(self.max_idle_s, HELD_IDLE_S))
+        if isinstance(lane, ProduceLane):
+            return self._replace(max_idle_s=min(self.max_idle_s, PRODUCE_IDLE_S))
         if lane is Lane.COORDINATOR or isinstance(lane, CoordinatorLane):
             return self._replace(max_in_flight=max(self.max_in_flight, COORDINATOR_IN_FLIGHT))
         return self

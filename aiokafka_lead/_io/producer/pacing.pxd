@@ -10,6 +10,8 @@ cdef class Pacing:
 
     cpdef bint is_full(self, Connection connection, Py_ssize_t filled_bytes=*) except -1
 
+    cpdef double served_s(self, Connection connection) except -1
+
     @cython.locals(window=RequestWindow)
     cpdef submit(self, Connection connection, object request, int version, object on_done)
 

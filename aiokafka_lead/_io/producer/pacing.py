@@ -27,6 +27,10 @@ class Pacing:
         """Whether the next request had better wait for an answer; see `RequestWindow.is_full`."""
         return self._of(connection).is_full(filled_bytes)
 
+    def served_s(self, connection: Connection) -> float:
+        """See `RequestWindow.served_s`."""
+        return self._of(connection).served_s
+
     def submit(self, connection: Connection, request: ProduceRequest, version: int, on_done: OnDone) -> None:
         """Send a request that is answered. Raises as the connection does."""
         window = self._of(connection)

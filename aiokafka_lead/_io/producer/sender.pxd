@@ -53,7 +53,7 @@ cdef class Sender:
     cdef bint _work(self) except -1
 
     @cython.locals(accumulator=Accumulator, connection=Connection, batches=list, requests=Py_ssize_t, sent=Py_ssize_t,
-                   building=Py_ssize_t, ahead=Py_ssize_t)
+                   building=Py_ssize_t, ahead=Py_ssize_t, room=bint)
     cdef bint _serve(self, int node_id, double now) except -1
 
     @cython.locals(batch=ProducerBatch)

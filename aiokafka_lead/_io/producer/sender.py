@@ -316,10 +316,13 @@ class Sender:
         while node_id in accumulator.schedule.ready:
             if requests >= _REQUESTS_AT_A_TIME or sent >= _BATCHES_AT_A_TIME or accumulator.turn_bytes <= 0:
                 return True
-            if not (connection.can_send() if self._seat is None else self._seat.can_send(connection)):
-                accumulator.nodes.blocked(node_id, now)
-                return False
-            if self._seat is None and self._pacing.is_full(connection, self._filled_bytes):
+            if self._seat is None or self._config.acks == 0:
+                room = connection.can_send() and not self._pacing.is_full(connection, self._filled_bytes)
+            else:
+                room = self._seat.can_send(connection, self._filled_bytes)
+            if not room:
+                if not connection.can_send():
+                    accumulator.nodes.blocked(node_id, now)
                 return False
             building = self._builds.count(node_id) if accumulator.compresses_slowly else 0
             ahead = connection.in_flight + building

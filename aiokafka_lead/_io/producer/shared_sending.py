@@ -10,26 +10,23 @@ from __future__ import annotations
 import heapq
 import math
 import time
-from collections import deque
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import anyio.lowlevel
 
-from ..._core.producer.joint_request import JointRequest, is_plain, partitions_of, parts_of, take_hints
-from ..._core.producer.produce_codec import BatchesResponse
+from ..._core.producer.joint_request import take_hints
+from ..._core.producer.outbox import Outbox, Parcel, Part
 from ..._wire.messages.produce import ProduceRequest, ProduceResponse
 from ...errors import KafkaError
 from ..client import Client
 from ..connection.connection import Connection, OnDone
+from ..connection.settings import ProduceLane
 from ..loop import Signal, Spawn
 from .pacing import Pacing
 
 __all__ = ["Seat", "SharedSending"]
-
-Unsent = Callable[[KafkaError], None]
-"""Called instead of ``on_done`` where a request was never sent."""
 
 
 class Seat:
@@ -51,26 +48,34 @@ class Seat:
         What that raises is raised in a task of ``spawn``.
         """
         self._turn, self._spawn = turn, spawn
-        self._sending.start()
-        self.ring()
+        self._sending.join(self)
 
     def ring(self) -> None:
         """There is something to do."""
         self._sending.ring(self)
 
-    def can_send(self, connection: Connection) -> bool:
-        """Whether a request would be taken now; where not, the producer's turn comes when that changes."""
-        return self._sending.can_send(connection, self)
+    def can_send(self, connection: Connection, filled_bytes: int) -> bool:
+        """Return True if a request is taken now; if not, the producer's turn comes when that changes.
+
+        ``filled_bytes``: see `RequestWindow.is_full`.
+        """
+        return self._sending.can_send(connection, self, filled_bytes)
 
     def submit(
-        self, connection: Connection, request: ProduceRequest, version: int, on_done: OnDone, unsent: Unsent
+        self,
+        connection: Connection,
+        request: ProduceRequest,
+        version: int,
+        on_done: OnDone,
+        unsent: Callable[[KafkaError], None],
     ) -> None:
         """Send a request that is answered, together with others where it has to wait."""
-        self._sending.submit(connection, request, version, on_done, unsent)
+        self._sending.submit(connection, Parcel(connection, version, Part(self, request, on_done, unsent)))
 
     def leave(self) -> None:
-        """The producer has ended."""
+        """The producer has ended: nothing of it stays."""
         self._turn = None
+        self._sending.leave(self)
 
     def turn(self) -> float:
         """Have the producer send; returns when to call this again."""
@@ -84,21 +89,40 @@ class Seat:
             return math.inf
 
 
+class _Broker:
+    """What is on its way to one broker."""
+
+    __slots__ = ("held", "line", "node_id", "outbox")
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+        self.outbox = Outbox()
+        self.line: dict[Seat, None] = {}
+        """Producers that have something to send once there is room, in the order of their turns."""
+        self.held: set[Seat] = set()
+        """Those that get in line once what they have handed over has left."""
+
+
 class SharedSending:
     """Of one shared client."""
 
     def __init__(self, parent: Client) -> None:
         self._parent = parent
         self._wake = Signal()
+        self._seats: set[Seat] = set()
+        """Producers that run."""
         self._rung: dict[Seat, None] = {}
         """Those that have something to do."""
         self._timers: list[tuple[float, int, Seat]] = []
         self._timer_ids = count()
         self._pacing = Pacing()
-        self._outboxes: dict[Connection, deque[_Waiting]] = {}
-        """Requests that are not sent yet, by the connection that was ready for them."""
-        self._refused: dict[Connection, dict[Seat, None]] = {}
-        """Those that had more to send than waits in the outbox."""
+        self._brokers: dict[int, _Broker] = {}
+        self._stirred: dict[_Broker, None] = {}
+        """Brokers to look at: something has come to be sent, or there may be room."""
+        self._calling: _Broker | None = None
+        """Those in its line have their turns."""
+        self._look_at = math.inf
+        """When a broker may be slow, so that what waits for it has another way to go."""
         self._in_turns = False
         self._running = False
 
@@ -110,12 +134,25 @@ class SharedSending:
             sending = parent.commons[cls] = cls(parent)
         return sending
 
-    def start(self) -> None:
-        """Begin to give turns, unless that was done."""
+    def join(self, seat: Seat) -> None:
+        """Give this producer its turns from now on."""
+        self._seats.add(seat)
         if not self._running:
             self._running = True
             self._parent.brokers.add_listener(self._on_node)
             self._parent.spawn(self._run, name="kafka shared producers")
+        self.ring(seat)
+
+    def leave(self, seat: Seat) -> None:
+        """Forget a producer that has ended; what it has handed over is sent."""
+        self._seats.discard(seat)
+        self._rung.pop(seat, None)
+        for broker in self._brokers.values():
+            broker.line.pop(seat, None)
+            broker.held.discard(seat)
+            broker.outbox.forget(seat)
+        self._timers = [timer for timer in self._timers if timer[2] is not seat]
+        heapq.heapify(self._timers)
 
     def ring(self, seat: Seat) -> None:
         """The producer has something to do."""
@@ -124,56 +161,123 @@ class SharedSending:
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
-    def can_send(self, connection: Connection, seat: Seat) -> bool:
+    def can_send(self, connection: Connection, seat: Seat, filled_bytes: int) -> bool:
         """See `Seat.can_send`."""
-        outbox = self._outboxes.get(connection)
-        if not outbox:
-            return connection.can_send()
-        if len(outbox) == 1:
-            return True  # which others may join
-        self._refused.setdefault(connection, {})[seat] = None
+        broker = self._broker(connection.node_id)
+        if broker.outbox.holds_back(seat):
+            broker.held.add(seat)
+            return False
+        if not broker.line or broker is self._calling:
+            free = connection.can_send() and not self._pacing.is_full(connection, filled_bytes)
+            if broker.outbox.takes(seat, free, time.monotonic()):
+                return True
+        else:
+            self._stir(broker)
+        broker.line[seat] = None
         return False
 
-    def submit(
-        self, connection: Connection, request: ProduceRequest, version: int, on_done: OnDone, unsent: Unsent
-    ) -> None:
+    def submit(self, connection: Connection, parcel: Parcel) -> None:
         """See `Seat.submit`."""
-        outbox = self._outboxes.get(connection)
-        if outbox is None:
-            if not self._in_turns and connection.in_flight == 0:
-                self._submit(connection, _Waiting(request, version, on_done, unsent))
-                return
-            outbox = self._outboxes[connection] = deque()
-            self._wake.set()
-        if not outbox or not outbox[-1].joined(request, version, on_done, unsent):
-            outbox.append(_Waiting(request, version, on_done, unsent))
+        broker = self._broker(connection.node_id)
+        idle = not (connection.in_flight or len(broker.outbox) or self._in_turns)
+        broker.outbox.add(parcel, time.monotonic())
+        if idle:
+            self._send_to(broker, time.monotonic())
+        else:
+            self._stir(broker)
 
-    def _send(self) -> None:
-        for connection, outbox in list(self._outboxes.items()):
-            while outbox and self._may_leave(connection, outbox):
-                self._submit(connection, outbox.popleft())
-            if not outbox:
-                del self._outboxes[connection]
-                for seat in self._refused.pop(connection, ()):
-                    seat.ring()
+    def _broker(self, node_id: int) -> _Broker:
+        broker = self._brokers.get(node_id)
+        if broker is None:
+            broker = self._brokers[node_id] = _Broker(node_id)
+        return broker
 
-    def _may_leave(self, connection: Connection, outbox: deque[_Waiting]) -> bool:
+    def _stir(self, broker: _Broker) -> None:
+        self._stirred[broker] = None
+        self._wake.set()
+
+    def _serve(self, broker: _Broker, now: float) -> None:
+        """Send what waits, and what those in line have, as far as there is room."""
+        self._send_to(broker, now)
+        if broker.line:
+            connection = self._parent.brokers.ready(broker.node_id)
+            self._calling = broker
+            try:
+                for seat in list(broker.line):
+                    free = connection is None or (connection.can_send() and not self._pacing.is_full(connection))
+                    if not broker.outbox.is_open(free, now):
+                        break
+                    if broker.outbox.takes(seat, free, now):
+                        del broker.line[seat]
+                        self._give_turn(seat, now)
+            finally:
+                self._calling = None
+            self._send_to(broker, now)
+        if len(broker.outbox) or broker.line:
+            self._look_at = min(self._look_at, broker.outbox.slow_at())
+
+    def _send_to(self, broker: _Broker, now: float) -> None:
+        while (parcel := broker.outbox.first(now, beside=False)) is not None and self._may_leave(parcel):
+            self._submit(broker, parcel, None)
+        self._send_beside(broker, now)
+
+    def _may_leave(self, parcel: Parcel) -> bool:
+        connection = cast(Connection, parcel.way)
         if not connection.ready:
-            return True  # to fail, and so be sent elsewhere
-        return connection.can_send() and (len(outbox) > 1 or not self._pacing.is_full(connection))
+            return True  # to fail, and so be sent to wherever the leader is then
+        return connection.can_send() and not self._pacing.is_full(connection)
 
-    def _submit(self, connection: Connection, waiting: _Waiting) -> None:
+    def _send_beside(self, broker: _Broker, now: float) -> None:
+        """Send what would wait too long for the first connection on others, which are opened for that.
+
+        There are never more in all than the producers would have if each had its own.
+        """
+        coming = 0
+        for number in range(1, len(self._seats)):
+            parcel = broker.outbox.first(now, beside=True)
+            if parcel is None or not broker.outbox.wants_connection(coming, now):
+                return
+            connection = self._parent.brokers.ready(broker.node_id, ProduceLane(number))
+            if connection is None:
+                coming += 1
+            elif connection.in_flight == 0 and connection.can_send():
+                self._submit(broker, parcel, connection)
+
+    def _submit(self, broker: _Broker, parcel: Parcel, beside: Connection | None) -> None:
+        """Send it on the connection that it was made for, or on one ``beside`` that."""
+
+        apart = beside is not None
+
         def done(response: Any, error: KafkaError | None) -> None:
+            self._ended(broker, parcel, beside=apart)
             if response is not None and response.node_endpoints:
-                self._merge_hints(response, waiting.version)
-            waiting.done(response, error)
-            if self._outboxes:
-                self._wake.set()
+                self._merge_hints(response, parcel.version)
+            parcel.done(response, error)
 
+        broker.outbox.left(parcel, time.monotonic(), beside=apart)
+        self._line_up(broker, parcel)
         try:
-            self._pacing.submit(connection, waiting.request(), waiting.version, done)
+            if beside is not None:
+                beside.submit(parcel.request(), done, version=parcel.version)
+            else:
+                self._pacing.submit(cast(Connection, parcel.way), parcel.request(), parcel.version, done)
         except KafkaError as error:
-            waiting.refused(error)
+            self._ended(broker, parcel, beside=apart)
+            parcel.refused(error)
+
+    def _ended(self, broker: _Broker, parcel: Parcel, *, beside: bool) -> None:
+        broker.outbox.ended(parcel, time.monotonic(), beside=beside)
+        self._line_up(broker, parcel)
+        if len(broker.outbox) or broker.line:
+            self._stir(broker)
+
+    def _line_up(self, broker: _Broker, parcel: Parcel) -> None:
+        """Let those in line that this parcel held back."""
+        for part in parcel.parts if broker.held else ():
+            if part.owner in broker.held and not broker.outbox.holds_back(part.owner):
+                broker.held.discard(part.owner)
+                broker.line[part.owner] = None
+                self._stir(broker)
 
     def _merge_hints(self, response: ProduceResponse, version: int) -> None:
         """Once, and not by each of the producers that the answer is for."""
@@ -183,8 +287,9 @@ class SharedSending:
             metadata.offer_hints(hints)
 
     def _on_node(self, node_id: int) -> None:
-        if self._outboxes:
-            self._wake.set()
+        broker = self._brokers.get(node_id)
+        if broker is not None and (len(broker.outbox) or broker.line):
+            self._stir(broker)
 
     # --- turns -------------------------------------------------------------------------------------------------------
 
@@ -192,14 +297,16 @@ class SharedSending:
         """Give turns until cancelled."""
         while True:
             self._give_turns(time.monotonic())
-            self._send()
-            if self._rung:
+            if self._rung or self._stirred:
                 await anyio.lowlevel.checkpoint()
-            else:
-                at = self._timers[0][0] if self._timers else None
-                await self._wake.wait(None if at is None else max(0.0, at - time.monotonic()))
+                continue
+            at = min(self._look_at, self._timers[0][0] if self._timers else math.inf)
+            await self._wake.wait(None if at == math.inf else max(0.0, at - time.monotonic()))
 
     def _give_turns(self, now: float) -> None:
+        if self._look_at <= now:
+            self._look_at = math.inf
+            self._stirred.update(dict.fromkeys(self._brokers.values()))
         rung, self._rung = self._rung, {}
         timers = self._timers
         while timers and timers[0][0] <= now:
@@ -208,57 +315,25 @@ class SharedSending:
             rung[seat] = None
         self._in_turns = True
         try:
+            self._serve_stirred(now)  # those in line, before others
             for seat in rung:
-                at = seat.turn()
-                if at <= now:
-                    self._rung[seat] = None
-                elif at < seat.wakes_at[-1]:
-                    seat.wakes_at.append(at)
-                    heapq.heappush(timers, (at, next(self._timer_ids), seat))
+                self._give_turn(seat, now)
+            self._serve_stirred(now)
         finally:
             self._in_turns = False
 
+    def _serve_stirred(self, now: float) -> None:
+        stirred, self._stirred = self._stirred, {}
+        for broker in stirred:
+            self._serve(broker, now)
 
-class _Waiting:
-    """A request that is not sent yet, with the callbacks of each producer that has a part of it."""
-
-    __slots__ = ("_joint", "_on_done", "_partitions", "_request", "_unsent", "version")
-
-    def __init__(self, request: ProduceRequest, version: int, on_done: OnDone, unsent: Unsent) -> None:
-        self.version = version
-        self._request = request
-        self._on_done = [on_done]
-        self._unsent = [unsent]
-        self._joint = JointRequest(request) if is_plain(request) else None
-        self._partitions = [partitions_of(request)] if is_plain(request) else []
-
-    def joined(self, request: ProduceRequest, version: int, on_done: OnDone, unsent: Unsent) -> bool:
-        """Take this into the same request, if that can be."""
-        if self._joint is None or version != self.version or not is_plain(request) or not self._joint.add(request):
-            return False
-        self._on_done.append(on_done)
-        self._unsent.append(unsent)
-        self._partitions.append(partitions_of(request))
-        return True
-
-    def request(self) -> ProduceRequest:
-        """The whole."""
-        return self._request if self._joint is None else self._joint.request()
-
-    def done(self, response: Any, error: KafkaError | None) -> None:
-        """It has ended so."""
-        if response is None or len(self._on_done) == 1 or isinstance(response, BatchesResponse):
-            for on_done in self._on_done:
-                on_done(response, error)
-            return
-        parts = parts_of(response, self.version, self._partitions)
-        for on_done, part in zip(self._on_done, parts, strict=True):
-            on_done(part, error)
-
-    def refused(self, error: KafkaError) -> None:
-        """It could not be sent."""
-        for unsent in self._unsent:
-            unsent(error)
+    def _give_turn(self, seat: Seat, now: float) -> None:
+        at = seat.turn()
+        if at <= now:
+            self._rung[seat] = None
+        elif at < seat.wakes_at[-1]:
+            seat.wakes_at.append(at)
+            heapq.heappush(self._timers, (at, next(self._timer_ids), seat))
 
 
 async def _raise(error: Exception) -> None:

@@ -24,6 +24,8 @@ NODE   := npm --version >/dev/null 2>&1 && node -e 'process.exit(parseInt(proces
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
+PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 1)
+
 # An environment that forbids Python to write bytecode has each process of the tests compile all sources.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -33,7 +35,7 @@ TOGETHER := $(MAKE) --no-print-directory --keep-going --jobs=4 \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo pipeline docs quick pytest-quick test test-all suite pytest pytest-kafka pytest-others \
+.PHONY: help demo pipeline docs quick pytest-quick test test-all pytest-kafka pytest-others \
 	lint ruff format-check mypy pyright imports generated fmt fuzz bench build dist clean
 
 help:
@@ -61,34 +63,54 @@ quick: $(DEV) $(BUILT)
 	@$(TOGETHER) mypy pytest-quick ruff format-check imports generated
 
 pytest-quick:
-	$(PY) -m pytest --suite=quick --numprocesses=2 --dist=worksteal -q
+	$(PY) -m pytest --suite=quick --numprocesses=auto --dist=worksteal -q
 
-# Without ARGS in two parts, side by side. The tests on a real Apache Kafka wait much of their time, but its brokers must
-# not: a starved one loses sessions that the tests count on. So all others, and the checks, take what is left of the
-# processors.
-test: SUITE := test
-test-all: SUITE := all
+# With ARGS the checks, and all tests of a path. Else two parts, side by side. The tests on a real Apache Kafka wait for
+# much of their time, but its brokers must not: a starved one loses sessions that the tests count on. So the checks and all
+# other tests take what is left of the processors, in more processes than there are of these, since they wait as well.
 test test-all: $(DEV) $(BUILT)
-	@$(if $(ARGS),$(MAKE) --no-print-directory lint pytest,$(TOGETHER) SUITE=$(SUITE) pytest-kafka beside-kafka)
+ifdef ARGS
+	@$(TOGETHER) lint
+	$(PY) -m pytest $(ARGS)
+else
+	@$(MAKE) --no-print-directory --keep-going --jobs=4 SUITE=$(@:test-%=%) BESIDE="nice -n 10" pytest-kafka pytest-others
+endif
+
+# What it says comes in one piece, when it has ended.
+pytest-kafka:
+	@mkdir -p .cache; ( $(call RUN_TESTS,tests/kafka) ) >.cache/$@.log 2>&1; status=$$?; cat .cache/$@.log; exit $$status
+
+pytest-others: lint
+	@$(call RUN_TESTS,--ignore=tests/kafka,--numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder,$(BESIDE))
+
+# Which tests, how, and by which command. Pytest ends with 1 when tests have failed. In continuous integration each of these runs once more,
+# by itself and by name: one that passes then is a flaky test, to be mended, and no reason to refuse a change.
+define RUN_TESTS
+run="$(PY) -m pytest --suite=$(SUITE) -o cache_dir=.pytest_cache/$@ $(1)"; \
+$(3) $$run $(2) || { test $$? -eq 1 -a "$$CI" = true || exit 1; \
+	echo "Tests have failed. They run once more, alone; those that pass now are flaky, and are to be mended:"; \
+	$$run --last-failed --last-failed-no-failures=none --verbose; }
+endef
+
 lint: ruff format-check mypy pyright imports generated
 
 ruff: $(DEV)
-	$(BIN)/ruff check .
+	$(BESIDE) $(BIN)/ruff check .
 
 format-check: $(DEV)
-	$(BIN)/ruff format --check .
+	$(BESIDE) $(BIN)/ruff format --check .
 
 mypy: $(DEV)
-	$(BIN)/mypy
+	$(BESIDE) $(BIN)/mypy
 
 pyright: $(DEV)
-	$(BIN)/pyright
+	$(BESIDE) $(BIN)/pyright
 
 imports: $(DEV)
-	$(BIN)/lint-imports
+	$(BESIDE) $(BIN)/lint-imports
 
 generated: $(DEV)
-	$(PY) -m aiokafka_lead._wire.codegen --check
+	$(BESIDE) $(PY) -m aiokafka_lead._wire.codegen --check
 
 fmt: $(DEV)
 	$(BIN)/ruff check --fix-only .

@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from _pytest.terminal import TerminalReporter
@@ -31,6 +31,8 @@ _QUICK = ("core", "records", "smoke", "wire")
 _ON_BOTH_LOOPS = ("io", "leadership", "smoke")
 """The folders whose tests run on trio in the suite "test", since they are of sockets and tasks. Elsewhere, where policy
 is tested through clients, those marked ``both_loops`` do."""
+_TOGETHER = ("tests/spark/", "tests/schema/")
+"""Folders that share what takes long to start, Spark or a registry: each is one process's work, which begins with it."""
 _HERE = Path(__file__).parent
 
 
@@ -55,13 +57,25 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep those of the suite that was asked for."""
+    """Keep those of the suite that was asked for, the longest folders first."""
     asked = _SUITES.index(config.getoption("suite"))
     parts: dict[bool, list[pytest.Item]] = {True: [], False: []}
     for item in items:
         parts[_SUITES.index(_suite(item)) <= asked].append(item)
-    items[:] = parts[True]
+    items[:] = sorted(parts[True], key=lambda item: not item.nodeid.startswith(_TOGETHER))
     config.hook.pytest_deselected(items=parts[False])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With ``--dist=loadfile``, files of one of the folders `_TOGETHER` are one file."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFileOrFolder(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return next((folder for folder in _TOGETHER if nodeid.startswith(folder)), super()._split_scope(nodeid))
+
+    return ByFileOrFolder(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def _suite(item: pytest.Item) -> str:

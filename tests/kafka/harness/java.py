@@ -53,15 +53,25 @@ def class_path(release: Release) -> str:
         if not target.is_dir():
             partial = CACHE / f"jars-{release}.partial"
             shutil.rmtree(partial, ignore_errors=True)
-            command = ["mvn", "-q", "-B", "-f", str(_POM), "dependency:copy-dependencies"]
-            command += [f"-Dkafka.version={release}", f"-DoutputDirectory={partial}"]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_MAVEN_TIMEOUT_S, check=False)
-            if done.returncode != 0:
-                raise RuntimeError(
-                    f"Maven could not bring Kafka {release}:\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
-                )
+            what = (f"-Dkafka.version={release}", f"-DoutputDirectory={partial}")
+            maven("-f", str(_POM), "dependency:copy-dependencies", *what)
             partial.rename(target)
     return os.pathsep.join(sorted(str(jar) for jar in target.glob("*.jar")))
+
+
+def maven(*arguments: str) -> None:
+    """Run Maven; RuntimeError if it fails."""
+    options = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {os.environ.get('MAVEN_OPTS', '')}"
+    done = subprocess.run(
+        ["mvn", "-q", "-B", *arguments],
+        env={**os.environ, "MAVEN_OPTS": options},
+        capture_output=True,
+        text=True,
+        timeout=_MAVEN_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"Maven could not bring {' '.join(arguments)}:\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
 
 
 def compile_class(source: Path, classes_from: str) -> Path:

@@ -24,6 +24,8 @@ NODE   := npm --version >/dev/null 2>&1 && node -e 'process.exit(parseInt(proces
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
+# What of the tests runs (tests/conftest.py), and in how many processes.
+SUITE := test
 PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 1)
 
 # An environment that forbids Python to write bytecode has each process of the tests compile all sources.
@@ -68,13 +70,16 @@ pytest-quick:
 # With ARGS the checks, and all tests of a path. Else two parts, side by side. The tests on a real Apache Kafka wait for
 # much of their time, but its brokers must not: a starved one loses sessions that the tests count on. So the checks and all
 # other tests take what is left of the processors, in more processes than there are of these, since they wait as well.
-test test-all: $(DEV) $(BUILT)
+test: $(DEV) $(BUILT)
 ifdef ARGS
 	@$(TOGETHER) lint
 	$(PY) -m pytest $(ARGS)
 else
-	@$(MAKE) --no-print-directory --keep-going --jobs=4 SUITE=$(@:test-%=%) BESIDE="nice -n 10" pytest-kafka pytest-others
+	@$(MAKE) --no-print-directory --keep-going --jobs=4 BESIDE="nice -n 10" pytest-kafka pytest-others
 endif
+
+test-all:
+	@$(MAKE) --no-print-directory SUITE=all test
 
 # What it says comes in one piece, when it has ended.
 pytest-kafka:

@@ -32,7 +32,7 @@ _ON_BOTH_LOOPS = ("io", "leadership", "smoke")
 """The folders whose tests run on trio in the suite "test", since they are of sockets and tasks. Elsewhere, where policy
 is tested through clients, those marked ``both_loops`` do."""
 _TOGETHER = ("tests/spark/", "tests/schema/")
-"""Folders that share what takes long to start, Spark or a registry: each is one process's work, which begins with it."""
+"""Folders that share what takes long to start, Spark or a registry: each is the work of one process, and its first."""
 _HERE = Path(__file__).parent
 
 

@@ -130,7 +130,7 @@ def test_a_worker_does_jobs_tries_again_and_sets_aside_what_is_none(cluster: Clu
     assert dict(failed.headers)["dead_letter.attempts"] == b"4"
 
 
-DEMO = ("-m", "examples.demo", "--seconds", "4", "--partitions", "10")
+DEMO = ("-m", "examples.demo", "--seconds", "2", "--partitions", "10")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_ctrl_c_ends_the_demo_without_a_traceback(backend: str) -> None:
         assert "Traceback" not in process.output
 
 
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("columns", [80, pytest.param(120, marks=pytest.mark.suite("all"))])
 def test_the_demo_fits_a_terminal(columns: int) -> None:
     with Program(*DEMO, FORCE_COLOR="1", COLUMNS=str(columns), LINES="24") as process:
         assert process.wait() == 0

@@ -20,7 +20,7 @@ from ..otlp import Collector
 from ..ports import PortPool
 from ..programs import Program
 
-ORDERS = 2000
+ORDERS = 800
 AT_ONCE = 40
 DEADLINE_S = 25
 
@@ -88,14 +88,14 @@ def test_every_order_is_billed_once_though_brokers_die_and_processes_end(ports: 
             service.read_until("handling orders")
 
         async def go_wrong(number: int) -> None:
-            if number == 500:
+            if number == ORDERS // 4:
                 await anyio.to_thread.run_sync(cluster.kill_broker, 1)
-            elif number == 1000:
+            elif number == ORDERS // 2:
                 services[0].send_signal()
                 services.append(start_service())
-            elif number == 1200:
+            elif number == ORDERS * 3 // 5:
                 await anyio.to_thread.run_sync(cluster.start_broker, 1)
-            elif number == 1500:
+            elif number == ORDERS * 3 // 4:
                 await anyio.to_thread.run_sync(cluster.kill_broker, 2)
 
         async def order_all() -> None:

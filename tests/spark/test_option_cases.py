@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 READS = [*(case for case in CASES if not case.rows), *STRICTER]
 REFUSALS = (ValueError, KafkaError, DataLossError)
-WRITES = [case for case in CASES if case.rows]
+WRITES = [
+    pytest.param(
+        case, marks=pytest.mark.suite("all" if case.kind == "write stream" and case.outcome == REFUSED else "test")
+    )
+    for case in CASES
+    if case.rows
+]
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ import asyncio
 import json
 import math
 import os
-import subprocess
 import sys
+import tempfile
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 from aiokafka_lead import Producer
 from aiokafka_lead.testing import EmbeddedCluster, RequestRecord
@@ -57,8 +57,9 @@ ABSENT = Outcome(None, "-")
 class Program:
     """A process of `benchmarks.doubts.clients`."""
 
-    def __init__(self, process: Process, role: str) -> None:
+    def __init__(self, process: Process, role: str, log: IO[bytes]) -> None:
         self.process = process
+        self._log = log
         self.progress = "acknowledged" if role in ("write", "transact") else "read"
         """The events that show it at work."""
         self._events: list[dict[str, Any]] = []
@@ -68,9 +69,13 @@ class Program:
         """Take in what it says; until it ends."""
         assert self.process.stdout is not None
         async for line in self.process.stdout:
-            self._events.append(json.loads(line))
-            more, self._more = self._more, asyncio.Event()
-            more.set()
+            self._take(json.loads(line))
+        self._take({"what": "gone"})
+
+    def _take(self, event: dict[str, Any]) -> None:
+        self._events.append(event)
+        more, self._more = self._more, asyncio.Event()
+        more.set()
 
     def say(self, word: str) -> None:
         """Tell a writer to ``pause`` or to ``resume``."""
@@ -86,6 +91,9 @@ class Program:
     async def event(self, what: str, written_since: float = 0.0, number: int = 1) -> dict[str, Any]:
         """Wait for the first of them, or a later one."""
         while len(found := self.found(what, written_since)) < number:
+            if self.found("gone"):
+                self._log.seek(0)
+                raise RuntimeError(f"the client's process ended:\n{self._log.read().decode()[-2000:]}")
             await self._more.wait()
         return found[number - 1]
 
@@ -119,13 +127,14 @@ class Trial:
 
     async def program(self, role: str, bootstrap: str, **options: Any) -> Program:
         """The client at work."""
+        log = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "benchmarks.doubts.clients", self.client, role,
             json.dumps({"bootstrap": bootstrap, **options}),
-            stdin=PIPE, stdout=PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **self.environment},
+            stdin=PIPE, stdout=PIPE, stderr=log, env={**os.environ, **self.environment},
         )  # fmt: skip
         self._stack.push_async_callback(_kill, process)
-        program = Program(process, role)
+        program = Program(process, role, log)
         self._listening.append(asyncio.create_task(program.listen()))
         return program
 

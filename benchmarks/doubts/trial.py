@@ -21,7 +21,7 @@ from .clients import CLIENT_ID, EVERY_S, value_of_now
 
 T = TypeVar("T")
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 """For what comes before the fault."""
 REFUSAL_MS = 10.0
 """How long a refusal takes, because some clients ask again at once, for ever."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import socket
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-__all__ = ["Names", "needs_loopbacks", "resolving"]
+__all__ = ["STRANGE", "Names", "Stranger", "needs_loopbacks", "resolving"]
 
 Names = dict[str, Sequence[str]]
 """The addresses of each name, which a test may change at any time."""
@@ -32,8 +33,48 @@ def resolving() -> Iterator[Names]:
             raise socket.gaierror(socket.EAI_NONAME, "a name")
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in table[name]]
 
-    socket.getaddrinfo = resolve  # type: ignore[assignment]
+    socket.getaddrinfo = resolve
     try:
         yield table
     finally:
         socket.getaddrinfo = real
+
+
+STRANGE = "127.0.0.2"
+"""The address of a `Stranger`."""
+
+
+class Stranger:
+    """At the port of another server, but at `STRANGE`: says nothing, or this, to whoever connects. In a thread."""
+
+    def __init__(self, port: int, says: bytes | None) -> None:
+        self.visits = 0
+        self._listener = socket.create_server((STRANGE, port))
+        self._says = says
+        self._visitors: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._serve)
+
+    def __enter__(self) -> Stranger:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        for visitor in self._visitors:
+            visitor.close()
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                visitor, _ = self._listener.accept()
+            except OSError:
+                return
+            self.visits += 1
+            if self._says is None:
+                self._visitors.append(visitor)
+            else:
+                visitor.recv(65_536)
+                visitor.sendall(self._says)
+                visitor.close()

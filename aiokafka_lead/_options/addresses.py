@@ -51,7 +51,7 @@ class _Failure(Generic[E]):
 
 
 class Addresses(Generic[E]):
-    """Remembers which addresses of one name have failed, until each succeeds."""
+    """Remembers which addresses of one name have failed, until each succeeds. Threads may share it."""
 
     def __init__(self) -> None:
         self.failures: dict[str, _Failure[E]] = {}
@@ -64,8 +64,8 @@ class Addresses(Generic[E]):
         known = self.failures.pop(address, None)
         silences = 0 if not silent else 1 if known is None else known.silences + 1
         self.failures[address] = _Failure(error, self.successes, silences)
-        if len(self.failures) > _REMEMBERED:
-            del self.failures[next(iter(self.failures))]
+        while len(self.failures) > _REMEMBERED:
+            self.failures.pop(next(iter(self.failures)), None)
 
     def succeeded(self, address: str) -> None:
         """A connection to the address became ready: forget its failure, and try the others again when it fails."""
@@ -100,14 +100,14 @@ class Search(Generic[E, T]):
         self._reached = self._silent = False
         """Whether an address has accepted a connection, and whether one has been silent."""
 
-    def candidates(self) -> dict[str, T]:
-        """The addresses to connect to now, in this order; the first that accepts is the one to use.
+    def candidates(self, most: int | None = None) -> dict[str, T]:
+        """The addresses to connect to now, in this order, ``most`` of them; the first that accepts is the one to use.
 
         Those that have failed come one by one: a race would be won by what accepts and then fails.
         """
         fresh = [address for address in self.found if self._rank(address) is _Rank.FRESH]
-        failed = sorted((address for address in self._addresses.failures if self._may_try(address)), key=self._rank)
-        self._trying, self._begun = fresh or failed[:1], []
+        failed = sorted((address for address in self._failures() if self._may_try(address)), key=self._rank)
+        self._trying, self._begun = fresh[:most] or failed[:1], []
         return {address: self.found[address] for address in self._trying}
 
     def begin(self, address: str) -> None:
@@ -126,7 +126,7 @@ class Search(Generic[E, T]):
         self._reached = True
 
     def failed(self, error: E, *, silent: bool) -> bool:
-        """The addresses that were begun have failed; ``silent`` if they just did not answer. Return True if it is news."""
+        """The addresses that were begun have failed, ``silent`` if they just did not answer. Return True if new."""
         news = not self._addresses.failures.keys() >= set(self._begun)
         for address in self._begun:
             self._addresses.failed(address, error, silent=silent)
@@ -142,7 +142,6 @@ class Search(Generic[E, T]):
         """The address that was reached is ready."""
         self._addresses.succeeded(self._trying[0])
 
-    @property
     def left(self) -> bool:
         """Whether to try another address at once.
 
@@ -160,7 +159,7 @@ class Search(Generic[E, T]):
         It doubles with each silence of the address, so that a slow one gets the time that it needs in the end.
         """
         others = [address for address in self.found if address not in self._trying]
-        failures = self._addresses.failures
+        failures = self._failures()
         silences = max((failures[address].silences for address in self._trying if address in failures), default=0)
         untried = any(self._rank(address) is not _Rank.FAILED for address in others)
         if not others or not (silences or untried):
@@ -171,8 +170,13 @@ class Search(Generic[E, T]):
     @property
     def errors(self) -> dict[str, E]:
         """What the name's addresses have failed with since its last success."""
-        failed = [address for address in self.found if self._rank(address) is _Rank.FAILED]
-        return {address: self._addresses.failures[address].error for address in failed}
+        failures = self._failures()
+        failed = [address for address in self.found if self._rank(address) is _Rank.FAILED and address in failures]
+        return {address: failures[address].error for address in failed}
+
+    def _failures(self) -> dict[str, _Failure[E]]:
+        """As they are now, in the same order, whatever other threads do."""
+        return dict(self._addresses.failures)
 
     def _rank(self, address: str) -> _Rank:
         return self._addresses.rank(address)

@@ -24,9 +24,9 @@ E = TypeVar("E", bound=BaseException)
 class KafkaError(Exception):
     """The root of this client's errors.
 
-    ``code`` is the protocol's error code, or -1 where no broker was asked. ``retriable`` says that the same may succeed
-    a little later. ``broker`` names the broker that was tried as ``"1 (host:9092)"``, or is None; ``api`` is the name of
-    the request that got no answer, or None.
+    ``code`` is the protocol's error code, or -1 where no broker was asked. ``retriable`` says that the same call may
+    succeed a little later. ``broker`` names the broker that was tried as ``"1 (host:9092)"``, or is None; ``api`` is
+    the name of the request that got no answer, or None.
     """
 
     code: ClassVar[int] = -1

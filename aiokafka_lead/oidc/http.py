@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import socket
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
+from functools import partial
 from ssl import SSLContext
 from typing import Any, NamedTuple
 
+from .._options.addresses import Addresses, Search
 from .._options.version import __version__
 from ..errors import ConfigError, SaslAuthenticationFailedError, TokenProviderError
 from ..errors.shown import shown
@@ -102,34 +105,50 @@ class Endpoint:
 
 
 class Exchange:
-    """Sends requests and reads answers, of which no more than this many bytes."""
+    """Sends requests and reads answers, of which no more than this many bytes.
+
+    Where a name has several addresses and one refuses, is silent or speaks no HTTP, the next one is gone to.
+    """
 
     def __init__(self, ssl_context: SSLContext | None, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._opener = urllib.request.build_opener(_NoRedirect(), urllib.request.HTTPSHandler(context=ssl_context))
+        handlers = (_NoRedirect(), _Http(), _Https(context=ssl_context))
+        self._opener = urllib.request.build_opener(*handlers)
+        self._addresses: dict[tuple[str, int], Addresses[str]] = {}
 
     def send(self, make: Callable[[], urllib.request.Request], timeout_s: float) -> Answer | str:
         """The answer, or what went wrong. Errors end here: the frames that they passed through hold the secrets."""
-        deadline = time.monotonic() + timeout_s
+        dialling = _Dialling(self._addresses, timeout_s)
+        while True:
+            outcome = self._send(make(), dialling)
+            if isinstance(outcome, Answer):
+                dialling.answered(outcome)
+                return outcome
+            if not dialling.goes_on_after(outcome):
+                return dialling.text(outcome)
+
+    def _send(self, request: urllib.request.Request, dialling: _Dialling) -> Answer | _Failure:
+        """To the next address."""
+        request.dialling = dialling  # type: ignore[attr-defined]
         try:
-            with self._opener.open(make(), timeout=timeout_s) as response:
-                return Answer(response.status, self._read(response, deadline))
+            with self._opener.open(request, timeout=dialling.left_s()) as response:
+                return Answer(response.status, self._read(response, dialling.deadline))
         except urllib.error.HTTPError as error:
             with error:
                 try:
-                    return Answer(error.code, self._read(error, deadline))
+                    return Answer(error.code, self._read(error, dialling.deadline))
                 except (OSError, http.client.HTTPException, _TooMuchError):
                     return Answer(error.code, b"")
         except TimeoutError:
-            return f"has not answered within {timeout_s * 1000:.0f} ms"
+            return _Failure("has not answered", silent=True)
         except urllib.error.URLError as error:
             if isinstance(error.reason, TimeoutError):
-                return f"has not answered within {timeout_s * 1000:.0f} ms"
-            return f"cannot be reached: {shown(str(error.reason))}"
+                return _Failure("has not answered", silent=True)
+            return _Failure(f"cannot be reached: {shown(str(error.reason))}")
         except _TooMuchError:
-            return f"answered with more than {self._most_bytes} bytes"
+            return _Failure(f"answered with more than {self._most_bytes} bytes")
         except (OSError, http.client.HTTPException, ValueError) as error:
-            return f"cannot be used: {type(error).__name__}: {shown(str(error))}"
+            return _Failure(f"cannot be used: {type(error).__name__}: {shown(str(error))}")
 
     def _read(self, response: Any, deadline: float) -> bytes:
         parts: list[bytes] = []
@@ -142,6 +161,100 @@ class Exchange:
                 raise TimeoutError
             parts.append(part)
         return b"".join(parts)
+
+
+class _Failure(NamedTuple):
+    text: str
+    silent: bool = False
+
+
+class _Dialling:
+    """Connects for one request, to one address of the name after the other."""
+
+    def __init__(self, addresses: dict[tuple[str, int], Addresses[str]], timeout_s: float) -> None:
+        self.deadline = time.monotonic() + timeout_s
+        self._timeout_s = timeout_s
+        self._addresses = addresses
+        self._search: Search[str, Any] | None = None
+        """Begins when it is known where to connect to, which may be a proxy."""
+
+    def left_s(self) -> float:
+        """The time that is left; some in any case, as a socket's time-out of 0 means something else."""
+        return max(0.001, self.deadline - time.monotonic())
+
+    def connect(self, endpoint: tuple[str, int], *_: Any) -> socket.socket:
+        """In place of `socket.create_connection`, which knows nothing of addresses that accept and are silent then."""
+        search = self._search
+        if search is None:
+            infos = socket.getaddrinfo(*endpoint, type=socket.SOCK_STREAM)
+            self._search = search = Search(self._addresses.setdefault(endpoint, Addresses()), self._timeout_s)
+            search.found = {str(info[4][0]): info for info in infos}
+        while True:
+            candidates = search.candidates(1)
+            address = next(iter(candidates), None)
+            if address is None:
+                raise OSError("the name has no address")
+            search.begin(address)
+            info = candidates[address]
+            sock = socket.socket(*info[:3])
+            try:
+                sock.settimeout(min(self.left_s(), search.patience_s))
+                sock.connect(info[4])
+            except TimeoutError:
+                sock.close()
+                raise
+            except OSError as error:
+                sock.close()
+                search.refused(address, f"cannot be reached: {error}")
+                if not search.left() or time.monotonic() >= self.deadline:
+                    raise
+                continue
+            search.reached(address)
+            sock.settimeout(min(self.left_s(), search.patience_s))
+            return sock
+
+    def answered(self, answer: Answer) -> None:
+        """A server that fails may be one of several: the next request goes to another one."""
+        if self._search is None:
+            return
+        if answer.status < 500:
+            self._search.succeeded()
+        else:
+            self._search.failed(f"answered {answer.status}", silent=False)
+
+    def goes_on_after(self, failure: _Failure) -> bool:
+        """Whether to send the request again, to another address."""
+        if self._search is None:
+            return False
+        self._search.failed(failure.text, silent=failure.silent)
+        return self._search.left() and time.monotonic() < self.deadline
+
+    def text(self, failure: _Failure) -> str:
+        """What went wrong, at each address that was tried."""
+        if self._search is not None and len(self._search.found) > 1:
+            return "; ".join(f"at {address} {text}" for address, text in self._search.errors.items())
+        return f"{failure.text} within {self._timeout_s * 1000:.0f} ms" if failure.silent else failure.text
+
+
+class _ByAddress(urllib.request.AbstractHTTPHandler):
+    """Has a request's own `_Dialling` make its connection."""
+
+    def do_open(self, http_class: Any, req: Any, **http_conn_args: Any) -> Any:
+        return super().do_open(partial(_connection, http_class, req.dialling), req, **http_conn_args)
+
+
+class _Http(_ByAddress, urllib.request.HTTPHandler):
+    pass
+
+
+class _Https(_ByAddress, urllib.request.HTTPSHandler):
+    pass
+
+
+def _connection(http_class: Any, dialling: _Dialling, host: str, **options: Any) -> Any:
+    connection = http_class(host, **options)
+    connection._create_connection = dialling.connect
+    return connection
 
 
 class Form:

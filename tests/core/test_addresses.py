@@ -45,7 +45,7 @@ def test_an_address_that_failed_gives_way_to_the_next_at_once() -> None:
     first = search(memory, "a", "b", "c")
     assert list(first.candidates()) == ["a", "b", "c"]
     assert fail(first, "a")
-    assert first.left
+    assert first.left()
     assert list(first.candidates()) == ["b", "c"]
     reach(first, "b")
     first.succeeded()
@@ -54,7 +54,7 @@ def test_an_address_that_failed_gives_way_to_the_next_at_once() -> None:
     again = search(memory, "a", "b", "c")
     assert list(again.candidates()) == ["b", "c"]
     assert refuse(again) == ["b", "c"]
-    assert again.left
+    assert again.left()
     assert list(again.candidates()) == ["a"]
     reach(again, "a")
     again.succeeded()
@@ -66,25 +66,25 @@ def test_what_accepts_and_fails_is_tried_once_for_each_backoff() -> None:
     memory: Addresses[str] = Addresses()
     first = search(memory, "a", "b")
     assert fail(first, "a")
-    assert first.left
+    assert first.left()
     assert fail(first, "b")
-    assert not first.left
+    assert not first.left()
     assert first.errors == {"a": "reset", "b": "reset"}
     for address in ("a", "b", "a"):
         trial = search(memory, "a", "b")
         assert list(trial.candidates()) == [address]
         assert not fail(trial, address)
-        assert not trial.left
+        assert not trial.left()
 
 
 def test_all_that_refuse_are_tried_each_time() -> None:
     memory: Addresses[str] = Addresses()
     trial = search(memory, "a", "b")
     assert refuse(trial) == ["a", "b"]
-    assert not trial.left
+    assert not trial.left()
     trial = search(memory, "a", "b")
     assert [refuse(trial), refuse(trial)] == [["a"], ["b"]]
-    assert not trial.left
+    assert not trial.left()
 
 
 def test_a_silent_address_waits_no_longer_than_its_share_while_others_are_left() -> None:
@@ -113,11 +113,11 @@ def test_a_slow_address_gets_the_time_that_it_needs() -> None:
     trial = search(memory, "slow", "down")
     fail(trial, "slow", silent=True)
     assert refuse(trial) == ["down"]
-    assert trial.left
+    assert trial.left()
     reach(trial, "slow")
     assert trial.patience_s == 2 * PATIENCE_S
     trial.failed("silent", silent=True)
-    assert trial.left
+    assert trial.left()
     assert refuse(trial) == ["down"]  # which may be back by now
     reach(trial, "slow")
     assert trial.patience_s == 4 * PATIENCE_S
@@ -134,7 +134,7 @@ def test_silence_beside_what_resets_does_not_spin() -> None:
     memory.failed("resets", "reset")
     trial = search(memory, "silent", "resets")
     fail(trial, "silent", silent=True)
-    assert trial.left
+    assert trial.left()
     fail(trial, "resets")
     assert list(trial.candidates()) == ["silent"]
     fail(trial, "silent", silent=True)
@@ -155,10 +155,10 @@ def test_a_success_elsewhere_lets_what_failed_be_tried_again() -> None:
     one, other = search(memory, "a", "b"), search(memory, "a", "b")
     fail(one, "a")
     refuse(one)
-    assert not one.left
+    assert not one.left()
     reach(other, "b")
     other.succeeded()
-    assert one.left
+    assert one.left()
     assert list(one.candidates()) == ["b"]
     reach(one, "b")
     one.succeeded()
@@ -174,4 +174,4 @@ def test_a_name_may_change_and_what_is_gone_is_forgotten_in_time() -> None:
     assert list(search(memory, "old 999", "new").candidates()) == ["new"]
     nothing = search(memory)
     assert nothing.candidates() == {}
-    assert not nothing.left
+    assert not nothing.left()

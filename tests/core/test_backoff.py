@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from aiokafka_lead._core.backoff import Backoff
 from aiokafka_lead._core.metadata.reachability import REMEMBERED_ADDRESSES, Reachability
-from aiokafka_lead.errors import KafkaConnectionError, SaslAuthenticationFailedError, SslAuthenticationError
+from aiokafka_lead._options.addresses import Search
+from aiokafka_lead.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailedError, SslAuthenticationError
 
 A, B = ("a", 9092), ("b", 9092)
 REFUSED = KafkaConnectionError("refused")
@@ -113,7 +114,7 @@ def test_tls_is_trusted_where_it_has_worked() -> None:
     """A certificate may be wrong at one broker, whatever the others have."""
     known = reachability()
     known.succeeded(B, 100.0)
-    search = known.search(B, 10)
+    search: Search[KafkaError, None] = known.search(B, 10)
     search.found = {"10.0.0.1": None}
     search.candidates()
     search.begin("10.0.0.1")

@@ -316,9 +316,7 @@ class Report:
 
 
 @every_loop
-def test_an_address_that_refuses_gives_way_at_once(
-    ports: PortPool, backend: str, use_uvloop: bool, kind: Kind
-) -> None:
+def test_an_address_that_refuses_gives_way_at_once(ports: PortPool, backend: str, use_uvloop: bool, kind: Kind) -> None:
     async def main() -> None:
         async with serve(echo) as port:
             started = time.monotonic()

@@ -28,6 +28,7 @@ from aiokafka_lead.errors import ConfigError, KafkaError, SaslAuthenticationFail
 from aiokafka_lead.oidc import Assertion, AssertionFile, ClientCredentials, JwtBearer, TokenFile
 
 from ..leaks import everything
+from ..names import STRANGE, Names, Stranger, needs_loopbacks
 from .identity_provider import Answer, IdentityProvider, json_answer
 
 SECRET = "MARKED/+ secret"
@@ -99,6 +100,50 @@ def test_what_is_no_token_may_be_asked_for_again(idp: IdentityProvider, kind: st
     assert caught.value.retriable
     assert "MARKED" not in everything(caught.value)
     assert len(str(caught.value)) < 1000
+
+
+STRANGERS = {
+    "silent": None,
+    "resets": b"",
+    "no HTTP": b"220 mail.example.org ESMTP\r\n",
+    "failing": b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n",
+}
+
+
+def by_name(idp: IdentityProvider, **options: Any) -> tuple[ClientCredentials, int]:
+    """A provider that goes to the endpoint by the name "idp.test", and its port."""
+    port = int(idp.url.partition("localhost:")[2].partition("/")[0])
+    url = idp.url.replace("localhost", "idp.test")
+    return ClientCredentials(url, "orders", SECRET, allow_http=True, **options), port
+
+
+@needs_loopbacks
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_the_next_address_of_a_name_is_gone_to_and_stayed_at(idp: IdentityProvider, names: Names, kind: str) -> None:
+    names["idp.test"] = ["127.0.0.3", STRANGE, "127.0.0.1"]
+    provider, port = by_name(idp, timeout_s=3)
+    with Stranger(port, STRANGERS[kind]) as stranger:
+        if kind == "failing":  # an answer is an answer; whoever asks again gets another one's
+            with pytest.raises(TokenProviderError, match="answered 503"):
+                provider.token()
+        for _ in range(3):
+            assert provider.token().value
+        assert stranger.visits == 1
+    assert len(idp.forms) == 3
+
+
+@needs_loopbacks
+def test_what_each_address_has_done_is_told(idp: IdentityProvider, names: Names) -> None:
+    names["idp.test"] = ["127.0.0.3", STRANGE]
+    provider, port = by_name(idp, timeout_s=0.5)
+    with Stranger(port, b""), pytest.raises(TokenProviderError) as caught:
+        provider.token()
+    text = caught.value.message
+    assert f"idp.test:{port}/token at 127.0.0.3 cannot be reached: " in text
+    assert f"; at {STRANGE} cannot be used: RemoteDisconnected" in text
+    with Stranger(port, None), pytest.raises(TokenProviderError, match=f"; at {STRANGE} has not answered"):
+        provider.token()
+    assert "MARKED" not in everything(caught.value)
 
 
 REFUSED: dict[str, Answer] = {

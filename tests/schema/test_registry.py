@@ -28,6 +28,7 @@ from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry
 from aiokafka_lead.testing import EmbeddedSchemaRegistry
 
 from ..leaks import everything
+from ..names import STRANGE, Names, Stranger, needs_loopbacks
 from ..oidc.identity_provider import IdentityProvider
 from .material import LATER, ORDER, ORDER_TEXT, OTHER
 
@@ -39,6 +40,29 @@ LIST_TEXT = json.dumps({"type": "record", "name": "List", "fields": [{"name": "f
 
 def text(schema: Any) -> Schema:
     return Schema(json.dumps(schema))
+
+
+# --- a name with several addresses ---
+
+
+@needs_loopbacks
+@pytest.mark.parametrize("says", [None, b"", b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"])
+@pytest.mark.parametrize("tls", [False, True])
+async def test_the_next_address_of_a_name_is_gone_to_and_stayed_at(names: Names, says: bytes | None, tls: bool) -> None:
+    names["registry.test"] = ["127.0.0.3", STRANGE, "127.0.0.1"]
+    authority = trustme.CA()
+    server, context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
+    authority.issue_cert("registry.test").configure_cert(server)
+    authority.configure_trust(context)
+    with EmbeddedSchemaRegistry(ssl_context=server if tls else None) as embedded:
+        url = embedded.url.replace("127.0.0.1", "registry.test")
+        options: dict[str, Any] = {"ssl_context": context} if tls else {}
+        registry = SchemaRegistry(url, request_timeout_ms=1500, **options)
+        with Stranger(int(url.rpartition(":")[2]), says) as stranger:
+            await registry.register("orders-value", text(ORDER))
+            registry.forget()
+            await registry.register("orders-value", text(ORDER))
+            assert stranger.visits == 1
 
 
 # --- how often it is asked ---

@@ -125,4 +125,6 @@ async def test_a_start_that_fails_says_what_each_address_did(names: Names) -> No
     async with serve(resetting) as port, serve(resetting, host=BAD, port=port):
         with pytest.raises(KafkaConnectionError) as caught:
             await Producer(f"{NAME}:{port}", **QUICK).start()
-    assert f": {NAME}:{port}: 127.0.0.3: cannot connect: connection refused; 127.0.0.2, 127.0.0.1: " in str(caught.value)
+    assert f": {NAME}:{port}: 127.0.0.3: cannot connect: connection refused; 127.0.0.2, 127.0.0.1: " in str(
+        caught.value
+    )

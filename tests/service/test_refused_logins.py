@@ -55,9 +55,11 @@ async def producing(cluster: EmbeddedCluster, *, shared: bool = False, **options
         async with Producer(cluster.bootstrap_servers, **SASL, **options) as producer:
             yield producer
     else:
-        async with Client(cluster.bootstrap_servers, **SASL, request_timeout_ms=500) as client:
-            async with client.producer(**options) as producer:
-                yield producer
+        async with (
+            Client(cluster.bootstrap_servers, **SASL, request_timeout_ms=500) as client,
+            client.producer(**options) as producer,
+        ):
+            yield producer
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "OAUTHBEARER"])
@@ -100,7 +102,9 @@ async def test_records_are_kept_beyond_the_request_timeout(cluster: EmbeddedClus
         began = anyio.current_time()
         with anyio.fail_after(30):
             while fault.struck < 5 or anyio.current_time() - began < 1:
-                await cluster.wait_for_requests("SaslAuthenticate", count=cluster.requests.count("SaslAuthenticate") + 1)
+                await cluster.wait_for_requests(
+                    "SaslAuthenticate", count=cluster.requests.count("SaslAuthenticate") + 1
+                )
             fault.remove()
             assert (await delivery).offset == 1
 

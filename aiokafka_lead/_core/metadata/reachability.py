@@ -156,9 +156,9 @@ class Reachability:
     def final_error(self, endpoint: Endpoint) -> KafkaError | None:
         """The last error, if no waiting helps against it.
 
-        A login that some broker has accepted is trusted, and so is TLS with a broker that was connected before: a broker
-        that has just started may not know its users yet. Its refusal is no final error here, for those that wait no
-        longer than their records may take. By its ``retriable`` it becomes one after ``refused_login_ms``.
+        A login that some broker has accepted is trusted, and so is TLS with a broker that was connected before: one
+        that has just started may not know its users yet. Its refusal is never final here, for what has a deadline of
+        its own; by its ``retriable`` it becomes so after ``refused_login_ms``.
         """
         failures = self._failures.get(endpoint)
         if failures is None or failures.error.retriable or failures.refused_since is not None:

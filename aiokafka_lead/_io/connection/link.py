@@ -311,7 +311,7 @@ class Link:
             return True
         news = search.failed(error, silent=silent)
         connection.close(error, expected=True)
-        if not search.left:
+        if not search.left():
             raise error
         level = logging.WARNING if news else logging.DEBUG
         so_far = of_addresses(search.errors, error).message

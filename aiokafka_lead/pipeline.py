@@ -258,6 +258,11 @@ class TransactionPipeline(Generic[K, V]):
         """Whether each producer makes progress; see `Producer.health`."""
         return tuple(producer.health() for producer in self._producers)
 
+    async def _abort_refused(self) -> None:
+        """For `Consumer.run`: it has its records again when those are aborted that are not committed."""
+        for producer in self._producers:
+            await producer._abort_refused()
+
     def _take_failure(self) -> KafkaError | None:
         """For `Consumer.run`, which has its records again."""
         return self._pipeline.take_failure()

@@ -56,7 +56,7 @@ class ConsumerHealth:
     starting anew."""
     own_problems: tuple[str, ...] = ()
     """The problems that this process has by itself: all of them, but for what brokers leave unanswered while none can
-    be reached, since a process that starts anew does not reach them either."""
+    be reached, and what they refuse for a while: a process that starts anew fares no better."""
     reachable: bool = True
     """Whether a broker can be reached."""
     stuck: Mapping[TopicPartition, str] = field(default_factory=dict)
@@ -99,6 +99,8 @@ class Facts(NamedTuple):
     """Some broker is connected, and no connection to it has failed since."""
     absent: tuple[str, ...] = ()
     stuck: Mapping[TopicPartition, str] = NOTHING_STUCK
+    refused: str | None = None
+    """What brokers refuse, and `run` bears with."""
 
 
 class Limits(NamedTuple):
@@ -125,9 +127,10 @@ def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
     stuck = list(facts.stuck.values()) if facts.reachable else []  # else there is one reason for all of them
     if len(stuck) > NAMED_AT_MOST:
         stuck[NAMED_AT_MOST:] = [f"{len(stuck) - NAMED_AT_MOST} more partitions have not advanced"]
+    refused = () if facts.refused is None else (facts.refused,)
     problems = (*unanswered, *own)
     return ConsumerHealth(
-        problems=(*problems, *stuck),
+        problems=(*refused, *problems, *stuck),
         since_fetch_ms=_ms(facts.since_fetch_s),
         since_heartbeat_ms=_ms(facts.since_heartbeat_s),
         joined=facts.joined if facts.grouped else None,

@@ -372,6 +372,7 @@ class ClassicMember:
     def _refused(self, error: KafkaError) -> bool:
         """Whether the error is about this membership, and dealt with."""
         if isinstance(error, FencedInstanceIdError):
+            self._member_id = ""
             self._fail(error)
             return True
         if not isinstance(error, OUTDATED):
@@ -410,9 +411,9 @@ class ClassicMember:
             self._take(Event.JOIN)
 
     def _fail(self, error: KafkaError) -> None:
+        """Keep the id: another one that came back would have to wait for the end of this one's session."""
         self.error = error
         self._asked = None
-        self._member_id = ""
         self._lose(Event.FAIL, error.message)
 
     # --- heartbeats --------------------------------------------------------------------------------------------------

@@ -29,6 +29,9 @@ class TransactionalProducer(Protocol):
 
     async def partitions_for(self, topic: str) -> set[int]: ...
 
+    async def _abort_refused(self) -> None:
+        """Abort a transaction that the coordinator has refused to end, as records that are part of it wait for that."""
+
     def _take_failure(self) -> KafkaError | None:
         """What a transaction has failed with that nobody has heard of yet."""
         ...

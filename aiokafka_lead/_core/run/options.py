@@ -28,6 +28,10 @@ class HandlingOptions(TypedDict, total=False):
     dead_letter_producer: DeadLetterProducer | None
     """A started `Producer` to send dead letters through, without serializers, as they are bytes; None makes one that
     connects as the consumer does (None)."""
+    refusal_patience_ms: float
+    """How long to go on although brokers refuse the login, or the right to a topic, the group, the transactional id or
+    the cluster, and to ask again meanwhile: after a broker's start that may pass. 0 ends `run` with the first refusal,
+    as Java's clients do (0)."""
     stop_on_signals: bool
     """Stop the consumer at SIGTERM or SIGINT: handlers at work end, what is done is committed or acknowledged, and
     `run` returns, all within ``close_timeout_ms`` (10000 if that is None). A second signal cancels the handlers, whose
@@ -82,6 +86,7 @@ class HandlingConfig(Checked):
     retry_backoff_max_ms: float = option(10_000, milliseconds())
     dead_letter_topic: str | None = option(None, optional(topic_name))
     dead_letter_producer: Any = option(None, optional(dead_letter_producer))
+    refusal_patience_ms: float = option(0, milliseconds())
     stop_on_signals: bool = option(False, boolean)
     health_port: int | None = option(None, optional(integer(1, 65_535)))
     health_host: str | None = option(None, optional(text))

@@ -116,6 +116,7 @@ class HealthWatch:
                 reachable=self._client.brokers.reachable,
                 absent=self._absence_watch.absent,
                 stuck=self._standstill.found(self._client.metadata.snapshot, now),
+                refused=None if self._run.work is None else self._run.work.refusals.problem(now),
             ),
             limits,
         )

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
+from ..._core.run.refusals import Refusals
 from ...types import TopicPartition
 
 __all__ = ["CurrentRun", "ParallelWork"]
@@ -18,6 +19,11 @@ class ParallelWork(Protocol):
     @property
     def transactional(self) -> bool:
         """Whether it commits in transactions, beside which there must be no other commit."""
+        ...
+
+    @property
+    def refusals(self) -> Refusals:
+        """What it bears with."""
         ...
 
     async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:

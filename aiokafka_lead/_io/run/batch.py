@@ -34,9 +34,6 @@ __all__ = ["Batch"]
 Record = ConsumerRecord[Any, Any]
 Taken = dict[TopicPartition, list[Record]]
 
-IDLE_MS = 60_000.0
-"""How long one look for the first records waits when nothing else happens."""
-
 
 class Batch:
     """Takes records until there are enough of them, and hands them to handlers meanwhile.
@@ -67,9 +64,9 @@ class Batch:
 
     # --- taking ------------------------------------------------------------------------------------------------------
 
-    async def begin(self) -> bool:
-        """Take the first records; False if none came for a while. Raises what keeps the consumer from reading."""
-        taken = await self._reader.getmany(None, IDLE_MS, min(self._work.room(), self._left))
+    async def begin(self, idle_ms: float) -> bool:
+        """Take the first records; False if none came for so long. Raises what keeps the consumer from reading."""
+        taken = await self._reader.getmany(None, idle_ms, min(self._work.room(), self._left))
         self._until = time.monotonic() + self._config.max_transaction_ms / 1000
         self._add(taken)
         return bool(taken)

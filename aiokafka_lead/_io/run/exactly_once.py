@@ -18,6 +18,7 @@ from ..._core.consumer.subscription import SubscriptionKind
 from ..._core.run.dead_letter import dead_letter_headers
 from ..._core.run.exactly_once import Attempts, HandlerFailure, TransactionalProducer
 from ..._core.run.options import RunConfig
+from ..._core.run.refusals import REFUSALS, Refusals
 from ..._core.tracing import RunTracing
 from ..._options.logs import client_log
 from ..._records import ConsumerRecord
@@ -46,6 +47,12 @@ Record = ConsumerRecord[Any, Any]
 
 ENDED_WITHIN_S = 5.0
 """How long the end of a run waits for transactions that a pipeline has in flight; they go on then."""
+
+IDLE_MS = 60_000.0
+"""How long one look for the first records waits when nothing else happens."""
+
+IDLE_IN_FLIGHT_MS = 500.0
+"""The same while a pipeline has transactions in flight: the end of one may be refused meanwhile."""
 
 CANCELLED_WITHIN_S = 1.0
 """How long a batch that is cancelled may take to end before others go on without it."""
@@ -101,6 +108,7 @@ class ExactlyOnceRun:
         self._handler = handler
         self._producer = producer
         self._log = client_log("consumer", engine.config.client_id)
+        self.refusals = Refusals(config.refusal_patience_ms, engine.config, self._log)
         self._deserializers = engine.reading.prefetch.deserializers
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._attempts = Attempts(config.retries, self._backoff)
@@ -123,7 +131,13 @@ class ExactlyOnceRun:
         with self._in_charge():
             try:
                 while not self._over():
-                    await self._one_batch()
+                    try:
+                        await self._producer._abort_refused()
+                        await self._one_batch()
+                    except REFUSALS as error:
+                        await self._pause(self.refusals.bear(error, time.monotonic()))
+                    else:
+                        self.refusals.passed(time.monotonic())
             finally:
                 await self._end_in_flight()
 
@@ -131,7 +145,8 @@ class ExactlyOnceRun:
         batch = Batch(self._config, self._reading, self._reader, self._attempts)
         part = BatchPart(batch, self._commits, self._source, self._part_over)
         try:
-            if not await batch.begin():
+            most_ms = IDLE_IN_FLIGHT_MS if self._in_flight else IDLE_MS
+            if not await batch.begin(self.refusals.look_ms(most_ms, time.monotonic())):
                 return
         except IllegalStateError:
             if self._over():
@@ -143,7 +158,10 @@ class ExactlyOnceRun:
         elif error is not None:
             self._aborted += 1
             if self._aborted > self._config.transaction_retries:
-                raise error
+                if not isinstance(error.__cause__, REFUSALS):
+                    raise error
+                await self._pause(self.refusals.bear(error, time.monotonic()))
+                return
             self._log.warning("a transaction was aborted, and its records come again: %s", error)
             await self._pause(self._backoff.delay_s(self._aborted))
 

@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -17,6 +18,7 @@ from ..._core.consumer.position import Position
 from ..._core.consumer.subscription import SubscriptionKind
 from ..._core.run.handler import NoAwaitableError
 from ..._core.run.options import RunConfig
+from ..._core.run.refusals import REFUSALS, Refusals
 from ..._core.run.retries import Retries
 from ..._core.run.work import HandlerSlot, PartitionWork, Work
 from ..._core.tracing import RunTracing
@@ -93,6 +95,7 @@ class Runner:
         self._engine = engine
         self._reading = engine.reading
         self._log = client_log("consumer", engine.config.client_id)
+        self.refusals = Refusals(config.refusal_patience_ms, engine.config, self._log)
         self._dead_letters = dead_letters
         self._handler = handler
         self._deserializers = engine.reading.prefetch.deserializers
@@ -174,11 +177,17 @@ class Runner:
                     return
                 continue
             try:
-                taken = await engine.reader.getmany(work, IDLE_MS, room)
+                taken = await engine.reader.getmany(work, self.refusals.look_ms(IDLE_MS, time.monotonic()), room)
             except IllegalStateError:
                 if self._over:
                     return
                 raise
+            except REFUSALS as error:
+                await self._room.wait(self.refusals.bear(error, time.monotonic()))
+                if self._over or self._failure is not None:
+                    return
+                continue
+            self.refusals.passed(time.monotonic())
             if self._failure is not None:
                 return  # and is being cancelled
             for tp, records in taken.items():
@@ -264,10 +273,8 @@ class Runner:
         """Return when it is acknowledged. A handler's task that is cancelled meanwhile may send it twice."""
         while True:
             try:
-                if self._tracing is None:
-                    return await dead_letters.send(record, error, attempts)
-                with self._tracing.within(record):
-                    return await dead_letters.send(record, error, attempts)
+                with nullcontext() if self._tracing is None else self._tracing.within(record):
+                    return await dead_letters.send(record, error, attempts, self.refusals)
             except asyncio.CancelledError:
                 if not await outlives_cancellation():
                     raise

@@ -29,17 +29,20 @@ class ShareHealthWatch:
         planner: SharePlanner,
         hungry: Callable[[], bool],
         busy_since: Callable[[], float | None],
+        refused: Callable[[float], str | None],
         started: Callable[[], bool],
     ) -> None:
         """``hungry``: whether somebody waits for records of partitions that are assigned.
 
-        ``busy_since``: when the application began with what it is at work on (``time.monotonic()``).
+        ``busy_since``: when the application began with what it is at work on (``time.monotonic()``). ``refused``: what
+        a run bears with now.
         """
         self._client = client
         self._membership = membership
         self._planner = planner
         self._hungry = hungry
         self._busy_since = busy_since
+        self._refused = refused
         self._started = started
         self._started_at: float | None = None
         self._stuck_s = config.request_timeout_ms / 1000
@@ -74,6 +77,7 @@ class ShareHealthWatch:
                 since_blocked_s=since(loop.blocked_until, now),
                 reachable=self._client.brokers.reachable,
                 stuck={} if hungry_s is None else self._planner.stuck(now, self._stuck_s),
+                refused=self._refused(now),
             ),
             Limits(
                 fetch_s=self._fetch_s,

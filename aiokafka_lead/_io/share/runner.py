@@ -12,6 +12,7 @@ import anyio
 
 from ..._core.backoff import Backoff
 from ..._core.run.handler import NoAwaitableError
+from ..._core.run.refusals import REFUSALS, Refusals
 from ..._core.share.jobs import Jobs, JobSlot
 from ..._core.share.record import ShareRecord
 from ..._core.share.requests import FIRST_VERSION_WITH_RENEWALS
@@ -29,6 +30,7 @@ from ...errors import (
 from ...errors.shown import shown_cause
 from ...types import AcknowledgeType
 from ..cancellation import to_the_end
+from ..deadline import Deadline
 from ..loop import News, Signal, Waiter
 from ..run.dead_letters import DeadLetters
 from ..run.workers import Worker, Workers
@@ -47,6 +49,9 @@ LAST_COMMIT_WITHIN_S = 2.0
 
 CANCELLED_WITHIN_S = 1.0
 """How long handlers that are cancelled may take to end before others go on without them."""
+
+IDLE_MS = 60_000.0
+"""How long one look for records waits when nothing else happens."""
 
 RENEW_BELOW = 0.5
 """Locks are renewed with less than this part of them left."""
@@ -83,6 +88,7 @@ class ShareRunner:
         self._engine = engine
         self._config = config
         self._log = client_log("consumer", engine.config.client_id)
+        self.refusals = Refusals(config.refusal_patience_ms, engine.config, self._log)
         self._dead_letters = dead_letters
         self._handler = handler
         self._jobs = Jobs(
@@ -161,13 +167,19 @@ class ShareRunner:
                 await self._room.wait()
                 continue
             try:
-                records = await reader.take(room, None)
+                records = await reader.take(room, Deadline(self.refusals.look_ms(IDLE_MS, time.monotonic())))
             except IllegalStateError:
                 if self._engine.membership.topics:
                     raise
                 return  # unsubscribed
+            except REFUSALS as error:
+                await self._room.wait(self.refusals.bear(error, time.monotonic()))
+                continue
+            self.refusals.passed(time.monotonic())
             if not records:
-                return
+                if reader.stopped:
+                    return
+                continue
             jobs.turns.extend(records)
             reader.go_on(records[-1])
             self._workers.rouse()
@@ -278,7 +290,7 @@ class ShareRunner:
         where = f"the record at offset {record.offset} of {record.topic_partition}"
         try:
             with nullcontext() if tracing is None else tracing.within(record):
-                await dead_letters.send(record.consumer_record(), error, attempts)
+                await dead_letters.send(record.consumer_record(), error, attempts, self.refusals)
         except Exception as refused:
             failure = HandlerError(
                 f"{where} could not be handled ({attempts} deliveries): {shown_cause(error)}; its dead letter was not "

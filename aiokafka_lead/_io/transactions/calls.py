@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, overload
 
@@ -11,6 +12,7 @@ from ..._core.consumer.consumed import Consumed
 from ..._core.consumer.record_batch import RecordBatch
 from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._core.transactions.additions import OFFSETS, checked_group
+from ..._core.transactions.phase import Phase
 from ..._core.transactions.state import Fate, TransactionHealth
 from ..._options.sent_types import K, V
 from ...errors import (
@@ -18,6 +20,7 @@ from ...errors import (
     IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
+    RequestTimedOutError,
     TransactionAbortedError,
     TransactionTimedOutError,
 )
@@ -103,6 +106,13 @@ class TransactionalCalls(Generic[K, V]):
         is true.
         """
         return self._own_transactions().health()
+
+    async def _abort_refused(self) -> None:
+        """For `Consumer.run`: nobody else ends a transaction whose block has been left."""
+        transactions = self._own_transactions()
+        if transactions.state.phase is Phase.FAILED:
+            with suppress(RequestTimedOutError):  # it goes on, and the next transaction waits for it
+                await transactions.abort()
 
     def _take_failure(self) -> KafkaError | None:
         """For `Consumer.run`: a commit has raised its failure already."""

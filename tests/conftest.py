@@ -71,7 +71,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With ``--dist=loadfile``, files of one of the folders `_TOGETHER` are one file."""
     from xdist.scheduler import LoadFileScheduling
 
-    class ByFileOrFolder(LoadFileScheduling):
+    class ByFileOrFolder(LoadFileScheduling):  # type: ignore[misc]  # it has no types
         def _split_scope(self, nodeid: str) -> str:
             return next((folder for folder in _TOGETHER if nodeid.startswith(folder)), super()._split_scope(nodeid))
 

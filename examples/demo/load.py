@@ -107,7 +107,7 @@ class Load:
         return self.sent == self.acknowledged == self.consumed and not self.duplicated
 
     async def run(self, rate: float) -> None:
-        """Send ``rate`` events a second until ``end`` is called, and consume all of them. A slow machine sends fewer."""
+        """Send ``rate`` events a second until ``end`` is called, and consume all. A slow machine sends fewer."""
         self._started = time.monotonic()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._audit)

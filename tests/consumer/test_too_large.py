@@ -103,8 +103,8 @@ async def test_the_same_among_consumers_that_share_connections(one_large: Embedd
 
 async def read_on_and_past(consumer: Consumer, cluster: EmbeddedCluster) -> None:
     """What the other partitions have comes, an error names the one, and a seek goes past its batch."""
-    found = []
-    failed = []
+    found: list[ConsumerRecord[Any, Any]] = []
+    failed: list[FrameTooLargeError] = []
     with anyio.fail_after(30):
         while len(found) < 6 or not failed:
             try:
@@ -112,9 +112,9 @@ async def read_on_and_past(consumer: Consumer, cluster: EmbeddedCluster) -> None
             except FrameTooLargeError as error:
                 failed.append(error)
     assert sorted((record.partition, record.offset) for record in found) == [(p, o) for p in (1, 2) for o in range(3)]
-    for error in failed:
-        assert error.message.startswith("events-0 cannot be read at offset 0: a frame announces 3000")
-        assert "more than receive_max_bytes (2000000)" in error.message
+    for each in failed:
+        assert each.message.startswith("events-0 cannot be read at offset 0: a frame announces 3000")
+        assert "more than receive_max_bytes (2000000)" in each.message
     before = cluster.requests.count("ApiVersions")
     for _ in range(10):
         with pytest.raises(FrameTooLargeError):

@@ -73,7 +73,7 @@ async def test_rule_22_the_move_does_not_wait_for_the_application(cluster: Embed
 async def test_rule_22_a_fetch_that_the_former_leader_holds_is_not_waited_for(
     cluster: EmbeddedCluster, shared: bool, busy: bool
 ) -> None:
-    """Brokers that do not end it when the leader moves answer when its time has come, and only metadata tells before."""
+    """Brokers that do not end it when the leader moves answer when its time has come; only metadata tells before."""
     cluster.create_topic("pair", assignments=[[1, 2, 3], [2 if busy else 3, 1]])
     await fill(cluster, 1, "pair")
     held = cluster.faults.add("Fetch", broker=1, hold=True, when=lambda _: cluster.leader("pair", 0) == 1, skip=1)

@@ -368,9 +368,7 @@ class MergedFetches:
         self._session.failed()
         return self.give_up(error, now)
 
-    def _end_asks_for(
-        self, tp: TopicPartition, sent: MergedRequest, error: KafkaError, now: float
-    ) -> list[Answered]:
+    def _end_asks_for(self, tp: TopicPartition, sent: MergedRequest, error: KafkaError, now: float) -> list[Answered]:
         found = []
         for consumer in self._by_tp.get(tp, ()):
             if consumer.wants[tp] == sent.asked[tp]:

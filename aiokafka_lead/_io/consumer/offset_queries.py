@@ -18,8 +18,8 @@ from ..._core.consumer.offset_lookup import (
 )
 from ..._core.consumer.reading import Reading
 from ..._core.leadership.patience import FREE_RETRIES
-from ..._core.metadata.topics import BELIEVE_AFTER_S, believed
 from ..._core.metadata.refresh import LEADERLESS, doubted, lost, refused
+from ..._core.metadata.topics import BELIEVE_AFTER_S, believed
 from ..._core.trust import DOUBT_AFTER, Trust, patience_of
 from ..._wire.messages.list_offsets import ListOffsetsRequest
 from ...errors import KafkaError, RequestTimedOutError, UnknownServerError, UnknownTopicOrPartitionError

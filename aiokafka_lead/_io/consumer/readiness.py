@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
-from ..._core.metadata.topics import believed
 from ..._core.metadata.moved import Moved
 from ..._core.metadata.topics import believed
 from ..._core.metadata.types import NO_LEADER, ClusterSnapshot

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead import Client, Consumer, Producer, TopicPartition, _accel
+from aiokafka_lead import Client, Consumer, ConsumerRecord, Producer, TopicPartition, _accel
 from aiokafka_lead.errors import BatchTooLargeError, ConfigError, CorruptRecordError, FrameTooLargeError
 from aiokafka_lead.testing import EmbeddedCluster
 

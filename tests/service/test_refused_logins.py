@@ -163,6 +163,15 @@ async def test_members_of_a_group_read_and_commit(cluster: EmbeddedCluster, prot
         assert fault.struck == 6
 
 
+async def test_a_coordinator_that_refuses_the_login_is_looked_up_again(cluster: EmbeddedCluster) -> None:
+    async with AdminClient(cluster.bootstrap_servers, **SASL) as admin:
+        assert await admin.list_consumer_group_offsets("g") == {}
+        await restart(cluster, MANY)
+        cluster.move_coordinator("g", to=1)
+        with anyio.fail_after(30):
+            assert await admin.list_consumer_group_offsets("g") == {}
+
+
 async def test_a_reader_hears_of_a_refusal_that_lasts(cluster: EmbeddedCluster) -> None:
     options: dict[str, Any] = {"request_timeout_ms": 1000, "fetch_max_wait_ms": 100, "auto_offset_reset": "earliest"}
     async with Consumer(bootstrap_servers=cluster.bootstrap_servers, **SASL, **options) as consumer:

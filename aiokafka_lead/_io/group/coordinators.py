@@ -144,8 +144,11 @@ class Coordinators:
             # Nor is a connection waited for that takes long: it goes on being made while the brokers are asked again.
             within_ms = min(deadline.left_ms(), SECOND_AFTER_S * 1000)
             return await brokers.get(node_id, self._client.coordinator_lane if lane is None else lane, within_ms)
-        except KafkaConnectionError as error:
-            self.answered(kind, key, node_id, error, asked_at)
+        except KafkaError as error:
+            if error.retriable:
+                # Nor can a broker be used that refuses a login for now: the coordinator may be another one by then.
+                unreachable = error if isinstance(error, KafkaConnectionError) else KafkaConnectionError(error.message)
+                self.answered(kind, key, node_id, unreachable, asked_at)
             raise
 
     # --- waiting for answers -----------------------------------------------------------------------------------------

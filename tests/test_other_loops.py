@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -101,3 +102,19 @@ def test_what_ended_with_its_event_loop_can_be_stopped_in_another_one(kind: str)
         asyncio.run(start())
         asyncio.run(client.stop())
         asyncio.run(client.stop(timeout_ms=0))
+
+
+@pytest.mark.parametrize("kind", [Consumer, ShareConsumer])
+def test_a_member_is_stopped_at_once_when_its_event_loop_has_ended(kind: Any) -> None:
+    """Nothing is there to leave the group with, however much time there is for that."""
+
+    async def start() -> None:
+        await client.start()
+
+    with ClusterThread(EmbeddedCluster(brokers=1)) as cluster:
+        cluster.create_topic("events")
+        client = kind("events", bootstrap_servers=cluster.bootstrap_servers, group_id="g")
+        asyncio.run(start())
+        began = time.monotonic()
+        asyncio.run(client.stop(timeout_ms=120_000))
+        assert time.monotonic() - began < 20

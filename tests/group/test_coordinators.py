@@ -24,7 +24,7 @@ from tests.io.script import Peer, serve
 
 from .support import GROUP, fill, reading, until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 ID = "payments"
 FIRST = TopicPartition("events", 0)

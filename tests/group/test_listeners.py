@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
 import pytest
 
-from aiokafka_lead import OffsetAndMetadata
+from aiokafka_lead import OffsetAndMetadata, TopicPartition
 from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.errors import IllegalStateError, RebalanceListenerError
 from aiokafka_lead.testing import EmbeddedCluster
@@ -179,3 +180,75 @@ async def test_a_callback_cannot_stop_its_consumer(cluster: EmbeddedCluster) -> 
             await consumer.getone()
         assert isinstance(caught.value.__cause__, IllegalStateError)
         await until(lambda: consumer.assignment() == ALL)
+
+
+READS: dict[str, Callable[[Consumer[Any, Any]], Awaitable[object]]] = {
+    "getone": lambda consumer: consumer.getone(),
+    "getmany": lambda consumer: consumer.getmany(timeout_ms=60_000),
+    "iteration": lambda consumer: anext(aiter(consumer)),
+    "batches": lambda consumer: anext(aiter(consumer.batches())),
+    "run": lambda consumer: consumer.run(_ignore),
+    "wait_ready": lambda consumer: consumer.wait_ready(),
+}
+
+
+async def _ignore(record: Any) -> None:
+    pass
+
+
+@pytest.mark.parametrize("how", READS)
+async def test_a_callback_cannot_read(cluster: EmbeddedCluster, how: str) -> None:
+    """It would wait for itself, until the rebalance timeout."""
+    heard: list[str] = []
+
+    class Reading:
+        async def on_partitions_assigned(self, partitions: Partitions) -> None:
+            await self._read("assigned")
+
+        async def on_partitions_revoked(self, partitions: Partitions) -> None:
+            await self._read("revoked")
+
+        async def _read(self, where: str) -> None:
+            if len(heard) == 3:
+                return  # the consumer is being stopped, which ends reads
+            with pytest.raises(IllegalStateError, match="a listener's callback is part of the"):
+                await READS[how](consumer)
+            heard.append(where)
+
+    consumer: Consumer[Any, Any] = member(cluster)
+    consumer.subscribe(["events"], listener=Reading())
+    with anyio.fail_after(20):
+        async with consumer:
+            cluster.create_topic("others", partitions=1)
+            consumer.subscribe(["others"], listener=Reading())
+            async with reading(consumer):
+                await until(lambda: consumer.assignment() == {TopicPartition("others", 0)} and len(heard) == 3)
+    assert heard == ["assigned", "revoked", "assigned"]
+
+
+async def test_a_callback_can_do_everything_else(cluster: EmbeddedCluster) -> None:
+    """What it asks for comes from brokers, and waits for no rebalance."""
+    done: list[object] = []
+
+    class Asking:
+        async def on_partitions_assigned(self, partitions: Partitions) -> None:
+            first = min(partitions)
+            done.append(await consumer.position(first))
+            done.append(await consumer.committed(first))
+            await consumer.seek_to_end(first)
+            consumer.seek(first, 0)
+            await consumer.seek_to_committed(first)
+            await consumer.commit({first: 0})
+            done.append(await consumer.end_offsets([first]))
+
+        async def on_partitions_revoked(self, partitions: Partitions) -> None:
+            first = min(partitions)
+            done.append(await consumer.position(first))
+            await consumer.commit()
+
+    consumer: Consumer[Any, Any] = member(cluster)
+    consumer.subscribe(["events"], listener=Asking())
+    with anyio.fail_after(20):
+        async with consumer:
+            await until(lambda: consumer.assignment() == ALL)
+    assert done == [0, None, {min(ALL): 0}, 0]

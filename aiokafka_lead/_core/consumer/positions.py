@@ -65,10 +65,6 @@ class Positions:
         """Whether this state still is that of an assigned partition."""
         return self._states.get(state.tp) is state
 
-    def topic_id(self, topic: str) -> UUID:
-        """That of the topic whose partitions are assigned; `NO_TOPIC_ID` while it is not known."""
-        return self._topic_ids.get(topic, NO_TOPIC_ID)
-
     def require(self, tp: TopicPartition) -> PartitionState:
         """The partition's state; raises `IllegalStateError` if it is not assigned."""
         state = self._states.get(TopicPartition(*tp))

@@ -314,6 +314,7 @@ class ConsumerEngine(Generic[K, V]):
         if self.subscription.kind is SubscriptionKind.NONE:
             raise IllegalStateError("nothing to read: subscribe to topics, or assign partitions, first")
         if self.membership is not None:
+            self.membership.task.check_read()
             self.membership.standing.check()
 
     def read_committed_only(self) -> None:

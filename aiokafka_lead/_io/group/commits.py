@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from uuid import UUID
 
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
@@ -87,6 +88,10 @@ class Commits:
         What was read there must not be committed to the log that has taken its place.
         """
         return not (state.log_is_gone or self._metadata.snapshot.lacks(*state.tp))
+
+    def topic_id(self, state: PartitionState) -> UUID | None:
+        """That of the topic that the partition's log is of; None if that log is gone."""
+        return self._metadata.snapshot.topic_id(state.tp.topic) if self.has_log(state) else None
 
     def done(self, states: Iterable[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Behind what the application has come back from, where that is news; nothing within a run, which commits."""

@@ -62,6 +62,8 @@ class Handover:
         """Whether a partition was made while its topic was read already."""
         self.hurry_until: float | None = None
         """The consumer is being stopped: what is in hand is not waited for, and all else only until then."""
+        self.tells = False
+        """A callback is under way."""
         self._telling = Waits()
         """That for the callback that is under way."""
         self._wake = wake
@@ -162,6 +164,7 @@ class Handover:
             return
         began_at = time.monotonic()
         with self._telling.within(self._left(self._listen_within_s)) as scope:
+            self.tells = True
             try:
                 result = callback(partitions)
                 if inspect.isawaitable(result):
@@ -173,6 +176,8 @@ class Handover:
                 if not await outlives_cancellation():
                     raise
                 self._failed(f"{names[0]} of the listener has failed: {cause!r}", cause)
+            finally:
+                self.tells = False
         if scope.cancelled_caught:
             within_s = time.monotonic() - began_at
             self._failed(f"{names[0]} of the listener did not end within {within_s:.3g} s", None)

@@ -66,19 +66,22 @@ class Leases:
         self._last = lease
         return lease
 
-    async def commit(self, state: PartitionState, end: Position, topic_id: UUID) -> bool:
+    async def commit(self, state: PartitionState, end: Position, topic_id: UUID | None) -> bool:
         """Commit up to the batch's end if its partition still is what it was when the batch was handed out."""
         return not self._is_another(state, topic_id) and await self._commits.commit_batch(state, end)
 
-    def topic_id(self, state: PartitionState) -> UUID:
-        """That of the topic that the partition is of now."""
-        return self._reading.positions.topic_id(state.tp.topic)
+    def topic_id(self, state: PartitionState) -> UUID | None:
+        """See `Commits.topic_id`."""
+        return self._commits.topic_id(state)
 
-    def _is_another(self, state: PartitionState, topic_id: UUID) -> bool:
-        """Whether the batch was that of a topic that has been made again since."""
-        return is_another(topic_id, self.topic_id(state))
+    def _is_another(self, state: PartitionState, topic_id: UUID | None) -> bool:
+        """Whether the log that the batch was read from is gone."""
+        now = self._commits.topic_id(state)
+        return now is None or topic_id is None or is_another(topic_id, now)
 
-    def transaction_part(self, state: PartitionState, end: Position, topic_id: UUID, times_back: int) -> GroupPart:
+    def transaction_part(
+        self, state: PartitionState, end: Position, topic_id: UUID | None, times_back: int
+    ) -> GroupPart:
         """The batch as a part of a transaction.
 
         Raises `CommitFailedError` if it is not this consumer's any more, or comes again.

@@ -108,8 +108,15 @@ class GroupTask:
         if self._in_listener():
             raise IllegalStateError("a listener's callback is part of the assignment, and cannot wait for it")
 
+    def check_read(self) -> None:
+        """Raise if a listener's callback reads: nothing is handed out of what it gets or gives up. Cheap."""
+        if self._in_listener():
+            raise IllegalStateError(
+                "a listener's callback is part of the rebalance, and cannot read: let it return, and read then"
+            )
+
     def _in_listener(self) -> bool:
-        return bool(self._rebalancing) and in_task() and anyio.get_current_task().id == self._rebalancing
+        return self._handover.tells and in_task() and anyio.get_current_task().id == self._rebalancing
 
     async def close(self, timeout_s: float) -> None:
         """Give up the partitions, commit, leave the group (but for static members): all of it within this time."""

@@ -1,0 +1,198 @@
+"""Groups whose topic is deleted, or made again with fewer partitions: what can be committed is, and nothing waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from aiokafka_lead import AdminClient, Consumer, OffsetAndMetadata, TopicPartition
+from aiokafka_lead.errors import UnknownTopicOrPartitionError
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .support import GROUP, fill, member, reading, starting, until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
+
+OTHER = TopicPartition("other", 0)
+PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+SOON_S = 20
+"""Much less than ``default_api_timeout_ms``, for which a commit was tried, and held up the group."""
+
+
+@pytest.fixture(autouse=True)
+def other(cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("other", partitions=2, replication_factor=3)
+
+
+def member_of(cluster: EmbeddedCluster, *topics: str, **options: Any) -> Consumer[Any, Any]:
+    options.setdefault("group_protocol", "classic")
+    if options["group_protocol"] == "consumer":
+        options |= {"heartbeat_interval_ms": 3_000, "session_timeout_ms": 45_000}
+    return member(cluster, *topics, allow_auto_create_topics=False, **options)
+
+
+async def committed(cluster: EmbeddedCluster) -> dict[TopicPartition, int]:
+    async with AdminClient(cluster.bootstrap_servers) as admin:
+        offsets = await admin.list_consumer_group_offsets(GROUP)
+    return {tp: offset.offset for tp, offset in offsets.items() if offset is not None}
+
+
+async def read(consumer: Consumer[Any, Any], count: int) -> None:
+    with anyio.fail_after(SOON_S):
+        while count > 0:
+            count -= sum(map(len, (await consumer.getmany(timeout_ms=200)).values()))
+
+
+def make_again(cluster: EmbeddedCluster, partitions: int) -> None:
+    cluster.delete_topic("events")
+    cluster.create_topic("events", partitions=partitions, replication_factor=3)
+
+
+async def test_a_commit_stores_the_others(cluster: EmbeddedCluster) -> None:
+    """Whoever commits, even of topics that the client has no metadata of."""
+    given = {TopicPartition("nowhere", 0): 1, TopicPartition("events", 9): 1, OTHER: 1}
+    async with member_of(cluster) as consumer:
+        with anyio.fail_after(SOON_S), pytest.raises(UnknownTopicOrPartitionError, match="events-9, nowhere-0"):
+            await consumer.commit(given)
+        assert await committed(cluster) == {OTHER: 1}
+
+
+async def test_a_coordinator_that_has_not_heard_of_a_topic_is_asked_again(cluster: EmbeddedCluster) -> None:
+    """Others know it: nothing is given up."""
+    fault = cluster.faults.add("OffsetCommit", topic="other", count=8, error_code=3)
+    async with member_of(cluster) as consumer:
+        with anyio.fail_after(SOON_S):
+            await consumer.commit({OTHER: 1})
+    assert fault.struck == 8
+    assert await committed(cluster) == {OTHER: 1}
+
+
+async def test_a_topic_that_is_just_being_made_is_waited_for(cluster: EmbeddedCluster) -> None:
+    """Brokers hear of it one after the other: for a while it is missing everywhere."""
+    cluster.faults.add("OffsetCommit", topic="other", count=4, error_code=3)
+    cluster.faults.add("Metadata", topic="other", count=3, error_code=3)
+    async with member_of(cluster) as consumer:
+        with anyio.fail_after(SOON_S):
+            await consumer.commit({OTHER: 1})
+
+
+@PROTOCOLS
+async def test_a_deleted_topic_holds_up_no_rebalance(cluster: EmbeddedCluster, protocol: str) -> None:
+    await fill(cluster, 1)
+    await fill(cluster, 1, "other", 2)
+    options = {"group_protocol": protocol}
+    async with member_of(cluster, "events", "other", **options) as one:
+        await read(one, 8)
+        cluster.delete_topic("events")
+        async with reading(one), starting(member_of(cluster, "other", **options)) as two, reading(two):
+            await until(lambda: len(two.assignment()) == 1, SOON_S)
+            assert len([tp for tp in one.assignment() if tp.topic == "other"]) == 1
+        with anyio.fail_after(SOON_S):
+            await one.commit()
+        assert set(await committed(cluster)) >= {tp for tp in one.assignment() if tp.topic == "other"}
+
+
+@PROTOCOLS
+async def test_stop_does_not_wait_for_it(cluster: EmbeddedCluster, protocol: str) -> None:
+    await fill(cluster, 1)
+    await fill(cluster, 1, "other", 2)
+    consumer = member_of(cluster, "events", "other", group_protocol=protocol)
+    await consumer.start()
+    await read(consumer, 8)
+    await consumer.getmany(timeout_ms=0)
+    cluster.delete_topic("events")
+    with anyio.fail_after(SOON_S):
+        await consumer.stop(timeout_ms=120_000)
+    assert await committed(cluster) == {OTHER: 1, TopicPartition("other", 1): 1}
+
+
+@PROTOCOLS
+async def test_a_topic_that_is_made_again_smaller_is_shared_again(cluster: EmbeddedCluster, protocol: str) -> None:
+    await fill(cluster, 3)
+    async with member_of(cluster, "events", group_protocol=protocol) as consumer:
+        await read(consumer, 18)
+        await consumer.commit()
+        make_again(cluster, 2)
+        async with reading(consumer) as got:
+            await fill(cluster, 1, partitions=2)
+            await until(lambda: len(got) >= 2)
+            await until(lambda: {tp.partition for tp in consumer.assignment()} == {0, 1})
+        with anyio.fail_after(SOON_S):
+            await consumer.commit()
+        await until(lambda: consumer.health().absent == ())
+    found = await committed(cluster)
+    assert {tp.partition: offset for tp, offset in found.items() if tp.partition < 2} == {0: 1, 1: 1}
+
+
+async def test_nothing_of_the_old_log_is_committed_to_the_new_one(cluster: EmbeddedCluster) -> None:
+    """A member that starts there would skip what the new one has."""
+    first = TopicPartition("events", 0)
+    await fill(cluster, 5, partitions=1)
+    options = {"enable_auto_commit": False}
+    async with member_of(cluster, "events", **options) as consumer:
+        await read(consumer, 5)
+        await fill(cluster, 1, partitions=1)
+        batch = await anext(aiter(consumer.batches()))
+        hold = cluster.faults.add("ListOffsets", hold=True)
+        make_again(cluster, 6)
+        await cluster.requests.wait_for("ListOffsets", count=len(cluster.requests.select("ListOffsets")) + 1)
+        await consumer.commit()
+        assert first not in await committed(cluster)
+        assert not await batch.commit()
+        assert first not in await committed(cluster)
+        hold.remove()
+
+
+async def test_a_batch_of_a_deleted_topic_is_not_committed(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 1, partitions=1)
+    async with member_of(cluster, "events") as consumer:
+        batch = await anext(aiter(consumer.batches()))
+        cluster.delete_topic("events")
+        with anyio.fail_after(SOON_S):
+            assert not await batch.commit()
+
+
+async def test_automatic_commits_go_on(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 1)
+    await fill(cluster, 1, "other", 2)
+    async with member_of(cluster, "events", "other", auto_commit_interval_ms=100) as consumer:
+        await read(consumer, 8)
+        cluster.delete_topic("events")
+        async with reading(consumer):
+            with anyio.fail_after(SOON_S):
+                while set(await committed(cluster)) != {OTHER, TopicPartition("other", 1)}:
+                    await cluster.requests.wait_for("OffsetCommit", count=cluster.requests.count("OffsetCommit") + 1)
+
+
+async def test_run_goes_on(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 1)
+    handled = []
+
+    async def handle(record: Any) -> None:
+        handled.append(record.topic)
+
+    options = {"auto_commit_interval_ms": 100}
+    async with member_of(cluster, "events", "other", **options) as consumer, anyio.create_task_group() as tasks:
+        tasks.start_soon(consumer.run, handle)
+        await until(lambda: handled.count("events") == 6)
+        cluster.delete_topic("events")
+        await fill(cluster, 1, "other", 2)
+        await until(lambda: handled.count("other") == 2)
+        with anyio.fail_after(SOON_S):
+            while set(await committed(cluster)) != {OTHER, TopicPartition("other", 1)}:
+                await cluster.requests.wait_for("OffsetCommit", count=cluster.requests.count("OffsetCommit") + 1)
+        tasks.cancel_scope.cancel()
+
+
+async def test_the_offset_of_nobody(cluster: EmbeddedCluster) -> None:
+    """Of a consumer that assigns its partitions itself."""
+    first = TopicPartition("events", 0)
+    async with member_of(cluster) as consumer:
+        consumer.assign([first, OTHER])
+        await consumer.commit({first: 1, OTHER: 1})
+        cluster.delete_topic("events")
+        with anyio.fail_after(SOON_S), pytest.raises(UnknownTopicOrPartitionError, match="events-0"):
+            await consumer.commit({first: 2, OTHER: OffsetAndMetadata(2)})
+        assert (await committed(cluster))[OTHER] == 2

@@ -39,11 +39,17 @@ def _missing() -> str | None:
     for program in ("java", "javac", "mvn"):
         if shutil.which(program) is None:
             return f"no {program} on the PATH (a JDK {_OLDEST_JAVA}+ and Maven are needed)"
-    answer = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=60, check=False)
-    version = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
-    if version is None or int(version[1]) < _OLDEST_JAVA:
-        return f"Java {_OLDEST_JAVA}+ is needed, `java -version` says: {answer.stderr.strip()}"
+    if int(version().partition(".")[0] or 0) < _OLDEST_JAVA:
+        return f"Java {_OLDEST_JAVA}+ is needed, and this is {version() or 'none that says its version'}"
     return None
+
+
+@cache
+def version() -> str:
+    """Java's version, as in "17.0.15"."""
+    answer = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=60, check=False)
+    found = re.search(r'version "(?:1\.)?([\d.]+)', answer.stderr)
+    return "" if found is None else found[1]
 
 
 def class_path(release: Release) -> str:

@@ -106,7 +106,10 @@ async def read(client: str, options: Options) -> None:
 
 
 async def serve(client: str, options: Options) -> None:
-    """The same as a service: by `Consumer.run` with this client, by the loops of ``read`` with others."""
+    """The same as a service: by `Consumer.run` with this client, by the loops of ``read`` with others.
+
+    By default refusals end `run`, as they end aiokafka's loop; this one has patience, as confluent-kafka always has.
+    """
     if client != "lead":
         await read(client, options)
         return
@@ -122,7 +125,7 @@ async def serve(client: str, options: Options) -> None:
         auto_offset_reset="earliest",
         **config_of(client, options),
     ) as consumer:
-        await consumer.run(handle)
+        await consumer.run(handle, refusal_patience_ms=120_000)
 
 
 async def transact(client: str, options: Options) -> None:

@@ -5,7 +5,7 @@ from a fault to the first progress after it, for each client in a process of its
 embedded cluster of its own. Progress is that a record which was written since then is read, or acknowledged, unless the
 row says otherwise. ``> 30`` is no progress within the bound, ``-`` a client without the feature, ``lost`` records that
 the client gave up, ``ended`` an error that came out of the client's own loop, as it ends a program. Another table has
-how many requests a second the brokers see of a client whom all of them refuse, each after 10 ms. Twelve minutes; needs
+how many requests a second the brokers see of a client whom all of them refuse, each after 10 ms. Ten minutes; needs
 gcc, for names with several addresses.
 """
 

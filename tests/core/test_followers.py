@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from aiokafka_lead._core.consumer.followers import CONNECTS_WITHIN_S, Followers
 from aiokafka_lead._core.trust import DOUBT_AFTER
 
-from .fetch_world import T0, T1, World, data, response
+from .fetch_world import T0, T1, World, data, response, snapshot
 
 MAX_AGE_S = 300.0
 LEADER, FOLLOWER = 1, 2
@@ -92,3 +94,18 @@ def test_a_leader_that_names_the_follower_whatever_the_rack_is_not_asked_in_a_ci
     assert world.plan() == []
     world.now += 1.5
     assert world.plan_one().node_id == LEADER
+
+
+@pytest.mark.parametrize("offline", [(), (FOLLOWER,)], ids=["not in metadata", "offline"])
+def test_one_that_metadata_does_not_know_is_asked_about_and_left_for_a_moment(offline: tuple[int, ...]) -> None:
+    """The leader, which names it again and again, would be asked in a circle."""
+    world = World(T0)
+    world.learn(snapshot([(LEADER, 3)] * 3, brokers=(1, 2) if offline else (1, 3), offline=offline))
+    assert world.fetch(data(0, preferred=FOLLOWER)).refresh
+    assert world.plan() == []
+    assert world.followers.hides_rack(LEADER, world.now)
+    world.learn(snapshot([(LEADER, 3)] * 3))
+    world.now += 2.0
+    assert not world.followers.hides_rack(LEADER, world.now)
+    world.fetch(data(0, preferred=FOLLOWER))
+    assert world.plan_one().node_id == FOLLOWER

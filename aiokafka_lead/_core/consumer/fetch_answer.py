@@ -36,7 +36,7 @@ from .fetch_plan import PlannedFetch
 from .fetch_request import FIRST_VERSION_WITH_DIVERGING_EPOCH
 from .fetch_state import FetchState
 from .fetched import FetchedData
-from .followers import Followers
+from .followers import Followers, may_serve
 from .metrics import ConsumerCounters
 from .partition_fetch import PartitionFetch
 from .partition_state import BEYOND_ANY_LOG, PartitionState
@@ -145,7 +145,7 @@ class AnswerReader:
                 elif data.error_code:
                     self._error(state, asked, data, planned, outcome, hints, now)
                 else:
-                    self._records(state, asked, data, planned, outcome, now)
+                    self._records(state, asked, data, planned, outcome, snapshot, now)
         outcome.missing = planned.request.epoch in (0, -1) and seen < len(planned.asked)
         return outcome
 
@@ -166,6 +166,7 @@ class AnswerReader:
         data: PartitionData,
         planned: PlannedFetch,
         outcome: FetchOutcome,
+        snapshot: ClusterSnapshot,
         now: float,
     ) -> None:
         if data.high_watermark >= 0:
@@ -182,7 +183,11 @@ class AnswerReader:
         state.move_clock.served(planned.node_id, planned.sent_at, self._counters)
         state.validated_epoch = asked.leader_epoch
         replica = data.preferred_read_replica
-        follows = 0 <= replica != planned.node_id and self._followers.follows(planned.node_id, replica, state.tp, now)
+        follows = False
+        if 0 <= replica != planned.node_id:
+            known = may_serve(replica, state.tp, snapshot)
+            follows = self._followers.follows(planned.node_id, replica, state.tp, now, known=known)
+            outcome.refresh = outcome.refresh or not known
         if follows:
             self._counters.follower_redirects += 1
             state.read_from(replica, now + self._options.metadata_max_age_s)

@@ -32,6 +32,7 @@ from .fetch_session import (
     version_to_send,
 )
 from .fetch_state import FetchState
+from .followers import may_serve
 from .partition_fetch import PartitionFetch
 from .partition_state import PartitionState
 from .positions import Positions
@@ -167,9 +168,7 @@ class FetchPlanner:
             return None
         if state.preferred_replica < 0:
             return leader
-        partition = snapshot.partition(*state.tp)
-        offline = partition is None or state.preferred_replica in partition.offline_replicas
-        if now >= state.preferred_until or offline or state.preferred_replica not in snapshot.brokers:
+        if now >= state.preferred_until or not may_serve(state.preferred_replica, state.tp, snapshot):
             state.preferred_replica = -1
             return leader
         self._look_again(state, state.preferred_until)

@@ -11,12 +11,19 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...types import TopicPartition
+from ..metadata.types import ClusterSnapshot
 from ..trust import Trust
 
-__all__ = ["CONNECTS_WITHIN_S", "Followers"]
+__all__ = ["CONNECTS_WITHIN_S", "Followers", "may_serve"]
 
 CONNECTS_WITHIN_S = 0.5
 """A follower that is not connected by then is left: its leader has the same records, and needs no connection."""
+
+
+def may_serve(node_id: int, tp: TopicPartition, snapshot: ClusterSnapshot) -> bool:
+    """Return True if metadata knows the broker, and does not say that its replica of the partition is offline."""
+    partition = snapshot.partition(*tp)
+    return partition is not None and node_id in snapshot.brokers and node_id not in partition.offline_replicas
 
 
 class _Left(NamedTuple):
@@ -92,12 +99,20 @@ class Followers:
 
     # --- whether to follow a leader's word ---------------------------------------------------------------------------
 
-    def follows(self, leader_id: int, node_id: int, tp: TopicPartition, now: float) -> bool:
-        """Return True if the partition is to be read from the follower that its leader has named."""
+    def follows(self, leader_id: int, node_id: int, tp: TopicPartition, now: float, *, known: bool = True) -> bool:
+        """Return True if the partition is to be read from the follower that its leader has named.
+
+        One that is not ``known`` by metadata, as `may_serve` says, is left until metadata may have caught up.
+        """
+        key = (node_id, tp)
         self.named.add(node_id)
-        if not self._is_left((node_id, tp), now):
+        if self._is_left(key, now):
+            pass
+        elif known:
             return True
-        self._ignored.setdefault(leader_id, set()).add((node_id, tp))
+        else:
+            self._useless[key] = _Left(now, now + self._patience_s)
+        self._ignored.setdefault(leader_id, set()).add(key)
         return False
 
     def hides_rack(self, leader_id: int, now: float) -> bool:

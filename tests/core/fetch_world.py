@@ -151,10 +151,11 @@ class World:
         self.planner = FetchPlanner(self.positions, self.prefetch, limits or FetchLimits(50 * MIB, MIB))
         self.counters = ConsumerCounters()
         self.retry = RetryPolicy(1000 * BACKOFF_S, 1000, middle)
+        self.followers = Followers(300, 2, 0.5, lambda node_id, at: self.reached_at.get(node_id, -math.inf) >= at)
         self.answers = AnswerReader(
             self.positions,
             self.prefetch,
-            Followers(300, 2, 0.5, lambda node_id, at: self.reached_at.get(node_id, -math.inf) >= at),
+            self.followers,
             AnswerOptions(read_committed, True, max_decompressed_batch_bytes, reset_policy, 300.0, joined_records),
             self.retry,
             self.counters,

@@ -87,3 +87,13 @@ def test_what_brokers_leave_unanswered_while_none_can_be_reached_is_not_the_proc
     assert not stuck.live
     stopped = judge(away._replace(unusable="the consumer has been stopped"), LIMITS)
     assert stopped.problems == stopped.own_problems == ("the consumer has been stopped",)
+
+
+def test_a_coordinator_in_doubt_is_a_problem_when_it_lasts_and_none_of_this_process() -> None:
+    doubted = FINE._replace(doubted_s=2.0, doubted_for="broker 1: it loads")
+    health = judge(doubted, LIMITS)
+    assert (health.healthy, health.coordinator_doubted_ms) == (True, 2000)
+    health = judge(doubted._replace(doubted_s=31.0), LIMITS)
+    assert health.problems == ("no broker has done the group coordinator's work for 31.0 s: broker 1: it loads",)
+    assert health.live
+    assert judge(FINE, LIMITS).coordinator_doubted_ms is None

@@ -22,7 +22,7 @@ from aiokafka_lead.testing import EmbeddedCluster, RequestRecord
 from tests.hostile.answers import changed
 from tests.io.script import Peer, serve
 
-from .support import GROUP, fill, reading, until
+from .support import GROUP, fill, reading, starting, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
@@ -288,3 +288,15 @@ async def test_a_coordinator_that_loads_is_waited_for(cluster: EmbeddedCluster) 
         await commit_as_nobody(cluster)
     assert fault.struck == 12
     assert cluster.requests.count("FindCoordinator") <= 1 + 12
+
+
+async def test_health_says_since_when_it_is_in_doubt(cluster: EmbeddedCluster) -> None:
+    fault = cluster.faults.add("JoinGroup", error_code=14)
+    options = {"group_id": GROUP, "request_timeout_ms": 1_000, **QUICK}
+    async with starting(Consumer("events", bootstrap_servers=cluster.bootstrap_servers, **options)) as consumer:
+        await until(lambda: (consumer.health().coordinator_doubted_ms or 0) > 0)
+        await until(lambda: any("coordinator's work" in problem for problem in consumer.health().problems))
+        [problem] = [problem for problem in consumer.health().problems if "coordinator's work" in problem]
+        assert f"broker {cluster.coordinator(GROUP)}" in problem
+        fault.remove()
+        await until(lambda: consumer.health().coordinator_doubted_ms is None)

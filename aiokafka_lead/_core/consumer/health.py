@@ -64,6 +64,11 @@ class ConsumerHealth:
     their broker is in trouble; each with its reason, which is among the ``problems``. A process that starts again would
     meet the same brokers, so that these are not its ``own_problems``."""
 
+    coordinator_doubted_ms: float | None = None
+    """How long no broker has done a coordinator's work for the group; None while one does, or may soon. Beyond
+    ``request_timeout_ms`` it is among the ``problems``, with what each broker said that was asked; it is none of the
+    ``own_problems``."""
+
     @property
     def healthy(self) -> bool:
         """Whether there are no problems."""
@@ -101,6 +106,10 @@ class Facts(NamedTuple):
     stuck: Mapping[TopicPartition, str] = NOTHING_STUCK
     refused: str | None = None
     """What brokers refuse, and `run` bears with."""
+    doubted_s: float | None = None
+    """Since the coordinator came into doubt; None unless it is."""
+    doubted_for: str = ""
+    """What was said by the brokers that were asked since."""
 
 
 class Limits(NamedTuple):
@@ -128,6 +137,10 @@ def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
     if len(stuck) > NAMED_AT_MOST:
         stuck[NAMED_AT_MOST:] = [f"{len(stuck) - NAMED_AT_MOST} more partitions have not advanced"]
     refused = () if facts.refused is None else (facts.refused,)
+    if facts.doubted_s is not None and facts.doubted_s > limits.fetch_s and facts.reachable:
+        stuck.append(
+            f"no broker has done the group coordinator's work for {facts.doubted_s:.1f} s: {facts.doubted_for}"
+        )
     problems = (*unanswered, *own)
     return ConsumerHealth(
         problems=(*refused, *problems, *stuck),
@@ -136,6 +149,7 @@ def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
         joined=facts.joined if facts.grouped else None,
         kept_out=facts.kept_out,
         coordinator=facts.coordinator,
+        coordinator_doubted_ms=_ms(facts.doubted_s),
         handler_ms=_ms(facts.handler_s),
         blocked_ms=facts.blocked_s * 1000,
         since_blocked_ms=_ms(facts.since_blocked_s),

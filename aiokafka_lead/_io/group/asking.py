@@ -26,6 +26,16 @@ class GroupCoordinator:
         """The broker, if it is known."""
         return self._coordinators.known(CoordinatorKind.GROUP, self.group_id)
 
+    @property
+    def doubted_since(self) -> float | None:
+        """Since when no broker has done the coordinator's work (``time.monotonic()``); None unless it is in doubt."""
+        return self._coordinators.doubted_since(CoordinatorKind.GROUP, self.group_id)
+
+    @property
+    def said(self) -> str:
+        """What each broker said that was asked since then."""
+        return self._coordinators.said(CoordinatorKind.GROUP, self.group_id)
+
     async def ask(
         self, request: Request[Any], timeout_s: float, *, held: bool = False
     ) -> tuple[Any, KafkaError | None]:

@@ -120,6 +120,16 @@ class Standing:
         """The coordinator's node id, if it is known."""
         return self._coordinator.node_id
 
+    @property
+    def coordinator_doubted_since(self) -> float | None:
+        """See `GroupCoordinator.doubted_since`."""
+        return self._coordinator.doubted_since
+
+    @property
+    def coordinator_said(self) -> str:
+        """See `GroupCoordinator.said`."""
+        return self._coordinator.said
+
     async def wait_until_out(self) -> None:
         """Return when the consumer has left the group; at once if it was not in it."""
         while not self.member.out:

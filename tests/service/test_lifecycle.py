@@ -189,6 +189,7 @@ async def test_one_that_nobody_stops_is_named_and_nothing_else_is_said(
 async def test_lost_records_are_in_the_log_of_a_program_that_shows_no_warnings(
     cluster: EmbeddedCluster, anyio_backend: str
 ) -> None:
-    (line,) = await said_by(anyio_backend, "Producer", cluster.bootstrap_servers, show=False)
+    lines = await said_by(anyio_backend, "Producer", cluster.bootstrap_servers, show=False)
+    (line,) = [line for line in lines if "unclosed" in line]  # plain Python has a line of its own
     assert "unclosed Producer" in line
     assert "1001 records were not sent" in line

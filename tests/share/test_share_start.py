@@ -49,6 +49,14 @@ async def test_no_more_than_one_record_of_each_broker_is_acquired_before_somebod
         assert {record.delivery_count for record in found} == {1}
 
 
+async def test_a_leader_that_refuses_for_ever_is_not_waited_for(cluster: EmbeddedCluster) -> None:
+    cluster.faults.add("ShareFetch", broker=cluster.leader("jobs", 1), error_code=75)
+    with anyio.fail_after(20):  # request_timeout_ms is 30,000
+        async with late(cluster) as jobs:
+            with pytest.raises(RequestTimedOutError, match=r"still waiting for the leaders of jobs-1$"):
+                await jobs.wait_ready(100)
+
+
 async def test_each_leader_is_waited_for(cluster: EmbeddedCluster) -> None:
     broker = cluster.leader("jobs", 1)
     held = cluster.faults.add("ShareFetch", broker=broker, hold=True)

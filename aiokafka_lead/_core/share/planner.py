@@ -150,6 +150,16 @@ class SharePlanner:
         """Those of these partitions of which it is not known yet that a leader knows where the group begins."""
         return [tp for tp in assigned if tp not in self._partitions or not self._partitions[tp].begun]
 
+    def in_doubt(self, tp: TopicPartition, now: float) -> bool:
+        """Return True if the partition's leader keeps refusing, and may go on to."""
+        partition = self._partitions.get(tp)
+        if partition is None:
+            return False
+        exchange = self.exchanges.get(partition.leader_id)
+        return partition.patience.in_doubt(now, self.retry.patience_s) or (
+            exchange is not None and exchange.in_doubt(now)
+        )
+
     def stuck(self, now: float, limit_s: float) -> dict[TopicPartition, str]:
         """Return the partitions that leaders have refused to fetch from for so long, and why, in words."""
         found = {}

@@ -168,7 +168,7 @@ class ShareEngine:
         if not wait:
             return
         try:
-            missing = await self._missing(deadline)
+            missing = await self._missing(deadline, patient=False)
             if missing is not None:
                 self._log.warning(
                     "the share consumer has started, but goes on to wait in the background for %s", missing
@@ -188,20 +188,23 @@ class ShareEngine:
 
     async def wait_ready(self, timeout_ms: float) -> None:
         """Wait until it takes records; raises `RequestTimedOutError` when it does not in time."""
-        missing = await self._missing(Deadline(timeout_ms))
+        missing = await self._missing(Deadline(timeout_ms), patient=True)
         if missing is not None:
             raise RequestTimedOutError(f"not ready in {timeout_ms:g} ms: still waiting for {missing}")
 
-    async def _missing(self, deadline: Deadline) -> str | None:
-        """Return what it still waits for at the deadline, or None; raises what keeps it from that."""
+    async def _missing(self, deadline: Deadline, *, patient: bool) -> str | None:
+        """Return what it still waits for at the deadline, or None; raises what keeps it from that.
+
+        If not ``patient``, leaders in doubt are not waited for until the deadline.
+        """
         while True:
             if self._stopped is not None:
                 raise ClientClosedError  # a member that leaves waits for nothing
             self.client.check()
             self.membership.check()
             awaited = self._awaited()
-            if awaited is None:
-                return None
+            if awaited is None or not (patient or self._hopes()):
+                return awaited
             try:
                 await self._news.wait(deadline.left_s())
             except TimeoutError:
@@ -215,6 +218,11 @@ class ShareEngine:
             return "the group's assignment"
         waiting = self.planner.not_begun(self.member.assignment())
         return f"the leaders of {some_of([str(tp) for tp in sorted(waiting)])}" if waiting else None
+
+    def _hopes(self) -> bool:
+        """Return True if something is waited for that is not in doubt."""
+        waiting, now = self.planner.not_begun(self.member.assignment()), time.monotonic()
+        return not waiting or not all(self.planner.in_doubt(tp, now) for tp in waiting)
 
     async def stop(self, timeout_ms: float | None) -> None:
         """End everything, within ``timeout_ms`` (10000)."""

@@ -32,7 +32,8 @@ class NamingLoop(asyncio.SelectorEventLoop):
     """An event loop with a resolver of its own."""
 
     async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> Any:
-        return await super().getaddrinfo(addresses.get(host, host), port, **options)
+        name = host.decode() if isinstance(host, bytes) else host
+        return await super().getaddrinfo(addresses.get(name, host), port, **options)
 
 
 class NamingResolver(trio.abc.HostnameResolver):

@@ -67,32 +67,31 @@ quick: $(DEV) $(BUILT)
 pytest-quick:
 	$(PY) -m pytest --suite=quick --numprocesses=auto --dist=worksteal -q
 
-# With ARGS the checks, and all tests of a path. Else two parts, side by side. The tests on a real Apache Kafka wait for
-# much of their time, but its brokers must not: a starved one loses sessions that the tests count on. So the checks and all
-# other tests take what is left of the processors, in more processes than there are of these, since they wait as well.
+# With ARGS the checks, and all tests of a path. Else two parts. The tests on a real Apache Kafka go alone: beside anything
+# else its brokers starve on a small machine, and lose sessions that the tests count on. The others wait for much of their
+# time, and run in more processes than there are processors.
 test: $(DEV) $(BUILT)
-ifdef ARGS
 	@$(TOGETHER) lint
+ifdef ARGS
 	$(PY) -m pytest $(ARGS)
 else
-	@$(MAKE) --no-print-directory --keep-going --jobs=4 BESIDE="nice -n 10" pytest-kafka pytest-others
+	@$(MAKE) --no-print-directory --keep-going pytest-kafka pytest-others
 endif
 
 test-all:
 	@$(MAKE) --no-print-directory SUITE=all test
 
-# What it says comes in one piece, when it has ended.
 pytest-kafka:
-	@mkdir -p .cache; ( $(call RUN_TESTS,tests/kafka) ) >.cache/$@.log 2>&1; status=$$?; cat .cache/$@.log; exit $$status
+	@$(call RUN_TESTS,tests/kafka)
 
-pytest-others: lint
-	@$(call RUN_TESTS,--ignore=tests/kafka,--numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder,$(BESIDE))
+pytest-others:
+	@$(call RUN_TESTS,--ignore=tests/kafka,--numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder)
 
-# Which tests, how, and by which command. Pytest ends with 1 when tests have failed. In continuous integration each of these runs once more,
-# by itself and by name: one that passes then is a flaky test, to be mended, and no reason to refuse a change.
+# Which tests, and how. Pytest ends with 1 when tests have failed. In continuous integration each of these runs once more,
+# alone and by name: one that passes then is a flaky test, to be mended, and no reason to refuse a change.
 define RUN_TESTS
 run="$(PY) -m pytest --suite=$(SUITE) -o cache_dir=.pytest_cache/$@ $(1)"; \
-$(3) $$run $(2) || { test $$? -eq 1 -a "$$CI" = true || exit 1; \
+$$run $(2) || { test $$? -eq 1 -a "$$CI" = true || exit 1; \
 	echo "Tests have failed. They run once more, alone; those that pass now are flaky, and are to be mended:"; \
 	$$run --last-failed --last-failed-no-failures=none --verbose; }
 endef
@@ -100,22 +99,22 @@ endef
 lint: ruff format-check mypy pyright imports generated
 
 ruff: $(DEV)
-	$(BESIDE) $(BIN)/ruff check .
+	$(BIN)/ruff check .
 
 format-check: $(DEV)
-	$(BESIDE) $(BIN)/ruff format --check .
+	$(BIN)/ruff format --check .
 
 mypy: $(DEV)
-	$(BESIDE) $(BIN)/mypy
+	$(BIN)/mypy
 
 pyright: $(DEV)
-	$(BESIDE) $(BIN)/pyright
+	$(BIN)/pyright
 
 imports: $(DEV)
-	$(BESIDE) $(BIN)/lint-imports
+	$(BIN)/lint-imports
 
 generated: $(DEV)
-	$(BESIDE) $(PY) -m aiokafka_lead._wire.codegen --check
+	$(PY) -m aiokafka_lead._wire.codegen --check
 
 fmt: $(DEV)
 	$(BIN)/ruff check --fix-only .

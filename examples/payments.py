@@ -2,11 +2,13 @@
 
     python -m examples.payments                              # on an embedded cluster, about ten seconds
     python -m examples.payments --bootstrap localhost:9092   # on a real one: makes topics "payments-...", leaves them
+    python -m examples.payments --outage 300                 # the embedded cluster is away for five minutes meanwhile
 
 Accounts are spread over partitions. A worker takes payments of its accounts and books them: it takes the money from the
 payer's balance and sends a credit to the payee's partition, where the worker of that one adds it up, or it refuses what
 is not covered. What it takes, the new balances, the credits, the outcomes and its offsets are one transaction. A worker
 that is killed (SIGKILL) leaves nothing half done: its successor aborts what was open, reads the balances, and goes on.
+While the cluster is away, workers try again until it is back.
 
 The auditor sends the payments, kills workers at random meanwhile, and checks at the end that each payment has one
 outcome, that no money was lost or made, and that each balance is what the outcomes say.
@@ -27,12 +29,13 @@ from collections.abc import Iterable
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
-from aiokafka_lead import Consumer, ConsumerRecord, Producer, TopicPartition
+from aiokafka_lead import Consumer, ConsumerRecord, Producer, TopicPartition, Transaction
 from aiokafka_lead.admin import AdminClient, NewTopic
 from aiokafka_lead.errors import (
     ClientClosedError,
     CommitFailedError,
     CommitOutcomeUnknownError,
+    KafkaError,
     TransactionAbortedError,
 )
 from aiokafka_lead.testing import EmbeddedCluster
@@ -67,7 +70,14 @@ class Balances:
     async def on_partitions_assigned(self, partitions: Iterable[TopicPartition]) -> None:
         """The group waits: nothing of these partitions is handed out before their balances are known."""
         for partition in {tp.partition for tp in partitions}:
-            self._partitions[partition] = await read_latest(self._servers, self._topic, partition)
+            while True:
+                try:
+                    self._partitions[partition] = await read_latest(self._servers, self._topic, partition)
+                    break
+                except KafkaError as error:
+                    if not error.retriable:
+                        raise
+                    print(f"balances of partition {partition}: {error}", flush=True)
 
     def on_partitions_revoked(self, partitions: Iterable[TopicPartition]) -> None:
         for tp in partitions:
@@ -110,8 +120,11 @@ async def work(servers: str, prefix: str, number: int) -> None:
     )
     consumer.subscribe([orders, credits_], listener=balances)
     # The id stays the same over restarts, so that a successor aborts at once what was left open.
-    producer = Producer(servers, transactional_id=name)
-    async with producer, consumer, asyncio.TaskGroup() as tasks:
+    producer = Producer(servers, transactional_id=name, max_block_ms=5_000)
+    async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
+        for client in (producer, consumer):
+            stack.push_async_callback(client.stop)
+            await client.start(wait=False)  # the cluster may be away
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: tasks.create_task(consumer.stop()))
         while True:
             try:
@@ -119,8 +132,9 @@ async def work(servers: str, prefix: str, number: int) -> None:
             except ClientClosedError:
                 return  # SIGTERM
             changed: defaultdict[int, dict[str, int]] = defaultdict(dict)
+            txn = producer.transaction()
             try:
-                async with producer.transaction() as txn:
+                async with txn:
                     for tp, records in taken.items():
                         for record in records:
                             now = {**balances.of(tp.partition), **changed[tp.partition]}
@@ -135,11 +149,23 @@ async def work(servers: str, prefix: str, number: int) -> None:
                         for account, cents in accounts.items():
                             await txn.send(balances_, b"%d" % cents, account.encode(), partition=partition)
                     await txn.send_offsets(consumer)
-            except (TransactionAbortedError, CommitFailedError, CommitOutcomeUnknownError) as error:
+            except CommitOutcomeUnknownError as error:
+                print(f"worker {number}: {error}", flush=True)
+                await learn_outcome(producer, txn)
+            except (TransactionAbortedError, CommitFailedError) as error:
                 print(f"worker {number}: comes again: {error}", flush=True)
-                continue
-            for partition, accounts in changed.items():
-                balances.of(partition).update(accounts)
+            if txn.outcome == "committed":
+                for partition, accounts in changed.items():
+                    balances.of(partition).update(accounts)
+
+
+async def learn_outcome(producer: Producer[Any, Any], txn: Transaction[Any, Any]) -> None:
+    """The balances are those behind the transaction, or those before it: ask until that is known."""
+    while txn.outcome is None:
+        with suppress(CommitOutcomeUnknownError, TransactionAbortedError):
+            await producer.commit_transaction()
+    if txn.outcome == "unknown":
+        raise RuntimeError("the coordinator has forgotten the transaction: start again, which reads the balances")
 
 
 def credit(record: ConsumerRecord[Any, Any], now: dict[str, int], changed: dict[str, int]) -> None:
@@ -211,7 +237,7 @@ def account(number: int) -> str:
 async def pay(servers: str, prefix: str, count: int, over_s: float) -> list[dict[str, Any]]:
     """Deposit money, then send payments at random; all of them."""
     payments = []
-    async with Producer(servers) as producer:
+    async with Producer(servers, delivery_timeout_ms=900_000) as producer:  # longer than any outage
         for number in range(ACCOUNTS):
             deposit = {"to": account(number), "cents": DEPOSIT}
             await producer.send(f"{prefix}-credits", json.dumps(deposit).encode(), account(number).encode())
@@ -249,7 +275,7 @@ async def settled_balances(servers: str, prefix: str) -> Counter[str]:
         await asyncio.sleep(0.2)
 
 
-async def audit(servers: str, prefix: str, count: int, over_s: float) -> bool:
+async def audit(servers: str, prefix: str, count: int, over_s: float, outage_s: float) -> bool:
     """Whether everything adds up."""
     async with AdminClient(servers) as admin:
         await admin.create_topics([NewTopic(f"{prefix}-{name}", num_partitions=PARTITIONS) for name in TOPICS])
@@ -261,7 +287,7 @@ async def audit(servers: str, prefix: str, count: int, over_s: float) -> bool:
             tasks.create_task(workers.trouble(over_s / 8, over))
             payments = await pay(servers, prefix, count, over_s)
             over.set()
-        async with asyncio.timeout(90 + over_s):
+        async with asyncio.timeout(90 + over_s + outage_s):
             outcomes = await read_outcomes(servers, prefix, count)
             balances = await settled_balances(servers, prefix)
     finally:
@@ -280,16 +306,28 @@ async def audit(servers: str, prefix: str, count: int, over_s: float) -> bool:
     return once and balances == expected
 
 
+async def be_away(cluster: EmbeddedCluster, after_s: float, for_s: float) -> None:
+    """All brokers are down for a while."""
+    await asyncio.sleep(after_s)
+    for broker in cluster.broker_ids:
+        await cluster.kill_broker(broker)
+    await asyncio.sleep(for_s)
+    for broker in cluster.broker_ids:
+        await cluster.start_broker(broker)
+    print(f"the cluster was away for {for_s:g} s", flush=True)
+
+
 async def main(options: argparse.Namespace) -> bool:
     if options.worker is not None:
         await work(options.bootstrap, options.prefix, options.worker)
         return True
     prefix = options.prefix or f"payments-{os.getpid()}-{time.time_ns() % 10**6}"
-    async with AsyncExitStack() as stack:
-        servers = options.bootstrap
-        if servers is None:
-            servers = (await stack.enter_async_context(EmbeddedCluster(3))).bootstrap_servers
-        return await audit(servers, prefix, options.payments, options.seconds)
+    if options.bootstrap is not None:
+        return await audit(options.bootstrap, prefix, options.payments, options.seconds, 0)
+    async with EmbeddedCluster(3) as cluster, asyncio.TaskGroup() as tasks:
+        if options.outage:
+            tasks.create_task(be_away(cluster, options.seconds / 2, options.outage))
+        return await audit(cluster.bootstrap_servers, prefix, options.payments, options.seconds, options.outage)
 
 
 def parsed() -> argparse.Namespace:
@@ -297,6 +335,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--bootstrap", help="HOST:PORT of a cluster; an embedded one without it")
     parser.add_argument("--payments", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=8, help="the time over which payments are sent")
+    parser.add_argument("--outage", type=float, default=0, help="seconds for which the embedded cluster is away")
     parser.add_argument("--prefix", help="of the topics and ids; a new one without it")
     parser.add_argument("--worker", type=int, help="be one of the workers")
     return parser.parse_args()

@@ -74,9 +74,10 @@ class Client(PushedMetrics):
                 ...
 
     Each broker has one connection for what is produced, one for what is fetched, and so on, however many clients use
-    them; consumers' fetches go out together. A share consumer has a connection of its own to each leader that it takes
-    records from, since brokers bind what it holds to that one, and shares the others. There is one view of the cluster,
-    so that a leader that one client learns of is known to all. Clients made here are `Producer`, `TransactionPipeline`,
+    them; consumers' fetches go out together. While it is slow, producers of the same partitions have one each.
+    A share consumer has a connection of its own to each leader that it takes records from, since brokers bind what it
+    holds to that one, and shares the others. There is one view of the cluster, so that a leader that one client learns
+    of is known to all. Clients made here are `Producer`, `TransactionPipeline`,
     `Consumer`, `ShareConsumer` and `AdminClient`. Each is started and stopped on its own, in any order; it can be made,
     but not started, before this is.
 

@@ -23,7 +23,6 @@ from aiokafka_lead.errors import (
     PolicyViolationError,
     RequestTimedOutError,
     TopicAuthorizationFailedError,
-    UnknownServerError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
@@ -92,9 +91,7 @@ async def test_lost_answers_neither_lose_nor_duplicate(cluster: EmbeddedCluster,
     assert values(cluster) == [b"first", *[b"%d" % number for number in range(20)]]
 
 
-@pytest.mark.parametrize(
-    "error", [TopicAuthorizationFailedError, PolicyViolationError, InvalidRecordError, UnknownServerError]
-)
+@pytest.mark.parametrize("error", [TopicAuthorizationFailedError, PolicyViolationError, InvalidRecordError])
 async def test_lasting_errors_fail_their_batch_and_no_other(cluster: EmbeddedCluster, error: type[BrokerError]) -> None:
     async with quick_producer(cluster, linger_ms=0, batch_size=1) as producer:
         await producer.send_and_wait("events", b"first", partition=0)

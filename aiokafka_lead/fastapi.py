@@ -341,7 +341,8 @@ class Kafka:
     def _page(self, problems: list[str]) -> JSONResponse:
         """Answer 503 if there are problems. Stuck partitions are shown, but a new process would not help them."""
         consumers = [] if self._stopping else [each.consumer for each in self._consuming]
-        stuck = [why for consumer in consumers if consumer is not None for why in consumer.health().stuck.values()]
+        healths = [consumer.health() for consumer in consumers if consumer is not None]
+        stuck = [why for health in healths if health.reachable for why in health.stuck.values()]
         content = {"healthy": not problems and not stuck, "problems": [*problems, *stuck]}
         return JSONResponse(content, 503 if problems else 200)
 

@@ -82,7 +82,7 @@ async def test_a_scrape_of_a_share_consumer(cluster: Any) -> None:
     for name in ("records", "records_accepted"):
         assert found[key(f"kafka_share_consumer_{name}_total", client_id="worker", topic="events")] == 3
     assert found[key("kafka_share_consumer_records_lost_total", client_id="worker", topic="events")] == 0
-    assert found[key("kafka_share_consumer_acknowledge_latency_seconds_count", client_id="worker")] == 1
+    assert found[key("kafka_share_consumer_acknowledge_latency_seconds_count", client_id="worker")] >= 1
     assert found[key("kafka_share_consumer_buffered_records", client_id="worker")] == 0
     assert found[key("kafka_share_consumer_healthy", client_id="worker")] == 1
 

@@ -219,7 +219,8 @@ def first_strike(
         return "count" in rule or record.broker == refusing[0]
 
     for api in apis:
-        cluster.faults.add(api, client_id=CLIENT_ID, when=when, **rule | (_WITHIN if api in _ERRORS_WITHIN else {}))
+        options: dict[str, Any] = rule | (_WITHIN if api in _ERRORS_WITHIN else {})
+        cluster.faults.add(api, client_id=CLIENT_ID, when=when, **options)
         cluster.faults.add(
             api,
             client_id=CLIENT_ID,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from aiokafka_lead._core.producer.outbox import FEW, SLOW_S, Outbox, Parcel, Part
 from aiokafka_lead._core.producer.produce_codec import BatchesRequest
 from aiokafka_lead._wire.messages.produce import ProduceRequest
@@ -203,9 +205,8 @@ def test_few_go_beside_where_each_makes_the_others_slower() -> None:
     assert beside_after(10, lambda number: SLOW_S * (1 + number)) <= 2 * FEW
 
 
-def beside_after(rounds: int, took_s: object) -> int:
+def beside_after(rounds: int, took_s: Callable[[int], float]) -> int:
     """How many of 60 competing requests go beside, after some rounds in which each takes so long by their number."""
-    assert callable(took_s)
     world = slow_world()
     beside = 0
     for _ in range(rounds):

@@ -274,9 +274,10 @@ class SharedSending:
     def _line_up(self, broker: _Broker, parcel: Parcel) -> None:
         """Let those in line that this parcel held back."""
         for part in parcel.parts if broker.held else ():
-            if part.owner in broker.held and not broker.outbox.holds_back(part.owner):
-                broker.held.discard(part.owner)
-                broker.line[part.owner] = None
+            seat = cast("Seat", part.owner)
+            if seat in broker.held and not broker.outbox.holds_back(seat):
+                broker.held.discard(seat)
+                broker.line[seat] = None
                 self._stir(broker)
 
     def _merge_hints(self, response: ProduceResponse, version: int) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+import signal
 import subprocess
 import tarfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from ..ports import PortPool
 VERSION: Final = "3.0.9"
 
 _JAVA: Final = Path(__file__).parent / "java"
+_MAVEN_TIMEOUT_S: Final = 600
 _START_TIMEOUT_S: Final = 120
 _FLAGS: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
@@ -48,27 +49,33 @@ class Apicurio:
         except (OSError, urllib.error.URLError):
             return False
 
-    @cached_property
-    def serdes(self) -> JavaSerdes:
+    @contextmanager
+    def serdes(self) -> Iterator[JavaSerdes]:
         """Java's serializers and deserializers of Avro and JSON that work with this registry."""
-        return JavaSerdes(self._java("RegistrySerdes", _jars("avro-json", "pom.xml"), "v2"))
+        with self._java("RegistrySerdes", _jars("avro-json", "pom.xml"), "v2") as process:
+            yield JavaSerdes(process)
 
-    @cached_property
-    def protobuf(self) -> JavaProtobuf:
+    @contextmanager
+    def protobuf(self) -> Iterator[JavaProtobuf]:
         """Java's serializer and deserializer of Protobuf that work with this registry."""
-        return JavaProtobuf(self._java("RegistryProtobuf", _jars("protobuf", "protobuf.xml"), "v3"))
+        with self._java("RegistryProtobuf", _jars("protobuf", "protobuf.xml"), "v3") as process:
+            yield JavaProtobuf(process)
 
-    def _java(self, program: str, jars: str, interface: str) -> subprocess.Popen[bytes]:
-        """Start a program, which runs as long as the registry does."""
+    @contextmanager
+    def _java(self, program: str, jars: str, interface: str) -> Iterator[subprocess.Popen[bytes]]:
         classes = java.compile_class(_JAVA / f"{program}.java", jars)
         url = f"{self._base}/apis/registry/{interface}"
         with (self._processes.folder / f"{program}.log").open("ab") as log:
-            return self._processes.start(
+            process = self._processes.start(
                 ["java", *_FLAGS, "-cp", f"{classes}:{jars}", program, url],
                 log=log,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )
+        try:
+            yield process
+        finally:
+            self._processes.end(process, sig=signal.SIGKILL)
 
 
 class _Asked:
@@ -168,7 +175,7 @@ def _home() -> Path:
             # A later plugin insists on the parent's pom, which was never published.
             plugin = "org.apache.maven.plugins:maven-dependency-plugin:2.8:get"
             artifact = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
-            java.maven(plugin, f"-Dartifact={artifact}", "-Dtransitive=false", f"-Dmaven.repo.local={partial / 'repo'}")
+            _maven(plugin, f"-Dartifact={artifact}", "-Dtransitive=false", f"-Dmaven.repo.local={partial / 'repo'}")
             (archive,) = partial.rglob(f"apicurio-registry-app-{VERSION}-all.tar.gz")
             with tarfile.open(archive) as packed:
                 packed.extractall(partial / "app", filter="data")
@@ -183,6 +190,13 @@ def _jars(name: str, pom: str) -> str:
         if not target.is_dir():
             partial = java.CACHE / f"{target.name}.partial"
             shutil.rmtree(partial, ignore_errors=True)
-            java.maven("-f", str(_JAVA / pom), "dependency:copy-dependencies", f"-DoutputDirectory={partial}")
+            _maven("-f", str(_JAVA / pom), "dependency:copy-dependencies", f"-DoutputDirectory={partial}")
             partial.rename(target)
     return ":".join(sorted(str(jar) for jar in target.glob("*.jar")))
+
+
+def _maven(*arguments: str) -> None:
+    command = ["mvn", "-q", "-B", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_MAVEN_TIMEOUT_S, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"Maven could not bring the registry:\n{done.stdout[-4000:]}{done.stderr[-4000:]}")

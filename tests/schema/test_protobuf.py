@@ -36,14 +36,14 @@ MESSAGES: list[Any] = [
 async def test_protobuf_is_read_and_written_as_by_java(real_registry: Apicurio, name: str, message: Any) -> None:
     registry = SchemaRegistry(real_registry.url)
     kind = type(message)
-    java = real_registry.protobuf
-    ours = await registry.protobuf_serializer(kind, auto_register=True).encode(message, f"{name}-ours")
-    assert java.read(f"{name}-ours", kind, ours) == message
-    theirs = java.write(f"{name}-theirs", message)
-    assert await registry.deserializer(kind).decode(theirs) == message
-    latest = await registry.protobuf_serializer(kind, use_latest=True).encode(message, f"{name}-theirs")
-    assert latest[:5] == theirs[:5]
-    assert java.read(f"{name}-theirs", kind, latest) == message
+    with real_registry.protobuf() as java:
+        ours = await registry.protobuf_serializer(kind, auto_register=True).encode(message, f"{name}-ours")
+        assert java.read(f"{name}-ours", kind, ours) == message
+        theirs = java.write(f"{name}-theirs", message)
+        assert await registry.deserializer(kind).decode(theirs) == message
+        latest = await registry.protobuf_serializer(kind, use_latest=True).encode(message, f"{name}-theirs")
+        assert latest[:5] == theirs[:5]
+        assert java.read(f"{name}-theirs", kind, latest) == message
 
 
 # --- the text ---

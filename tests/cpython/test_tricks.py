@@ -74,7 +74,7 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     found: dict[str, Any] = {"plain": every_trick}
     for form, without in (("compiled", ""), ("without", "all")):
         said = build(checkout, without)
-        assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
+        assert (said.returncode, said.stdout) == (0, ""), said.stderr
         (compiled,) = package.glob("every_trick.*.*")
         found[form] = load(compiled.rename(checkout / f"{form}-{compiled.name}"), form)
     return found

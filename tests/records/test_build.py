@@ -30,7 +30,7 @@ CHECK = "import aiokafka_lead._accel, aiokafka_lead._records; print(aiokafka_lea
 def checkout(tmp_path: Path) -> Path:
     """The package as it is in a fresh clone."""
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tmp_path)
+        shutil.copy2(ROOT / name, tmp_path)
     shutil.copytree(ROOT / "aiokafka_lead", tmp_path / "aiokafka_lead", ignore=shutil.ignore_patterns("*.so", "*.pyd"))
     return tmp_path
 

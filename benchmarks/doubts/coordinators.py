@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from aiokafka_lead import AdminClient
 from aiokafka_lead._wire import decode_response, encode_response
 from aiokafka_lead._wire.messages.metadata import MetadataResponse
-from aiokafka_lead.testing import GroupOptions
+from aiokafka_lead.testing import EmbeddedCluster, GroupOptions
 
 from .clients import CLIENT_ID, GROUP
 from .trial import Outcome, Trial, before, feeding, first_strike
@@ -21,11 +21,9 @@ LOADING, NOT_AVAILABLE = 14, 15
 QUICK_GROUPS = GroupOptions(consumer_heartbeat_interval_ms=500)
 
 
-async def loading_for_joiners(trial: Trial, protocol: str) -> Outcome:
-    """A group's coordinator is loading for ever when a member wants to join; another broker coordinates by then."""
-    cluster = await trial.cluster()
-    cluster.create_topic("t")
-    struck = first_strike(
+def loading_for_ever(cluster: EmbeddedCluster) -> asyncio.Future[float]:
+    """Have the group's coordinator refuse so, and another broker coordinate from its first refusal on."""
+    return first_strike(
         cluster,
         GROUP_APIS,
         lambda _: cluster.move_coordinator(GROUP),
@@ -33,6 +31,13 @@ async def loading_for_joiners(trial: Trial, protocol: str) -> Outcome:
         error_code=LOADING,
         whole=True,
     )
+
+
+async def loading_for_joiners(trial: Trial, protocol: str) -> Outcome:
+    """A group's coordinator is loading for ever when a member wants to join; another broker coordinates by then."""
+    cluster = await trial.cluster()
+    cluster.create_topic("t")
+    struck = loading_for_ever(cluster)
     async with feeding(cluster):
         program = await trial.program("read", cluster.bootstrap_servers, group_protocol=protocol)
         return await trial.progress(program, await before(struck))
@@ -48,14 +53,7 @@ async def loading_for_members(trial: Trial, protocol: str) -> Outcome:
             config={"auto_commit_interval_ms": 500},
         )  # fmt: skip
         await before(committed(admin, 1))
-        struck = first_strike(
-            cluster,
-            GROUP_APIS,
-            lambda _: cluster.move_coordinator(GROUP),
-            broker=cluster.coordinator(GROUP),
-            error_code=LOADING,
-            whole=True,
-        )
+        struck = loading_for_ever(cluster)
         since = await before(struck)
         return await trial.until(committed(admin, cluster.end_offset("t") + 1), program, since)
 

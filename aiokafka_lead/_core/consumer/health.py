@@ -56,7 +56,7 @@ class ConsumerHealth:
     starting anew."""
     own_problems: tuple[str, ...] = ()
     """The problems that this process has by itself: all of them, but for what brokers leave unanswered while none can
-    be reached, and what they refuse for a while: a process that starts anew fares no better."""
+    be reached, and what they refuse for a while: a process that starts again fares no better."""
     reachable: bool = True
     """Whether a broker can be reached."""
     stuck: Mapping[TopicPartition, str] = field(default_factory=dict)

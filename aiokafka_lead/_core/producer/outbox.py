@@ -135,7 +135,7 @@ class Breadth:
     def __init__(self) -> None:
         self.limit = FEW
         self._full = False
-        """Whether so many were under way."""
+        """Return True if that number was under way."""
         self._answers = 0
         self._sum_s = 0.0
         """Of this stage."""

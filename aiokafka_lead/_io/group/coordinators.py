@@ -63,8 +63,8 @@ class Wait:
     def __init__(self, key: Key, node_id: int, give_up: Callable[[], object]) -> None:
         self.key = key
         self.node_id = node_id
-        self.give_up = give_up
-        """Called once another broker is the coordinator."""
+        self.give_up: Callable[[], object] | None = give_up
+        """Called once another broker is the coordinator; None after the wait, since it may refer to the wait itself."""
         self.since = time.monotonic()
 
 
@@ -177,6 +177,7 @@ class Coordinators:
     def end_wait(self, wait: Wait) -> None:
         """The answer is there, or not waited for any longer."""
         self._waits.discard(wait)
+        wait.give_up = None
 
     async def _watch(self) -> None:
         """Ask for the coordinators that do not answer, while anybody waits for one."""
@@ -189,8 +190,10 @@ class Coordinators:
                     with suppress(KafkaError):
                         await self._look_up(key)
                 for wait in [wait for wait in self._waits if self.known(*wait.key) not in (None, wait.node_id)]:
+                    give_up = wait.give_up
                     self.end_wait(wait)
-                    wait.give_up()
+                    if give_up is not None:  # it may have ended while those before it in this list were given up
+                        give_up()
         finally:
             self._watching = False
 

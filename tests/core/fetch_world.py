@@ -137,6 +137,7 @@ class World:
         joined_records: int = DEFAULT_JOINED_RECORDS,
         max_decompressed_batch_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
         max_decompressed_bytes: float = math.inf,
+        followers: Followers | None = None,
     ) -> None:
         self.now = 1000.0
         self.max_decompressed_batch_bytes = max_decompressed_batch_bytes
@@ -151,7 +152,9 @@ class World:
         self.planner = FetchPlanner(self.positions, self.prefetch, limits or FetchLimits(50 * MIB, MIB))
         self.counters = ConsumerCounters()
         self.retry = RetryPolicy(1000 * BACKOFF_S, 1000, middle)
-        self.followers = Followers(300, 2, 0.5, lambda node_id, at: self.reached_at.get(node_id, -math.inf) >= at)
+        self.followers = followers or Followers(
+            300, 2, 0.5, lambda node_id, at: self.reached_at.get(node_id, -math.inf) >= at
+        )
         self.answers = AnswerReader(
             self.positions,
             self.prefetch,

@@ -109,3 +109,17 @@ def test_one_that_metadata_does_not_know_is_asked_about_and_left_for_a_moment(of
     assert not world.followers.hides_rack(LEADER, world.now)
     world.fetch(data(0, preferred=FOLLOWER))
     assert world.plan_one().node_id == FOLLOWER
+
+
+def test_one_that_names_itself_is_left_for_the_leader() -> None:
+    """The leader is at the address that metadata has of the follower."""
+    world = World(T0)
+    for _ in range(DOUBT_AFTER):
+        world.fetch(data(0, preferred=FOLLOWER))
+        planned = world.plan_one()
+        assert planned.node_id == FOLLOWER
+        assert world.answer(planned, response(data(0, preferred=FOLLOWER))).refresh
+        assert world.plan() == []
+        world.now += 1.5
+    world.fetch(data(0, preferred=FOLLOWER))
+    assert world.followers.hides_rack(LEADER, world.now)

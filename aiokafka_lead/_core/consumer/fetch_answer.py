@@ -182,21 +182,13 @@ class AnswerReader:
         state.failure = None
         state.move_clock.served(planned.node_id, planned.sent_at, self._counters)
         state.validated_epoch = asked.leader_epoch
-        replica = data.preferred_read_replica
-        follows = False
-        if 0 <= replica != planned.node_id:
-            known = may_serve(replica, state.tp, snapshot)
-            follows = self._followers.follows(planned.node_id, replica, state.tp, now, known=known)
-            outcome.refresh = outcome.refresh or not known
-        if follows:
-            self._counters.follower_redirects += 1
-            state.read_from(replica, now + self._options.metadata_max_age_s)
-        self._followers.served(planned.node_id, state.tp)
         records = data.records
+        if data.preferred_read_replica < 0:
+            self._followers.served(planned.node_id, state.tp)
+        elif not self._follows(state, data.preferred_read_replica, planned, outcome, snapshot, now) and not records:
+            # Leaders answer so at once: one that names the follower whatever the rack would be asked in a circle.
+            state.back_off(now, asked.leader_epoch, self._retry)
         if not records:
-            if replica >= 0 and not follows:
-                # Leaders answer so at once: one that names the follower whatever the rack would be asked in a circle.
-                state.back_off(now, asked.leader_epoch, self._retry)
             return
         assert isinstance(records, memoryview)  # as the codec decodes it
         span = scan_batches(records)
@@ -221,6 +213,30 @@ class AnswerReader:
         )
         self._prefetch.add(state, fetched)
         state.received(span.next_offset, span.leader_epoch)
+
+    def _follows(
+        self,
+        state: PartitionState,
+        replica: int,
+        planned: PlannedFetch,
+        outcome: FetchOutcome,
+        snapshot: ClusterSnapshot,
+        now: float,
+    ) -> bool:
+        """Return True if the partition is read from the follower that the broker has named, from now on."""
+        if replica == planned.node_id:
+            # Only leaders name followers: another broker is at the address that the client has of this one.
+            outcome.refresh = True
+            if state.read_from_leader():
+                self._followers.refused(replica, state.tp, now)
+            return False
+        known = may_serve(replica, state.tp, snapshot)
+        outcome.refresh = outcome.refresh or not known
+        if not self._followers.follows(planned.node_id, replica, state.tp, now, known=known):
+            return False
+        self._counters.follower_redirects += 1
+        state.read_from(replica, now + self._options.metadata_max_age_s)
+        return True
 
     def _unreadable(self, state: PartitionState, why: str) -> None:
         if self._believe(state):

@@ -10,9 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafka_lead._core.backoff import Backoff
-from aiokafka_lead._core.metadata.refresh import ELECTIONS_TAKE_S, HINTED, STALE, Reason, RefreshSchedule, lost, refused
+from aiokafka_lead._core.metadata.refresh import (
+    ELECTIONS_TAKE_S,
+    HINTED,
+    STALE,
+    WITNESSES,
+    Reason,
+    RefreshSchedule,
+    doubted,
+    lost,
+    refused,
+)
+from aiokafka_lead._core.trust import DOUBT_AFTER
 
 MAX_AGE_MS = 300_000.0
+ANY = 1
+"""The broker that answers, where it does not matter which."""
 
 
 def schedule(first_ms: float = 100, longest_ms: float = 1000) -> RefreshSchedule:
@@ -21,7 +34,7 @@ def schedule(first_ms: float = 100, longest_ms: float = 1000) -> RefreshSchedule
 
 def refreshed(plan: RefreshSchedule, now: float, *, changed: bool = True, complete: bool = True) -> None:
     plan.started(now)
-    plan.succeeded(now, changed=changed, complete=complete)
+    plan.succeeded(now, ANY, changed=changed, complete=complete)
 
 
 def test_the_first_refresh_is_due_at_once() -> None:
@@ -55,7 +68,7 @@ def test_rule_21_requests_during_a_refresh_cause_one_more() -> None:
     for _ in range(100):
         plan.request(STALE)
     assert plan.due_at() == math.inf
-    plan.succeeded(1.0, changed=True, complete=True)
+    plan.succeeded(1.0, ANY, changed=True, complete=True)
     assert plan.due_at() < 1.1
     refreshed(plan, 1.1)
     assert plan.due_at() > 300
@@ -131,7 +144,7 @@ def test_a_smaller_retry_backoff_is_honoured() -> None:
 def test_refreshes_take_no_more_than_half_of_the_time() -> None:
     plan = schedule()
     plan.started(1.0)
-    plan.succeeded(1.5, changed=True, complete=False)
+    plan.succeeded(1.5, ANY, changed=True, complete=False)
     assert plan.due_at() == 2.0
 
 
@@ -163,7 +176,7 @@ def test_a_lookup_is_not_the_refresh_that_was_asked_for() -> None:
     refreshed(plan, 1.0)
     plan.request(STALE)
     plan.started(2.0, full=False)
-    plan.succeeded(2.0, changed=True, complete=True, full=False)
+    plan.succeeded(2.0, ANY, changed=True, complete=True, full=False)
     assert plan.due_at() <= 2.0
 
 
@@ -173,7 +186,7 @@ def test_rule_13_the_request_rate_is_bounded(outcomes: list[tuple[bool, bool, bo
     plan = RefreshSchedule(MAX_AGE_MS, Backoff(100, 1000, lambda: 0.0))
     now = 0.0
     plan.started(now)
-    plan.succeeded(now, changed=True, complete=True)
+    plan.succeeded(now, ANY, changed=True, complete=True)
     for answered, changed, complete in outcomes:
         plan.request(STALE)
         start = max(now, plan.due_at())
@@ -181,7 +194,7 @@ def test_rule_13_the_request_rate_is_bounded(outcomes: list[tuple[bool, bool, bo
         now = start
         plan.started(now)
         if answered:
-            plan.succeeded(now, changed=changed, complete=complete)
+            plan.succeeded(now, ANY, changed=changed, complete=complete)
         else:
             plan.failed(now)
 
@@ -265,7 +278,7 @@ def test_rule_32_a_lost_broker_that_leads_is_asked_about_every_retry_backoff_unt
     now, waits = 1.0, []
     for _ in range(8):
         plan.started(now)
-        plan.succeeded(now, changed=False, complete=True, out_of_reach=[3])
+        plan.succeeded(now, ANY, changed=False, complete=True, out_of_reach=[3])
         waits.append(round((plan.due_at() - now) * 1000))
         now = plan.due_at()
     assert waits == [10, 20, 40, 80, 100, 100, 100, 100]
@@ -280,8 +293,77 @@ def test_rule_32_a_broker_that_is_lost_beside_another_is_asked_about_at_once() -
     now = 1.0
     for _ in range(8):
         plan.started(now)
-        plan.succeeded(now, changed=False, complete=True, out_of_reach=[3])
+        plan.succeeded(now, ANY, changed=False, complete=True, out_of_reach=[3])
         now = plan.due_at()
     now -= 0.09
     plan.request(lost(4))
     assert plan.due_at() <= now
+
+
+# --- whom to ask ------------------------------------------------------------------------------------------------------
+
+NODES = range(1, 6)
+
+
+def asked(plan: RefreshSchedule, now: float, nodes: range, *, changed: bool = False) -> int:
+    """Refresh as the actor does; return who was asked."""
+    plan.started(now)
+    node_id = next(node for node in nodes if node not in plan.avoid(nodes))
+    plan.succeeded(now, node_id, changed=changed, complete=True)
+    return node_id
+
+
+def test_who_has_answered_in_vain_is_asked_after_the_others() -> None:
+    """Rule 33: the broker that is connected may be the one that is wrong."""
+    plan = schedule()
+    refreshed(plan, 0.0)
+    heard = []
+    for number in range(5):
+        plan.request(refused(9))
+        heard.append(asked(plan, 1.0 + number / 2, NODES))
+    assert heard == [*NODES]
+
+
+def test_with_a_leader_in_doubt_several_are_asked_for_each_refusal() -> None:
+    plan = schedule()
+    refreshed(plan, 0.0)
+    now, heard = 1.0, []
+    plan.request(doubted(1))
+    while plan.due_at() < now + 1:
+        now = max(now, plan.due_at())
+        heard.append(asked(plan, now, NODES))
+    assert heard == [2, 3, 4][:DOUBT_AFTER]
+    assert now < 1.2
+
+
+def test_the_broker_in_doubt_is_asked_when_the_others_have_been() -> None:
+    """It may know who leads by now, if it only cannot say so in its refusals."""
+    plan = schedule()
+    refreshed(plan, 0.0)
+    heard = []
+    for number in range(4):
+        plan.request(doubted(1))
+        heard.append(asked(plan, 1.0 + number, range(1, 3)))
+    assert heard == [2, 1, 2, 1]
+
+
+def test_a_client_does_not_go_to_all_brokers_of_a_large_cluster() -> None:
+    plan = schedule()
+    refreshed(plan, 0.0)
+    heard = set()
+    for number in range(100):
+        plan.request(doubted(1))
+        heard.add(asked(plan, 1.0 + number, range(1, 100)))
+    assert len(heard) == WITNESSES + 1
+
+
+def test_news_end_what_was_asked_in_vain() -> None:
+    plan = schedule()
+    refreshed(plan, 0.0)
+    plan.request(lost(9))
+    assert asked(plan, 1.0, NODES) == 1
+    plan.request(lost(9))
+    assert asked(plan, 1.5, NODES, changed=True) == 2
+    plan.request(lost(9))
+    plan.started(2.0)
+    assert plan.avoid(NODES) == {2}

@@ -10,17 +10,21 @@ for it, as does each failure. News end the wait of the reasons that asked for th
 that did not ask before does not wait: a broker that has just gone is asked about at once, whatever the last refreshes
 were for (rule 32). Where only the cluster can help, by electing leaders, the wait grows to ``retry_backoff_ms`` and no
 further for `ELECTIONS_TAKE_S`: a cluster needs seconds until it takes a broker for dead, and then each partition waits
-for the refresh that comes next. Brokers that contradict each other bring news each time: that is why news that leave
-something open shorten a wait only so far.
+for the refresh that comes next. The same holds for a leader in doubt. Brokers that contradict each other bring news all
+the time: that is why news that leave something open shorten a wait only so far.
+
+Brokers lag, and some are wrong for ever: those that have answered in vain are asked after the others, and with a leader
+in doubt a few are asked for each of its refusals (rule 33).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from ..backoff import Backoff
+from ..trust import DOUBT_AFTER, patience_of
 
 __all__ = [
     "FIRST_SPACING_MS",
@@ -40,6 +44,9 @@ FIRST_SPACING_MS = 10.0
 CONTRADICTED = 3
 """Answers with news that leave something open count as this number without: the next one waits 80 ms at most."""
 
+WITNESSES = 5
+"""Brokers that are asked after the others since they have answered in vain. More would lead clients of a large cluster
+to connect to all of it while it elects a leader, or lacks replicas."""
 
 ELECTIONS_TAKE_S = 30.0
 """A cluster has elected new leaders in less, unless it cannot. Its brokers notice a dead one after 9 s by default."""
@@ -69,7 +76,7 @@ _OPEN = Reason("open")
 
 _LOST = "lost"
 _DOUBTED = "doubted"
-_ENDED_BY_ELECTIONS = frozenset({_LOST, LEADERLESS.kind, _OPEN.kind})
+_ENDED_BY_ELECTIONS = frozenset({_LOST, _DOUBTED, LEADERLESS.kind, _OPEN.kind})
 
 
 def refused(node_id: int) -> Reason:
@@ -90,7 +97,7 @@ def lost(node_id: int) -> Reason:
 class _Row:
     """Refreshes for one reason, one after the other."""
 
-    __slots__ = ("answers", "asked", "began", "not_before", "wanted")
+    __slots__ = ("answers", "asked", "began", "not_before", "wanted", "witnesses")
 
     def __init__(self) -> None:
         self.wanted = False
@@ -102,6 +109,16 @@ class _Row:
         self.began = -math.inf
         """When the first of them came."""
         self.not_before = -math.inf
+        self.witnesses: dict[int, float] = {}
+        """Brokers that have answered in vain, and when; the latest last."""
+
+    def hear(self, node_id: int, now: float) -> bool:
+        """Note who has answered; return True if it had not before."""
+        new = self.witnesses.pop(node_id, None) is None
+        self.witnesses[node_id] = now
+        if len(self.witnesses) > WITNESSES:
+            del self.witnesses[next(iter(self.witnesses))]
+        return new
 
 
 class RefreshSchedule:
@@ -134,6 +151,19 @@ class RefreshSchedule:
         """The brokers whose view of the cluster is of least worth now."""
         return {reason.node_id for reason in self._rows if reason.is_doubt and reason.node_id is not None}
 
+    def avoid(self, nodes: Collection[int]) -> set[int]:
+        """Return the brokers that the refresh under way is to ask after the others of these: there always are some."""
+        heard = dict.fromkeys(self.doubted, -math.inf)
+        for reason, row in self._rows.items():
+            if row.asked or reason == _OPEN:
+                for node_id, at in row.witnesses.items():
+                    heard[node_id] = max(at, heard.get(node_id, at))
+        while heard and heard.keys() >= set(nodes):
+            # All have been asked: begin again with who was asked first.
+            oldest = min(heard.values())
+            heard = {node_id: at for node_id, at in heard.items() if at > oldest}
+        return set(heard)
+
     def request(self, reason: Reason) -> None:
         """Ask for a refresh as soon as the spacing allows."""
         self._row(reason).wanted = True
@@ -160,7 +190,14 @@ class RefreshSchedule:
         self._under_way = now
 
     def succeeded(
-        self, now: float, *, changed: bool, complete: bool, full: bool = True, out_of_reach: Iterable[int] = ()
+        self,
+        now: float,
+        answered_by: int,
+        *,
+        changed: bool,
+        complete: bool,
+        full: bool = True,
+        out_of_reach: Iterable[int] = (),
     ) -> None:
         """The refresh was answered; ``changed`` and ``complete`` are those of `metadata.Applied`. Brokers that lead in
         the new view and are ``out_of_reach`` are asked about again."""
@@ -169,7 +206,10 @@ class RefreshSchedule:
         if not complete:
             open_row = self._row(_OPEN)
             open_row.wanted = True
-            open_row.asked |= full  # this answer is the first of its row
+            if full:
+                open_row.asked = True  # this answer is the first of its row
+            else:
+                open_row.hear(answered_by, now)
         for node_id in out_of_reach:
             self.request(lost(node_id))
         if not full:
@@ -180,7 +220,9 @@ class RefreshSchedule:
         for reason, row in list(self._rows.items()):
             if row.asked:
                 self._space(reason, row, now, changed=changed, complete=complete)
-            elif not row.wanted and self._is_over(row, now):
+                if row.hear(answered_by, now) and reason.is_doubt and not changed and row.answers % DOUBT_AFTER:
+                    row.wanted = True
+            elif not row.wanted and self._is_over(reason, row, now):
                 del self._rows[reason]
         # Never closer together than they take: large answers must not keep the event loop busy.
         self._not_before = now + max(took, self._spacing.delay_s(1))
@@ -203,8 +245,10 @@ class RefreshSchedule:
 
     def _space(self, reason: Reason, row: _Row, now: float, *, changed: bool, complete: bool) -> None:
         """An answer to this reason's refresh: when the next one for it may start."""
-        if (changed and complete) or self._is_over(row, now):
+        if (changed and complete) or self._is_over(reason, row, now):
             row.answers = 0
+            if not reason.is_doubt:
+                row.witnesses.clear()
         elif changed:
             row.answers = min(row.answers, CONTRADICTED)
         if not row.answers:
@@ -215,9 +259,12 @@ class RefreshSchedule:
         spacing = self._spacing_of_elections if electing else self._spacing
         row.not_before = now + spacing.delay_s(row.answers)
 
-    def _is_over(self, row: _Row, now: float) -> bool:
+    def _is_over(self, reason: Reason, row: _Row, now: float) -> bool:
         """Whether a row's last answer without news is so old that the next one begins a new row."""
-        return now - row.not_before > self._spacing.longest_ms / 1000
+        longest_ms = self._spacing.longest_ms
+        # A broker in doubt is tried again only when the longest backoff is over.
+        limit_s = patience_of(longest_ms) if reason.is_doubt else longest_ms / 1000
+        return now - row.not_before > limit_s
 
     def _finish(self, now: float) -> float:
         assert self._under_way is not None

@@ -108,8 +108,6 @@ class MetadataActor:
         self._listeners: list[_Listener] = []
         self._errors: Mapping[int, KafkaError] = {}
         """Why the last refresh that failed got no answer, by node id."""
-        self._lagging: int | None = None
-        """The node whose last answer left something open: others are asked first."""
         self._looked_up = False
         """Whether the last refresh was a lookup: then a full one has precedence, so that none starves the other."""
         self._closed: KafkaError | None = None
@@ -282,9 +280,7 @@ class MetadataActor:
         timeout_s = min(self._request_timeout_s, max(self._policy.times_out_at() - now, REFRESH_AT_LEAST_S))
         deadline = Deadline(timeout_s * 1000)
         errors: dict[int, KafkaError] = {}
-        avoid = self._schedule.doubted | self._topics.doubted(plan.topics or (), now)
-        if self._lagging is not None:
-            avoid.add(self._lagging)
+        avoid = self._schedule.avoid(self.snapshot.brokers) | self._topics.doubted(plan.topics or (), now)
         while not deadline.passed and (nodes := self._candidates(errors, avoid)):
             # A broker in backoff may be out of it by the time that the others have failed.
             outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), deadline.left_s())
@@ -356,12 +352,16 @@ class MetadataActor:
                 applied.other_cluster,
             )
         self._errors = {}
-        self._lagging = None if applied.complete else answer.node_id
         self._policy.answered(by_bootstrap_server=answer.node_id < 0)
         # Until it is replaced, as no record may be due before that; but not for ever where nobody tries to connect.
         out_of_reach = self._state.snapshot.leading(self._brokers.failed_since(now - self._request_timeout_s))
         self._schedule.succeeded(
-            now, changed=applied.changed, complete=applied.complete, full=plan.full, out_of_reach=out_of_reach
+            now,
+            answer.node_id,
+            changed=applied.changed,
+            complete=applied.complete,
+            full=plan.full,
+            out_of_reach=out_of_reach,
         )
         self.full_answers += plan.full
         self.knows_every_topic = self._topics.everything and (self.knows_every_topic or plan.topics is None)
@@ -399,7 +399,6 @@ class MetadataActor:
             self._brokers.close_all(RebootstrapError())
         self._state.rebootstrap(cause)
         self._policy.rebootstrapped(now)
-        self._lagging = None
         self._publish()
         self.request_update()
 

@@ -58,6 +58,8 @@ class Addresses(Generic[E]):
         """The one that failed longest ago comes first."""
         self.successes = 0
         """Connections that became ready."""
+        self._latest: str | None = None
+        """The address of the latest one."""
 
     def failed(self, address: str, error: E, *, silent: bool = False) -> None:
         """No connection to the address could be made ready; ``silent`` if it just did not answer."""
@@ -71,6 +73,12 @@ class Addresses(Generic[E]):
         """A connection to the address became ready: forget its failure, and try the others again when it fails."""
         self.failures.pop(address, None)
         self.successes += 1
+        self._latest = address
+
+    def leave(self, error: E) -> None:
+        """What the latest connection led to is of no use after all: others are tried before that address."""
+        if self._latest is not None:
+            self.failed(self._latest, error)
 
     def rank(self, address: str) -> _Rank:
         """When the address is tried."""

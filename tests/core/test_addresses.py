@@ -175,3 +175,14 @@ def test_a_name_may_change_and_what_is_gone_is_forgotten_in_time() -> None:
     nothing = search(memory)
     assert nothing.candidates() == {}
     assert not nothing.left()
+
+
+def test_an_address_that_is_left_comes_last_though_it_was_the_latest_to_serve() -> None:
+    memory: Addresses[str] = Addresses()
+    memory.leave("nothing has served yet")
+    first = search(memory, "a", "b")
+    reach(first, "a")
+    first.succeeded()
+    memory.leave("of no use")
+    again = search(memory, "a", "b")
+    assert list(again.candidates()) == ["b"]

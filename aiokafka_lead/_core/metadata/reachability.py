@@ -126,6 +126,12 @@ class Reachability:
             del self._addresses[next(iter(self._addresses))]
         return Search(addresses, timeout_s, MOST_PATIENCE_S)
 
+    def leave(self, endpoint: Endpoint, error: KafkaError) -> None:
+        """Try the other addresses of the name first: the broker at the one that served last is of no use."""
+        addresses = self._addresses.get(endpoint)
+        if addresses is not None:
+            addresses.leave(error)
+
     def evaded(self, endpoint: Endpoint, asked_at: float, now: float) -> None:
         """Count that the broker had no answer to what any broker can answer: metadata, or who a coordinator is."""
         evasions = self._evasions.pop(endpoint, None) or Trust()

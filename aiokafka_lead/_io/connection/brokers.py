@@ -219,10 +219,16 @@ class Brokers:
         return node is not None and self._reachability.ready_since(node.endpoint, at)
 
     def evaded(self, node_id: int, asked_at: float) -> None:
-        """Count that the node had no answer to what any node can answer; `least_loaded` soon prefers others."""
+        """Count that the node had no answer to what any node can answer; `least_loaded` soon prefers others.
+
+        If there are only bootstrap servers, and all are in doubt, the next connection may lead to another broker: their
+        names have several addresses, or belong to a load balancer.
+        """
         node = self._nodes.get(node_id)
         if node is not None:
             self._reachability.evaded(node.endpoint, asked_at, time.monotonic())
+            if all(other < 0 and self.in_doubt(other) for other in self._nodes):
+                self._leave(node)
 
     def informed(self, node_id: int) -> None:
         """The node had such an answer: trust it again."""
@@ -301,6 +307,13 @@ class Brokers:
             link = Link(node.broker.node_id, node.endpoint, lane, context)
         node.links[lane] = link
         return link
+
+    def _leave(self, node: _Node) -> None:
+        error = KafkaConnectionError("it has no answer to what any broker knows")
+        self._reachability.leave(node.endpoint, error)
+        link = node.links.pop(Lane.CONTROL, None)
+        if link is not None:
+            link.close(error)
 
     def _drop(self, node_id: int) -> None:
         node = self._nodes.pop(node_id)

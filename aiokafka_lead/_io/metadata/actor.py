@@ -45,6 +45,8 @@ from .topic_lookups import TopicLookups, not_known
 REFRESH_AT_LEAST_S = 1.0
 """A refresh may take this long, however little of ``metadata_recovery_rebootstrap_trigger_ms`` is left."""
 
+_LEADS_TO_BOOTSTRAP = (ClusterIdMismatchError, RebootstrapRequiredError)
+
 
 class _Plan(NamedTuple):
     """A refresh to be made."""
@@ -231,6 +233,8 @@ class MetadataActor:
             error = await self._apply(plan, outcome.answer)
             if error is None:
                 return
+            if not isinstance(error, _LEADS_TO_BOOTSTRAP):
+                self._failed({outcome.answer.node_id: error})
             if deadline.passed:
                 raise self._bootstrap_failed({outcome.answer.node_id: error})
             await self._wake.wait(max(0.0, min(deadline.at, self._schedule.due_at()) - time.monotonic()))
@@ -284,11 +288,14 @@ class MetadataActor:
         while not deadline.passed and (nodes := self._candidates(errors, avoid)):
             # A broker in backoff may be out of it by the time that the others have failed.
             outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), deadline.left_s())
-            if outcome.answer is not None:
-                if await self._apply(plan, outcome.answer) is None:
-                    return
-                break
             errors.update(outcome.errors)
+            if outcome.answer is not None:
+                error = await self._apply(plan, outcome.answer)
+                if error is None:
+                    return
+                if isinstance(error, _LEADS_TO_BOOTSTRAP):
+                    break
+                errors[outcome.answer.node_id] = error
         else:
             self._failed(errors)
         cause = self._policy.judge(
@@ -321,7 +328,7 @@ class MetadataActor:
         return MetadataRequest(topics=topics, allow_auto_topic_creation=self._create_topics and not plan.full)
 
     async def _apply(self, plan: _Plan, answer: Answer) -> KafkaError | None:
-        """Take in an answer; returns the error if it was none that helps."""
+        """Take in an answer; returns the error if it was none that helps. `_LEADS_TO_BOOTSTRAP` are counted here."""
         ahead = await in_slices(self._state.merge_ahead(answer.cluster, time.monotonic()))
         now = time.monotonic()
         wanted = self._topics if plan.topics is not None else None
@@ -341,7 +348,6 @@ class MetadataActor:
             return error
         except KafkaError as error:
             self._brokers.evaded(answer.node_id, now)
-            self._failed({answer.node_id: error})
             return error
         self._brokers.informed(answer.node_id)
         if applied.other_cluster is not None:

@@ -1,6 +1,7 @@
 """Thousands of runs: ``python -m tests.sim --runs 5000 [--seed N]``. A seed that fails is named, and replays alone.
 
 With ``--transactions 2``, or 1, producers send in transactions of that version, or pipelines, with ``--pipelines``.
+With ``--lies`` brokers answer and are wrong.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import math
 import sys
 import time
 import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 
+from .lying_run import LyingReport, LyingRun
 from .run import Report, Run
 from .transactional_run import TransactionalRun
 
@@ -25,17 +27,21 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no run after so long")
     parser.add_argument("--transactions", type=int, choices=[1, 2], help="the version of transactions")
     parser.add_argument("--pipelines", action="store_true", help="of transactions")
+    parser.add_argument("--lies", action="store_true", help="of brokers")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.runs) if options.seed is None else [options.seed]
     failed: list[int] = []
     reports: list[Report] = []
+    lying: list[LyingReport] = []
     outcomes: Counter[str | None] = Counter()
     began, used = time.monotonic(), time.process_time()
     for seed in seeds:
         if time.monotonic() - began > options.seconds:
             break
         try:
-            if options.transactions is None:
+            if options.lies:
+                lying.append(LyingRun(seed).play())
+            elif options.transactions is None:
                 reports.append(Run(seed).play())
             else:
                 run = TransactionalRun(seed, v2=options.transactions == 2, pipelines=options.pipelines)
@@ -46,6 +52,8 @@ def main() -> int:
             sys.stderr.write(f"seed {seed} failed: {error!r}\n")
     if reports:
         sys.stdout.write(_summary(reports, failed, time.process_time() - used))
+    if lying:
+        sys.stdout.write(_summary_of_lies(lying, failed, time.process_time() - used))
     if outcomes:
         sys.stdout.write(f"transactions: {dict(outcomes)}; {len(failed)} runs failed {failed[:20]}\n")
     return min(len(failed), 100)
@@ -62,6 +70,25 @@ def _summary(reports: list[Report], failed: list[int], cpu_s: float) -> str:
         f"most in a second: {busiest[0]} metadata requests, {busiest[1]} connects to an address, "
         f"{busiest[2]} refusals of a partition's batches, {busiest[3]} errors of its fetches\n"
     )
+
+
+def _summary_of_lies(reports: list[LyingReport], failed: list[int], cpu_s: float) -> str:
+    seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for report in reports:
+        for stall in report.stalls:
+            seconds[stall.lie, stall.what.split()[0]].append(stall.seconds)
+    lines = [f"{len(reports)} runs held, {len(failed)} failed {failed[:20]}; {cpu_s:.0f} s of CPU\n"]
+    for (lie, what), found in sorted(seconds.items()):
+        found.sort()
+        lines.append(
+            f"{lie:28} {what:6} {len(found):6} partitions stood still for {found[len(found) // 2]:.2f} s (p50), "
+            f"{found[len(found) * 99 // 100]:.2f} s (p99), {found[-1]:.2f} s (longest)\n"
+        )
+    produce, fetch, metadata = (max(column) for column in zip(*(report.vain for report in reports), strict=True))
+    lines.append(
+        f"most in a second: {produce} Produce, {fetch} Fetch in vain to a broker, {metadata} Metadata to all\n"
+    )
+    return "".join(lines)
 
 
 if __name__ == "__main__":

@@ -8,14 +8,15 @@ from collections.abc import Collection, Sequence
 from aiokafka_lead._core.backoff import Backoff
 from aiokafka_lead._core.metadata.metrics import RebootstrapCause
 from aiokafka_lead._core.metadata.moved import MetadataListener, Moved
-from aiokafka_lead._core.metadata.reachability import NodeState
+from aiokafka_lead._core.metadata.reachability import Endpoint, NodeState
 from aiokafka_lead._core.metadata.rebootstrap import RebootstrapPolicy
-from aiokafka_lead._core.metadata.refresh import HINTED, STALE, Reason, RefreshSchedule, lost
+from aiokafka_lead._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, RefreshSchedule, doubted, lost
 from aiokafka_lead._core.metadata.state import MetadataState
+from aiokafka_lead._core.metadata.topics import TopicsInUse
 from aiokafka_lead._core.metadata.types import ClusterSnapshot, LeaderHint
 from aiokafka_lead._wire.messages.metadata import MetadataResponse
 from aiokafka_lead.config import ClientConfig
-from aiokafka_lead.errors import KafkaError, RebootstrapError, RebootstrapRequiredError
+from aiokafka_lead.errors import KafkaConnectionError, KafkaError, RebootstrapError, RebootstrapRequiredError
 from tests.core.cluster_answers import read_whole
 from tests.simulated.timeline import Meter, Timeline
 
@@ -31,8 +32,13 @@ METADATA_PER_SECOND = 130
 class _Round:
     """One refresh: the brokers that were asked, and what came of it."""
 
-    def __init__(self) -> None:
-        self.asked: set[int] = set()
+    def __init__(self, avoid: set[int], *, full: bool) -> None:
+        self.avoid = avoid
+        """Brokers to ask after the others."""
+        self.full = full
+        """False looks up a topic that is not known yet."""
+        self.asked: dict[int, float] = {}
+        """When each broker was asked."""
         self.failed: set[int] = set()
         self.over = False
 
@@ -51,12 +57,16 @@ class SimClient:
         self._request_timeout_s = config.request_timeout_ms / 1000
         retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._schedule = RefreshSchedule(config.metadata_max_age_ms, retry_backoff)
+        first_ms = min(FIRST_SPACING_MS, config.retry_backoff_ms)
+        self._topics = TopicsInUse(math.inf, Backoff(first_ms, config.retry_backoff_max_ms, rng))
+        self._topics.keep([TOPIC])
+        self._topics.look_up(TOPIC, timeline.now)
         self._policy = RebootstrapPolicy(
             config.metadata_recovery_strategy,
             config.metadata_recovery_rebootstrap_trigger_ms,
             Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, rng),
         )
-        self._lagging: int | None = None
+        self._looked_up = False
         self._round: _Round | None = None
         self._seen = self.state.snapshot
         self.woken = True
@@ -69,7 +79,8 @@ class SimClient:
 
     def request_update(self, reason: Reason = STALE) -> None:
         """Somebody needs fresher metadata."""
-        self._schedule.request(reason)
+        if reason.node_id is None or reason != doubted(reason.node_id) or len(self.snapshot.brokers) > 1:
+            self._schedule.request(reason)
 
     def offer_hints(self, hints: Sequence[LeaderHint]) -> None:
         """Leaders that refusals named."""
@@ -81,14 +92,21 @@ class SimClient:
 
     def next_at(self) -> float:
         """When a refresh is due."""
-        return self._schedule.due_at() if self._round is None else math.inf
+        if self._round is not None:
+            return math.inf
+        return min(self._schedule.due_at(), self._schedule.lookup_at(self._topics.next_due()))
 
     def pump(self) -> None:
-        """Refresh, if it is time."""
-        if self._round is None and self._schedule.due_at() <= self.timeline.now:
-            self._policy.attempted(self.timeline.now)
-            self._schedule.started(self.timeline.now)
-            current = self._round = _Round()
+        """Refresh, or look the topic up, if it is time."""
+        now = self.timeline.now
+        if self.next_at() <= now:
+            due = self._schedule.due_at() <= now
+            full = due and (self._looked_up or self._schedule.lookup_at(self._topics.next_due()) > now)
+            self._looked_up = not full
+            self._policy.attempted(now)
+            self._schedule.started(now, full=full)
+            avoid = self._schedule.avoid(self.snapshot.brokers) | self._topics.doubted([TOPIC], now)
+            current = self._round = _Round(avoid, full=full)
             self.timeline.later(self._request_timeout_s, lambda: self._give_up(current))
             self._ask_next(current)
 
@@ -101,12 +119,22 @@ class SimClient:
         nodes = [n for n, state in states.items() if state is not NodeState.BACKOFF]
         if nodes:
             order = {NodeState.READY: 0, NodeState.CONNECTING: 1, NodeState.CONNECTABLE: 2}
-            node = min(nodes, key=lambda n: (n == self._lagging, order[states[n]], self.timeline.rng.random()))
-            current.asked.add(node)
+            node = min(
+                nodes,
+                key=lambda n: (n in current.avoid or self._evades(n), order[states[n]], self.timeline.rng.random()),
+            )
+            current.asked[node] = self.timeline.now
             self._ask(current, node)
             self.timeline.later(HEDGE_AFTER_S, lambda: self._ask_next(current))
-        elif current.failed == current.asked:
+        elif current.failed == current.asked.keys():
             self._give_up(current)
+
+    def _evades(self, node: int) -> bool:
+        return self.links.reachability.in_doubt(self._endpoint(node), self.timeline.now)
+
+    def _endpoint(self, node: int) -> Endpoint:
+        broker = self.snapshot.brokers[node]
+        return broker.host, broker.port
 
     def _ask(self, current: _Round, node: int) -> None:
         if current.over:
@@ -114,10 +142,10 @@ class SimClient:
         link = self.links.ready(node, "control")
         if link is not None:
             self.requests.count()
-            cluster = self._cluster
+            cluster, endpoint = self._cluster, link.endpoint
             link.submit(
                 lambda peer, reply: reply(cluster.metadata(peer)),
-                lambda answer, error: self._answered(current, node, answer, error),
+                lambda answer, error: self._answered(current, node, endpoint, answer, error),
             )
         elif node not in self.snapshot.brokers or self.links.state(node) is NodeState.BACKOFF:
             current.failed.add(node)
@@ -125,16 +153,34 @@ class SimClient:
         else:
             self.timeline.later(0.001, lambda: self._ask(current, node))
 
-    def _answered(self, current: _Round, node: int, answer: MetadataResponse, error: KafkaError | None) -> None:
+    def _answered(
+        self, current: _Round, node: int, endpoint: Endpoint, answer: MetadataResponse, error: KafkaError | None
+    ) -> None:
         if current.over:
             return
         if error is not None:
             current.failed.add(node)
+            if not isinstance(error, KafkaConnectionError):
+                self._evaded(node, endpoint, current.asked[node])
             self._ask_next(current)
             return
-        self._end(current)
-        if not self._apply(node, answer):
+        try:
+            helped = self._apply(current, node, endpoint, answer)
+        except KafkaError:
+            current.failed.add(node)
+            self._evaded(node, endpoint, self.timeline.now)
+            self._ask_next(current)
+            return
+        self._end(current, answered_by=node)
+        if not helped:
             self._judge()
+
+    def _evaded(self, node: int, endpoint: Endpoint, asked_at: float) -> None:
+        reachability = self.links.reachability
+        reachability.evaded(endpoint, asked_at, self.timeline.now)
+        if all(other < 0 and self._evades(other) for other in self.snapshot.brokers):
+            reachability.leave(endpoint, KafkaConnectionError("of no use"))
+            self.links.close_lane(node, "control")
 
     def _give_up(self, current: _Round) -> None:
         if not current.over:
@@ -142,31 +188,38 @@ class SimClient:
             self._failed()
             self._judge()
 
-    def _end(self, current: _Round) -> None:
+    def _end(self, current: _Round, answered_by: int | None = None) -> None:
+        for node, asked_at in current.asked.items():
+            late = self.timeline.now - asked_at >= HEDGE_AFTER_S
+            if late and node != answered_by and node not in current.failed and node in self.snapshot.brokers:
+                self._evaded(node, self._endpoint(node), asked_at)
         current.over = True
         self._round = None
         self.woken = True
 
-    def _apply(self, node: int, answer: MetadataResponse) -> bool:
-        """Whether the answer was of use."""
+    def _apply(self, current: _Round, node: int, endpoint: Endpoint, answer: MetadataResponse) -> bool:
+        """Whether the answer was of use; raises the error of one that was not, unless it leads to a bootstrap."""
         now = self.timeline.now
         try:
-            applied = self.state.apply(read_whole(answer, METADATA_VERSION), now, {TOPIC})
+            applied = self.state.apply(read_whole(answer, METADATA_VERSION), now, self._topics)
         except RebootstrapRequiredError:
             self._failed()
             if self._policy.enabled:
                 self._rebootstrap(RebootstrapCause.REQUIRED)
             return False
-        except KafkaError:
-            self._failed()
-            return False
-        self._lagging = None if applied.complete else node
+        self.links.reachability.informed(endpoint)
         self._policy.answered(by_bootstrap_server=node < 0)
         lately, failed_since = now - self._request_timeout_s, self.links.reachability.failed_since
         failed = [b.node_id for b in self.state.snapshot.brokers.values() if failed_since((b.host, b.port), lately)]
         out_of_reach = self.state.snapshot.leading(failed)
-        self._schedule.succeeded(now, changed=applied.changed, complete=applied.complete, out_of_reach=out_of_reach)
+        self._schedule.succeeded(
+            now, node, changed=applied.changed, complete=applied.complete, full=current.full, out_of_reach=out_of_reach
+        )
         self._publish()
+        if self.snapshot.partition_count(TOPIC):
+            self._topics.found(TOPIC)
+        else:
+            self._topics.missed(TOPIC, node, now)
         return True
 
     def _failed(self) -> None:
@@ -188,7 +241,6 @@ class SimClient:
             self.links.close_all(RebootstrapError())
         self.state.rebootstrap(cause)
         self._policy.rebootstrapped(self.timeline.now)
-        self._lagging = None
         self._publish()
         self.request_update()
 
@@ -207,3 +259,8 @@ class SimClient:
             self.request_update(lost(node_id))
             self.state.unreachable(node_id)
             self._publish()
+
+    def end(self) -> None:
+        """Close every connection, and refresh no more."""
+        self.links.close_all(KafkaConnectionError("the client is closed"))
+        self._round = _Round(set(), full=True)

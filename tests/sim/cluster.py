@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from aiokafka_lead._core.consumer.fetch_plan import PlannedFetch
 from aiokafka_lead._core.consumer.partition_fetch import PartitionFetch
 from aiokafka_lead._core.metadata.reachability import Endpoint
 from aiokafka_lead._wire.messages.fetch import FetchResponse, NodeEndpoint, PartitionData
+from aiokafka_lead._wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from aiokafka_lead._wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
+)
+from aiokafka_lead._wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
 )
 from aiokafka_lead.types import TopicPartition
 from tests.core.fetch_world import data, response
@@ -24,12 +36,17 @@ from tests.simulated.broker import SimBroker
 from tests.simulated.codes import (
     FENCED_LEADER_EPOCH,
     NONE,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     NOT_LEADER_OR_FOLLOWER,
     OFFSET_OUT_OF_RANGE,
+    REQUEST_TIMED_OUT,
     UNKNOWN_LEADER_EPOCH,
+    UNKNOWN_TOPIC_OR_PARTITION,
 )
 from tests.simulated.partition import Partition
 from tests.simulated.timeline import Event, Timeline
+
+from .dial import Route
 
 if TYPE_CHECKING:
     from .links import Link
@@ -37,11 +54,13 @@ if TYPE_CHECKING:
 TOPIC = "t"
 TOPIC_ID = UUID(int=42)
 BOOTSTRAP: Endpoint = ("bootstrap", 9092)
-"""Leads to any broker that runs, as a load balancer does."""
+"""A name with an address of each broker."""
 NOWHERE: Endpoint = ("nowhere", 1)
+APPENDED_PERHAPS = (NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT)
+"""What a leader answers that has appended, and not heard of it from its followers."""
 
-View = tuple[list[tuple[int, Endpoint]], list[tuple[int, int]]]
-"""What Metadata tells: brokers with their addresses, and each partition's leader and epoch."""
+View = tuple[list[tuple[int, Endpoint]], list[tuple[int, int]] | None]
+"""What Metadata tells: brokers with their addresses, and each partition's leader and epoch; None denies the topic."""
 
 
 class Refusal:
@@ -56,6 +75,14 @@ class Refusal:
 Lie = Callable[[Partition], Refusal]
 
 
+class Refusals(NamedTuple):
+    """The error codes that a broker answers whatever it is asked for; each time any of them."""
+
+    produce: Sequence[int]
+    read: Sequence[int]
+    """Of Fetch, ListOffsets and OffsetForLeaderEpoch."""
+
+
 class FaultyBroker(SimBroker):
     """A broker: where it is, and what is wrong with it."""
 
@@ -67,10 +94,17 @@ class FaultyBroker(SimBroker):
         self.links: list[Link] = []
         self.lie: Lie | None = None
         """Refuses whatever it is asked, and says this instead of the truth."""
+        self.refuses: Refusals | None = None
+        """Refuses in the same way, and names nobody."""
         self.stale: View | None = None
         """What its Metadata answers tell, while it lags."""
         self.metadata_error = NONE
         self._frozen: list[Event] | None = None
+
+    @property
+    def frozen(self) -> bool:
+        """Return True if it answers nothing."""
+        return self._frozen is not None
 
     def serve(self, work: Event) -> None:
         """Do something for a client: now, or when it is awake again."""
@@ -100,6 +134,12 @@ class Cluster:
         self._session_ids = count(1)
         self.brokers = {n: FaultyBroker(n, ("host", next(self._ports))) for n in range(1, brokers + 1)}
         self.partitions = [self._partition(index, 1 + index % brokers) for index in range(partitions)]
+        self.tells_leaders = True
+        """Whether refusals name the leader (KIP-951)."""
+        self.nearest: int | None = None
+        """The broker in the rack of the clients: to those that say theirs, leaders name it (KIP-392)."""
+        self.routes: dict[Endpoint, Sequence[Route]] = {}
+        """What is at addresses of a name: beside the brokers, of the bootstrap name; else in place of the broker."""
         self._polls: list[Event] = []
         """Fetches that wait for something to happen."""
 
@@ -111,12 +151,22 @@ class Cluster:
     def running(self) -> list[FaultyBroker]:
         return [broker for broker in self.brokers.values() if broker.running]
 
-    def reach(self, endpoint: Endpoint) -> FaultyBroker | None:
-        """Who answers at this address."""
-        running = self.running()
+    def eligible(self) -> list[int]:
+        """The brokers that may lead."""
+        return [broker.broker_id for broker in self.running() if broker.broker_id != self.nearest]
+
+    def targets(self, endpoint: Endpoint) -> dict[str, FaultyBroker | Route]:
+        """Who answers at the addresses of a name, in the order of the resolver."""
+        routes = self.routes.get(endpoint, ())
+        found: list[FaultyBroker | Route] = [*routes]
         if endpoint == BOOTSTRAP:
-            return self.timeline.rng.choice(running) if running else None
-        return next((broker for broker in running if broker.endpoint == endpoint), None)
+            found += self.brokers.values()
+        elif not found:
+            found += [broker for broker in self.running() if broker.endpoint == endpoint] or [Route.REFUSED]
+        targets = {f"{endpoint[0]}:{endpoint[1]}/{number}": target for number, target in enumerate(found)}
+        order = list(targets)
+        self.timeline.rng.shuffle(order)
+        return {address: targets[address] for address in order}
 
     # --- what happens to brokers -------------------------------------------------------------------------------------
 
@@ -130,6 +180,11 @@ class Cluster:
         partition.learn(broker_id)
         self.touched()
 
+    def disconnect(self, broker: FaultyBroker) -> None:
+        """Break its connections."""
+        for link in list(broker.links):
+            link.lost()
+
     def kill(self, broker: FaultyBroker, failover_s: float) -> None:
         """A broker dies; others lead in its place after a while."""
         if broker.running:
@@ -141,10 +196,11 @@ class Cluster:
 
     def _fail_over(self) -> None:
         running = [broker.broker_id for broker in self.running()]
+        eligible = self.eligible()
         for partition in self.partitions:
             if partition.leader not in running:
-                if running:
-                    self.elect(partition, self.timeline.rng.choice(running))
+                if eligible:
+                    self.elect(partition, self.timeline.rng.choice(eligible))
                 elif partition.leader >= 0:
                     self.elect(partition, -1)
 
@@ -164,17 +220,32 @@ class Cluster:
 
     def move(self, partition: Partition) -> None:
         """An orderly move of a leader."""
-        running = [broker.broker_id for broker in self.running() if broker.broker_id != partition.leader]
-        if running:
-            self.elect(partition, self.timeline.rng.choice(running))
+        eligible = [broker_id for broker_id in self.eligible() if broker_id != partition.leader]
+        if eligible:
+            self.elect(partition, self.timeline.rng.choice(eligible))
 
     def calm(self) -> None:
-        """Everything runs, and nobody lies or lags."""
+        """Everything runs and can be reached, and nobody lies or lags."""
+        self.routes.clear()
         for broker in self.brokers.values():
-            broker.lie = broker.stale = None
+            broker.lie = broker.stale = broker.refuses = None
             broker.metadata_error = NONE
             broker.thaw()
             self.restart(broker, elsewhere=False)
+
+    def serves(self, partition: Partition) -> bool:
+        """Return True if the leader can be reached and does its work, and some broker would name it."""
+        leader = self.brokers.get(partition.leader)
+        if leader is None or leader.refuses is not None or self.refusal(leader, partition) is not None:
+            return False
+        return self._answers(leader) and any(self._knows(broker, partition) for broker in self.brokers.values())
+
+    def _answers(self, broker: FaultyBroker) -> bool:
+        return broker.running and not broker.frozen and broker.endpoint not in self.routes
+
+    def _knows(self, broker: FaultyBroker, partition: Partition) -> bool:
+        truth = partition.seen_by(broker.broker_id) == (partition.leader, partition.epoch)
+        return truth and broker.stale is None and not broker.metadata_error and self._answers(broker)
 
     # --- Metadata ----------------------------------------------------------------------------------------------------
 
@@ -194,13 +265,16 @@ class Cluster:
             MetadataResponsePartition(
                 partition_index=index, leader_id=leader, leader_epoch=epoch, replica_nodes=[1, 2, 3], isr_nodes=[1, 2]
             )
-            for index, (leader, epoch) in enumerate(leaders)
+            for index, (leader, epoch) in enumerate(leaders or ())
         ]
+        topic = MetadataResponseTopic(name=TOPIC, topic_id=TOPIC_ID, partitions=partitions)
+        if leaders is None:
+            topic = MetadataResponseTopic(name=TOPIC, error_code=UNKNOWN_TOPIC_OR_PARTITION)
         return MetadataResponse(
             brokers=[MetadataResponseBroker(node_id=n, host=host, port=port) for n, (host, port) in nodes],
             cluster_id="sim",
             controller_id=1,
-            topics=[MetadataResponseTopic(name=TOPIC, topic_id=TOPIC_ID, partitions=partitions)],
+            topics=[topic],
         )
 
     # --- Produce and Fetch -------------------------------------------------------------------------------------------
@@ -212,11 +286,21 @@ class Cluster:
         leader, epoch = partition.seen_by(broker.broker_id)
         if leader == broker.broker_id == partition.leader and epoch == partition.epoch:
             return None
+        return self._hint(leader, epoch)
+
+    def _hint(self, leader: int, epoch: int) -> Refusal:
+        if not self.tells_leaders:
+            return Refusal()
         named = self.brokers.get(leader)
         return Refusal(leader, epoch, named.endpoint if named is not None and named.running else None)
 
     def append(self, broker: FaultyBroker, partition: Partition, raw: memoryview) -> tuple[int, int, Refusal | None]:
         """Error code, base offset and hint."""
+        if broker.refuses is not None:
+            code = self.timeline.rng.choice(broker.refuses.produce)
+            if code in APPENDED_PERHAPS and self.refusal(broker, partition) is None:
+                partition.append(raw)
+            return code, -1, None
         refusal = self.refusal(broker, partition)
         if refusal is not None:
             return NOT_LEADER_OR_FOLLOWER, -1, refusal
@@ -225,9 +309,15 @@ class Cluster:
         return code, offset, None
 
     def fetch(
-        self, broker: FaultyBroker, planned: PlannedFetch, wait_s: float, reply: Callable[[FetchResponse], None]
+        self,
+        broker: FaultyBroker,
+        planned: PlannedFetch,
+        wait_s: float,
+        reply: Callable[[FetchResponse], None],
+        *,
+        racked: bool = False,
     ) -> None:
-        """Answer when there are records or errors, or the time is over."""
+        """Answer when there are records or errors, or the time is over; ``racked``: the client says its rack."""
         error, session_id, wanted = broker.sessions.take(planned.request, next(self._session_ids))
         if error:
             reply(response(session_id=session_id, error=error))
@@ -237,10 +327,10 @@ class Cluster:
         open_poll = [True]
 
         def poll() -> None:
-            if not open_poll or not broker.running:
+            if not open_poll or not broker.running or broker.frozen:
                 return
-            rows, endpoints = self._read(broker, wanted, planned.max_bytes)
-            news = [row for row in rows if row.error_code or row.records]
+            rows, endpoints = self._read(broker, wanted, planned.max_bytes, racked)
+            news = [row for row in rows if row.error_code or row.records or row.preferred_read_replica >= 0]
             if news or self.timeline.now >= until:
                 open_poll.clear()
                 if poll in self._polls:
@@ -252,7 +342,7 @@ class Cluster:
         poll()
         if open_poll:
             self._polls.append(poll)
-            self.timeline.later(wait_s, poll)
+            self.timeline.later(wait_s, lambda: broker.serve(poll))
 
     def touched(self) -> None:
         """Something happened that fetches wait for."""
@@ -260,35 +350,76 @@ class Cluster:
             poll()
 
     def _read(
-        self, broker: FaultyBroker, wanted: dict[TopicPartition, PartitionFetch], left: int
+        self, broker: FaultyBroker, wanted: dict[TopicPartition, PartitionFetch], left: int, racked: bool
     ) -> tuple[list[PartitionData], dict[int, Endpoint]]:
         rows: list[PartitionData] = []
         endpoints: dict[int, Endpoint] = {}
+        near = racked and broker.broker_id == self.nearest
         for tp, asked in wanted.items():
             partition = self.partitions[tp.partition]
-            refusal = self.refusal(broker, partition)
-            epoch = partition.seen_by(broker.broker_id)[1]
-            if refusal is None and asked.leader_epoch > epoch:
-                row = data(tp.partition, error=UNKNOWN_LEADER_EPOCH)
-            elif refusal is None and asked.leader_epoch < epoch:
-                row = data(tp.partition, error=FENCED_LEADER_EPOCH, leader=(broker.broker_id, epoch))
-                endpoints[broker.broker_id] = broker.endpoint
-            elif refusal is not None:
-                row = data(tp.partition, error=NOT_LEADER_OR_FOLLOWER, leader=(refusal.leader, refusal.epoch))
-                if refusal.endpoint is not None:
-                    endpoints[refusal.leader] = refusal.endpoint
+            code, hint = self._check(broker, partition, asked.leader_epoch, as_follower=near)
+            if hint.endpoint is not None:
+                endpoints[hint.leader] = hint.endpoint
+            if code:
+                row = data(tp.partition, error=code, leader=(hint.leader, hint.epoch))
             elif asked.fetch_offset > partition.end:
                 row = data(tp.partition, error=OFFSET_OUT_OF_RANGE)
+            elif racked and self.nearest is not None and not near:
+                row = data(tp.partition, high_watermark=partition.end, preferred=self.nearest)
             else:
                 row = self._row(partition, asked.fetch_offset, min(left, 1000))
                 left -= len(row.records or b"")
             rows.append(row)
         return rows, endpoints
 
+    def _check(
+        self, broker: FaultyBroker, partition: Partition, leader_epoch: int, *, as_follower: bool = False
+    ) -> tuple[int, Refusal]:
+        """Error code and hint for a client that reads, and knows this epoch."""
+        if broker.refuses is not None:
+            return self.timeline.rng.choice(broker.refuses.read), Refusal()
+        refusal = None if as_follower else self.refusal(broker, partition)
+        if refusal is not None:
+            return NOT_LEADER_OR_FOLLOWER, refusal
+        leader, epoch = partition.seen_by(broker.broker_id)
+        if leader_epoch < epoch:
+            return FENCED_LEADER_EPOCH, self._hint(leader, epoch)
+        return (UNKNOWN_LEADER_EPOCH if leader_epoch > epoch else NONE), Refusal()
+
     def _row(self, partition: Partition, offset: int, max_bytes: int) -> PartitionData:
         """What a Fetch answer has of it from this offset on; no records where ``max_bytes`` is 0."""
         found = partition.read(offset, max_bytes) if max_bytes > 0 else b""
         return data(partition.index, found, high_watermark=partition.end)
+
+    # --- ListOffsets and OffsetForLeaderEpoch ------------------------------------------------------------------------
+
+    def list_offsets(self, broker: FaultyBroker, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        """Where the logs begin."""
+        found = []
+        for asked in request.topics[0].partitions:
+            partition = self.partitions[asked.partition_index]
+            code, _ = self._check(broker, partition, asked.current_leader_epoch)
+            offset = -1 if code else 0
+            found.append(
+                ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code, offset=offset)
+            )
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=TOPIC, partitions=found)])
+
+    def epoch_ends(self, broker: FaultyBroker, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+        """Where the logs end: nothing that was acknowledged is ever gone from them."""
+        found = []
+        for asked in request.topics[0].partitions:
+            partition = self.partitions[asked.partition]
+            code, _ = self._check(broker, partition, asked.current_leader_epoch)
+            found.append(
+                EpochEndOffset(
+                    partition=asked.partition,
+                    error_code=code,
+                    leader_epoch=-1 if code else asked.leader_epoch,
+                    end_offset=-1 if code else partition.end,
+                )
+            )
+        return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic=TOPIC, partitions=found)])
 
 
 def _lose(link: Link, broker: FaultyBroker, life: int) -> None:

@@ -11,7 +11,7 @@ from tests.simulated.timeline import Timeline
 from .cluster import BOOTSTRAP, TOPIC, Cluster
 from .reader import Reader
 from .run import pass_time
-from .writer import Writer
+from .writer import Writer, check
 
 BROKERS = 3
 PARTITIONS = 6
@@ -68,7 +68,7 @@ class Failover:
             self.timeline, clients, 20.0, until=lambda: self.writer.all_acknowledged() and self.reader.all_read()
         )
         assert settled, "not acknowledged or not read"
-        self.writer.check()
+        check(self.cluster, self.writer)
 
     def _write(self) -> None:
         if self._writing:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka_lead._core.metadata.reachability import Endpoint, NodeState, Reachability
 from aiokafka_lead._core.metadata.types import Broker
+from aiokafka_lead._options.addresses import Search
 from aiokafka_lead.config import ClientConfig
 from aiokafka_lead.errors import KafkaConnectionError, KafkaError, RequestTimedOutError
 from tests.simulated.timeline import Meter, Timeline
+
+from .dial import Dial, Route
 
 if TYPE_CHECKING:
     from .cluster import Cluster, FaultyBroker
@@ -53,7 +56,8 @@ class Link:
         self._life = 0
         """The peer's, when the connection was made."""
         self._wanted = False
-        self._tries = 0
+        self._dial: Dial | None = None
+        """The connect under way."""
         self._arrivals = [0.0, 0.0]
         """Of the latest request at the broker, of the latest answer at the client."""
 
@@ -74,37 +78,33 @@ class Link:
             return
         self._wanted = False
         self.state = NodeState.CONNECTING
-        self._tries += 1
         self._links.connects.count(self.endpoint)
-        attempt = self._tries
-        timeout_s = self._links.reachability.setup_timeout_s(self.endpoint)
-        self._timeline.later(timeout_s, lambda: self._refused("no answer", attempt))
-        self._timeline.later(self._timeline.latency(), lambda: self._knock(attempt))
+        reachability = self._links.reachability
+        timeout_s = reachability.setup_timeout_s(self.endpoint)
+        search: Search[KafkaError, FaultyBroker | Route] = reachability.search(self.endpoint, timeout_s)
+        dial = self._dial = Dial(self._timeline, self._links.cluster.targets(self.endpoint), search, self._dialled)
+        self._timeline.later(timeout_s, lambda: self._give_up(dial))
 
-    def _knock(self, attempt: int) -> None:
-        """The connect has reached the address."""
-        peer = self._links.cluster.reach(self.endpoint)
-        if peer is None:
-            self._timeline.later(self._timeline.latency(), lambda: self._refused("refused", attempt))
-        else:
-            life = peer.life
-            peer.serve(lambda: self._timeline.later(self._timeline.latency(), lambda: self._open(peer, life, attempt)))
-
-    def _open(self, peer: FaultyBroker, life: int, attempt: int) -> None:
-        if self.closed or self.state is not NodeState.CONNECTING or attempt != self._tries:
+    def _dialled(self, peer: FaultyBroker | None) -> None:
+        if self.closed:
             return
-        if not peer.running or peer.life != life:
-            self._refused("reset", attempt)
+        self._dial = None
+        if peer is None:
+            self._refused("refused")
             return
         self.state = NodeState.READY
-        self.peer, self._life = peer, life
+        self.peer, self._life = peer, peer.life
         peer.links.append(self)
         self._links.reachability.succeeded(self.endpoint, self._timeline.now)
         self._links.changed(self)
 
-    def _refused(self, why: str, attempt: int) -> None:
-        if self.closed or self.state is not NodeState.CONNECTING or attempt != self._tries:
-            return
+    def _give_up(self, dial: Dial) -> None:
+        if self._dial is dial and not self.closed:
+            dial.give_up()
+            self._dial = None
+            self._refused("no answer")
+
+    def _refused(self, why: str) -> None:
         self.state = NodeState.CONNECTABLE
         self._links.reachability.failed(self.endpoint, self._timeline.now, KafkaConnectionError(why))
         self._links.changed(self)
@@ -238,6 +238,12 @@ class Links:
                 self._retired.remove(link)
                 return link
         return None
+
+    def close_lane(self, node_id: int, lane: str) -> None:
+        """Have the next request go out on another connection: the name may lead to somebody else."""
+        link = self._links.pop((node_id, lane), None)
+        if link is not None:
+            link.close(KafkaConnectionError("left"))
 
     def state(self, node_id: int) -> NodeState:
         """The best of its connections."""

@@ -11,7 +11,7 @@ from tests.simulated.timeline import Timeline
 from .cluster import BOOTSTRAP, Cluster
 from .reader import Reader
 from .storm import Storm
-from .writer import Writer
+from .writer import Writer, check
 
 SETTLES_WITHIN_S = 20.0
 """After a storm. A lie about an epoch that never comes is outlived after 5 s and ten answers; then come backoffs."""
@@ -106,7 +106,7 @@ class Run:
             self._write()
         self._writing = False
         self._settle(report)
-        self.writer.check()
+        check(self.cluster, self.writer)
         self._count(report)
         return report
 

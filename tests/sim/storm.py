@@ -82,8 +82,7 @@ class Storm:
         self._for_a_while(3.0, broker.thaw)
 
     def _disconnect(self) -> None:
-        for link in list(self._broker().links):
-            link.lost()
+        self._cluster.disconnect(self._broker())
 
     def _lag(self) -> None:
         broker = self._broker()

@@ -27,7 +27,7 @@ class CommittedReader(Reader):
     def __init__(self, timeline: Timeline, cluster: TransactionalCluster, config: ConsumerConfig) -> None:
         super().__init__(timeline, cluster, config, read_committed=True)
         self._logs = cluster.logs
-        self.seen: dict[int, list[Value]] = {tp.partition: [] for tp in self._tps}
+        self.seen: dict[int, list[Value]] = {tp.partition: [] for tp in self.tps}
 
     def take(self, limit: int) -> None:
         while limit > 0 and (chunk := self._world.prefetch.chunk()) is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiokafka_lead._core.metadata.moved import Moved
 from aiokafka_lead._core.metadata.reachability import NodeState
-from aiokafka_lead._core.metadata.refresh import LEADERLESS, lost, refused
+from aiokafka_lead._core.metadata.refresh import LEADERLESS, doubted, lost, refused
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, LeaderHint
 from aiokafka_lead._core.producer.accumulator import Accumulator
 from aiokafka_lead._core.producer.answers import BatchAnswers
@@ -31,16 +31,34 @@ Answers = list[tuple[int, int, Refusal | None]]
 REFUSALS_PER_SECOND = 120
 """Of one partition: five batches in flight, each with ten free retries, and a few that wait."""
 
+VAIN_PER_SECOND = 240
+"""To one broker."""
+
+
+def check(cluster: Cluster, *writers: Writer) -> None:
+    """Each record is in its log once, where it was acknowledged, in the order of the writers and of what each sent."""
+    for partition in cluster.partitions:
+        sent = [each for writer in writers for each in writer.sent[partition.index]]
+        offsets = [delivery.result().offset for _, delivery in sent]
+        where = f"partition {partition.index}: lost, doubled or out of order"
+        assert partition.log == [value for value, _ in sent], where
+        assert offsets == list(range(len(sent))), where
+
 
 class Writer:
     """The producer's core, and a loop that stands in for the sender."""
 
-    def __init__(self, timeline: Timeline, cluster: Cluster, config: ProducerConfig) -> None:
+    def __init__(
+        self, timeline: Timeline, cluster: Cluster, config: ProducerConfig, *, producer_id: int = 1000
+    ) -> None:
         self.client = SimClient(timeline, cluster, config)
         self.sent: dict[int, list[tuple[bytes, Delivery]]] = {p.index: [] for p in cluster.partitions}
         self.refusals = Meter(timeline, "refusals of a partition's batches", REFUSALS_PER_SECOND)
+        self.vain = Meter(timeline, "Produce requests that a broker refused", VAIN_PER_SECOND)
+        self._done_before = dict.fromkeys(self.sent, 0)
         self._timeline = timeline
         self._cluster = cluster
+        self._producer_id = producer_id
         self._in_flight = config.max_in_flight_requests_per_connection
         self._accumulator = Accumulator(config, NOTHING_TO_WAIT_FOR, self._notify, timeline.rng.random)
         self._answers = BatchAnswers(
@@ -51,7 +69,7 @@ class Writer:
         self._identify()
 
     def _identify(self) -> None:
-        self._accumulator.on_producer_id(1000, 0, self._timeline.now)
+        self._accumulator.on_producer_id(self._producer_id, 0, self._timeline.now)
 
     # --- what the run does -------------------------------------------------------------------------------------------
 
@@ -71,16 +89,18 @@ class Writer:
         assert delivery is not None, "no memory"
         sent.append((value, delivery))
 
+    def acknowledged(self, partition: int) -> int:
+        """How many of a partition's records are acknowledged."""
+        sent = self.sent[partition]
+        done = self._done_before[partition]
+        while done < len(sent) and sent[done][1].done():
+            done += 1
+        self._done_before[partition] = done
+        return done
+
     def all_acknowledged(self) -> bool:
         """Whether the topic is known, and nothing pending."""
         return self.client.snapshot.partition_count(TOPIC) > 0 and not self._accumulator.pending
-
-    def check(self) -> None:
-        """Acknowledged once, at the offset where it is, and in order."""
-        for partition, sent in self.sent.items():
-            log = self._cluster.partitions[partition].log
-            assert log == [value for value, _ in sent], f"partition {partition}: lost, doubled or out of order"
-            assert [delivery.result().offset for _, delivery in sent] == list(range(len(sent)))
 
     # --- the sender's stand-in ---------------------------------------------------------------------------------------
 
@@ -147,12 +167,24 @@ class Writer:
             return
         if any(code == NOT_LEADER_OR_FOLLOWER for code, _, _ in answers):
             self._take_hints(node_id, built, answers)
+        self._settle(node_id, built, answers)
+
+    def _settle(self, node_id: int, built: Built, answers: Answers) -> None:
+        now = self._timeline.now
+        patience_s, tells_leaders = self._accumulator.retry.patience_s, self._cluster.tells_leaders
+        if all(code for code, _, _ in answers):
+            self.vain.count(node_id)
+        doubt = False
         for (batch, _), (code, offset, _) in zip(built, answers, strict=True):
             if code:
                 self.refusals.count(batch.queue.partition)
-                self._answers.refused(batch, node_id, error_for_code(code)("refused"), now, tells_leaders=True)
+                error = error_for_code(code)("refused")
+                self._answers.refused(batch, node_id, error, now, tells_leaders=tells_leaders)
+                doubt = doubt or batch.patience.in_doubt(now, patience_s)
             else:
                 self._answers.acknowledged(batch, node_id, offset, -1, now)
+        if doubt:
+            self.client.request_update(doubted(node_id))
 
     def _take_hints(self, node_id: int, built: Built, answers: Answers) -> None:
         hints = []

@@ -1,0 +1,143 @@
+"""One run in which brokers lie: who is asked next, and how long it takes until the truth is found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from aiokafka_lead.config import ConsumerConfig, ProducerConfig
+from tests.core.fetch_world import VERSION
+from tests.simulated.timeline import Timeline
+
+from .cluster import BOOTSTRAP, Cluster
+from .lies import Nemesis
+from .progress import Progress, Stall
+from .reader import Reader
+from .run import pass_time
+from .writer import Writer, check
+
+WITHIN_S = 2.0
+"""So long after the truth can be had, each partition goes on at the latest."""
+
+LONGER_S = {
+    "follower is frozen": 3.0,  # fetch_max_wait_ms and two times retry_backoff_max_ms
+    "name astray": 12.0,  # socket_connection_setup_timeout_ms, where addresses accept and are silent
+}
+"""Lies that an option gives more time to."""
+
+GRAIN_S = 0.02
+"""How much too long a stall may be measured."""
+
+GIVEN_UP_AFTER_S = 60.0
+
+
+@dataclass
+class LyingReport:
+    """What a run was like."""
+
+    records: int = 0
+    stalls: list[Stall] = field(default_factory=list)
+    vain: tuple[int, int, int] = (0, 0, 0)
+    """The most within a second to one broker that refused them: Produce, Fetch; and Metadata to all brokers."""
+
+
+class LyingRun:
+    """A cluster, a producer and a consumer, and one lie after the other."""
+
+    def __init__(self, seed: int) -> None:
+        self.timeline = Timeline(seed)
+        rng = self.timeline.rng
+        self.cluster = Cluster(self.timeline, rng.choice([2, 3, 3, 5]), rng.choice([1, 2, 4]))
+        self.cluster.tells_leaders = rng.random() < 0.5
+        if len(self.cluster.brokers) > 2 and rng.random() < 0.5:
+            self.cluster.nearest = rng.choice(list(self.cluster.brokers))
+            for partition in self.cluster.partitions:
+                if partition.leader == self.cluster.nearest:
+                    self.cluster.move(partition)
+        self.timeline.advance(self.timeline.now + 0.1)
+        self.options = {
+            "retry_backoff_ms": rng.choice([20, 100, 100]),
+            "leader_hint_policy": rng.choice(["trust", "trust", "known_nodes", "off"]),
+        }
+        self._version = rng.choice([11, VERSION, VERSION])
+        self._linger_ms = rng.choice([0, 5])
+        self.writers: list[Writer] = []
+        self.readers: list[Reader] = []
+        self._start_writer()
+        self._start_reader()
+        self._nemesis = Nemesis(self.timeline, self.cluster)
+        self._progress = Progress(self.timeline, self.cluster, self.writers[0], self.readers[0])
+        self._writing = False
+
+    def _start_writer(self) -> None:
+        options = {**self.options, "linger_ms": self._linger_ms, "delivery_timeout_ms": 3_600_000}
+        config = ProducerConfig.from_options(_SERVERS, options)
+        self.writers.append(Writer(self.timeline, self.cluster, config, producer_id=1000 + len(self.writers)))
+
+    def _start_reader(self) -> None:
+        config = ConsumerConfig.from_options(_SERVERS, {**self.options, "client_rack": "near"})
+        self.readers.append(Reader(self.timeline, self.cluster, config, version=self._version, resets=True))
+
+    def play(self, lies: int = 3) -> LyingReport:
+        """Go through all of it. AssertionError where something does not hold."""
+        self._settle()
+        self._write()
+        for _ in range(lies):
+            self._lie()
+        self._progress.begin("")
+        check(self.cluster, *self.writers)
+        for stall in self._progress.stalls:
+            within_s = LONGER_S.get(stall.lie, WITHIN_S)
+            assert stall.seconds <= within_s + GRAIN_S, f"{stall}: longer than {within_s:g} s"
+        return LyingReport(
+            sum(partition.end for partition in self.cluster.partitions),
+            self._progress.stalls,
+            (
+                max(writer.vain.most for writer in self.writers),
+                max(reader.vain.most for reader in self.readers),
+                max(client.client.requests.most for client in (*self.writers, *self.readers)),
+            ),
+        )
+
+    def _lie(self) -> None:
+        rng = self.timeline.rng
+        lie = rng.choice(list(self._nemesis.lies))
+        self._nemesis.lies[lie]()
+        self._progress.begin(lie)
+        if rng.random() < 0.3:
+            self._replace()
+        self._writing = True
+        self._pass_time(rng.uniform(1, 6))
+        self._nemesis.end()
+        self._pass_time(rng.uniform(0, 1))
+        self._writing = False
+        self._settle()
+
+    def _replace(self) -> None:
+        """Clients that begin now know nothing but what they are told."""
+        self.writers[-1].client.end()
+        self.readers[-1].client.end()
+        self._start_writer()
+        self._start_reader()
+        self._progress.writer, self._progress.reader = self.writers[-1], self.readers[-1]
+
+    def _pass_time(self, seconds: float) -> None:
+        pass_time(self.timeline, (self.writers[-1], self.readers[-1]), seconds)
+
+    def _write(self) -> None:
+        if self._writing:
+            for _ in range(self.timeline.rng.randint(1, 4)):
+                self.writers[-1].send(self.timeline.rng.randrange(len(self.cluster.partitions)))
+        self.timeline.later(self.timeline.rng.expovariate(40), self._write)
+
+    def _settle(self) -> None:
+        writer, reader = self.writers[-1], self.readers[-1]
+        settled = pass_time(
+            self.timeline,
+            (writer, reader),
+            GIVEN_UP_AFTER_S,
+            until=lambda: writer.all_acknowledged() and reader.all_read(),
+        )
+        assert settled, f"not acknowledged or not read {GIVEN_UP_AFTER_S:g} s after a lie"
+
+
+_SERVERS = f"{BOOTSTRAP[0]}:{BOOTSTRAP[1]}"

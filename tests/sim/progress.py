@@ -1,0 +1,89 @@
+"""How long partitions stand still although they could go on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.simulated.partition import Partition
+from tests.simulated.timeline import Timeline
+
+from .cluster import Cluster
+from .reader import Reader
+from .writer import Writer
+
+LOOK_EVERY_S = 0.01
+
+
+class Stall(NamedTuple):
+    """The longest time that one partition's records, or reads, stood still during one lie."""
+
+    lie: str
+    what: str
+    seconds: float
+    until: float
+    """Virtual time."""
+
+
+class _Standing:
+    """One partition of one client."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.since: float | None = None
+        """When it could have gone on first; None if it cannot, or has nothing to do."""
+        self.truth = (-1, -1)
+        """Leader and epoch then."""
+        self.longest_s = 0.0
+        self.until = 0.0
+
+
+class Progress:
+    """Watches a writer and a reader.
+
+    A partition stands still while it has something to do and does nothing of it, although its leader can be reached and
+    does its work, and some broker would name that leader. Another election starts the time over.
+    """
+
+    def __init__(self, timeline: Timeline, cluster: Cluster, writer: Writer, reader: Reader) -> None:
+        self._timeline = timeline
+        self._cluster = cluster
+        self.writer = writer
+        self.reader = reader
+        self._lie = ""
+        self._standing: dict[tuple[str, int], _Standing] = {}
+        self.stalls: list[Stall] = []
+        self._look_again()
+
+    def begin(self, lie: str) -> None:
+        """From now on it is another lie; note what became of the one before."""
+        for (what, partition), standing in self._standing.items():
+            if self._lie and standing.until:
+                self.stalls.append(Stall(self._lie, f"{what} {partition}", standing.longest_s, standing.until))
+        self._lie = lie
+        self._standing.clear()
+        self._look()
+
+    def _look_again(self) -> None:
+        self.reader.take(10_000)
+        self._look()
+        self._timeline.later(LOOK_EVERY_S, self._look_again)
+
+    def _look(self) -> None:
+        for partition in self._cluster.partitions:
+            index, serves = partition.index, self._cluster.serves(partition)
+            acknowledged, read = self.writer.acknowledged(index), self.reader.position(self.reader.tps[index])
+            self._note(("writes to", index), partition, acknowledged, len(self.writer.sent[index]), serves)
+            self._note(("reads of", index), partition, read, partition.end, serves)
+
+    def _note(self, key: tuple[str, int], partition: Partition, done: int, due: int, serves: bool) -> None:
+        standing = self._standing.setdefault(key, _Standing())
+        now, truth = self._timeline.now, (partition.leader, partition.epoch)
+        went_on = done > standing.done
+        if standing.since is not None and (went_on or standing.truth == truth):
+            stood = now - standing.since, now
+            standing.longest_s, standing.until = max((standing.longest_s, standing.until), stood)
+        standing.done = done
+        if not serves or done >= due:
+            standing.since = None
+        elif went_on or standing.since is None or standing.truth != truth:
+            standing.since, standing.truth = now, truth

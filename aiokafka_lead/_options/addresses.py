@@ -19,7 +19,7 @@ __all__ = ["MOST_PATIENCE_S", "Addresses", "Search"]
 E = TypeVar("E")
 T = TypeVar("T")
 
-MOST_PATIENCE_S = 2.5
+MOST_PATIENCE_S = 1.0
 """How long a silent address of a broker holds up the next one, the first time."""
 
 _LEAST_PATIENCE_S = 0.5
@@ -166,12 +166,10 @@ class Search(Generic[E, T]):
 
         It doubles with each silence of the address, so that a slow one gets the time that it needs in the end.
         """
-        others = [address for address in self.found if address not in self._trying]
+        if len(self.found) < 2:
+            return math.inf
         failures = self._failures()
         silences = max((failures[address].silences for address in self._trying if address in failures), default=0)
-        untried = any(self._rank(address) is not _Rank.FAILED for address in others)
-        if not others or not (silences or untried):
-            return math.inf
         share_s = max(_LEAST_PATIENCE_S, min(self._timeout_s / len(self.found), self._most_patience_s))
         return share_s * float(2 ** min(silences, _MOST_DOUBLINGS))
 

@@ -254,6 +254,32 @@ def test_answers_share_the_memory() -> None:
     assert [planned.max_bytes for planned in world.plan()] == [MIB, MIB]
 
 
+def test_what_a_silent_broker_was_asked_for_keeps_no_memory_from_the_next_leader() -> None:
+    world = World(T0, T1, limits=FetchLimits(2 * MIB, MIB))
+    world.fetch(data(0), data(1))
+    world.plan_one()
+    world.now += 1.0
+    world.state(T1).move(7)
+    assert world.plan_one().beside
+    world.learn(snapshot([(2, 4), (2, 4)]))
+    assert set(world.plan_one().asked) == {T0, T1}
+
+
+def test_requests_beside_sessions_leave_room_for_brokers_that_are_asked_for_nothing_yet() -> None:
+    world = World(T0, T1, T2, limits=FetchLimits(4 * MIB, MIB))
+    world.learn(snapshot([(1, 3), (2, 3), (3, 3)]))
+    for planned in world.plan():
+        world.answer(planned, response(data(planned.node_id - 1)))
+    world.planner.wait(3, world.now + 2.0)
+    for planned in world.plan():
+        (tp,) = planned.asked
+        world.state(tp).move(7)
+    world.now += 1.0
+    assert [(planned.node_id, planned.beside) for planned in world.plan()] == [(1, True)]
+    world.now += 1.0
+    assert [(planned.node_id, planned.beside) for planned in world.plan()] == [(3, False)]
+
+
 def test_brokers_take_turns_when_memory_is_short() -> None:
     """A broker without records, whose answers come back all the time, does not keep the memory from the others."""
     world = World(T0, T1, T2, limits=FetchLimits(900, MIB))

@@ -172,10 +172,13 @@ async def test_rule_28_an_answer_without_brokers_is_no_success(cluster: Embedded
 
     async with producer_of(cluster, metadata_max_age_ms=20, **QUICK) as producer:
         await producer.send_and_wait("t", b"0", partition=0)
-        rule = cluster.faults.add("Metadata", garbage=nobody, after=True, count=5)
-        await until(lambda: rule.spent and producer.metrics().metadata.refresh_failures >= 5)
+        rule = cluster.faults.add("Metadata", garbage=nobody, after=True)
+        await until(lambda: producer.metrics().metadata.refresh_failures >= 5)
         with anyio.fail_after(20):
             await producer.send_and_wait("t", b"1", partition=0)
+        refreshes = producer.metrics().metadata.refreshes
+        rule.remove()
+        await until(lambda: producer.metrics().metadata.refreshes > refreshes)
 
 
 async def test_rule_29_sending_goes_on_while_nobody_is_there() -> None:

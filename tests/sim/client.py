@@ -79,7 +79,7 @@ class SimClient:
 
     def request_update(self, reason: Reason = STALE) -> None:
         """Somebody needs fresher metadata."""
-        if reason.node_id is None or reason != doubted(reason.node_id) or len(self.snapshot.brokers) > 1:
+        if reason.node_id is None or reason != doubted(reason.node_id) or self.snapshot.has_rivals:
             self._schedule.request(reason)
 
     def offer_hints(self, hints: Sequence[LeaderHint]) -> None:
@@ -121,7 +121,7 @@ class SimClient:
             order = {NodeState.READY: 0, NodeState.CONNECTING: 1, NodeState.CONNECTABLE: 2}
             node = min(
                 nodes,
-                key=lambda n: (n in current.avoid or self._evades(n), order[states[n]], self.timeline.rng.random()),
+                key=lambda n: (n in current.avoid, self._evades(n), order[states[n]], self.timeline.rng.random()),
             )
             current.asked[node] = self.timeline.now
             self._ask(current, node)
@@ -213,7 +213,13 @@ class SimClient:
         failed = [b.node_id for b in self.state.snapshot.brokers.values() if failed_since((b.host, b.port), lately)]
         out_of_reach = self.state.snapshot.leading(failed)
         self._schedule.succeeded(
-            now, node, changed=applied.changed, complete=applied.complete, full=current.full, out_of_reach=out_of_reach
+            now,
+            node,
+            changed=applied.changed,
+            complete=applied.complete,
+            full=current.full,
+            unhelpful=current.asked.keys() - {node},
+            out_of_reach=out_of_reach,
         )
         self._publish()
         if self.snapshot.partition_count(TOPIC):

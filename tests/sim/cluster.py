@@ -238,14 +238,14 @@ class Cluster:
         leader = self.brokers.get(partition.leader)
         if leader is None or leader.refuses is not None or self.refusal(leader, partition) is not None:
             return False
-        return self._answers(leader) and any(self._knows(broker, partition) for broker in self.brokers.values())
+        return self._in_reach(leader) and any(self._knows(broker, partition) for broker in self.brokers.values())
 
-    def _answers(self, broker: FaultyBroker) -> bool:
+    def _in_reach(self, broker: FaultyBroker) -> bool:
         return broker.running and not broker.frozen and broker.endpoint not in self.routes
 
     def _knows(self, broker: FaultyBroker, partition: Partition) -> bool:
         truth = partition.seen_by(broker.broker_id) == (partition.leader, partition.epoch)
-        return truth and broker.stale is None and not broker.metadata_error and self._answers(broker)
+        return truth and broker.stale is None and not broker.metadata_error and self._in_reach(broker)
 
     # --- Metadata ----------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from tests.simulated.codes import (
@@ -27,10 +27,13 @@ FOLLOWER_REFUSALS = (*READ_REFUSALS, REPLICA_NOT_AVAILABLE, OFFSET_OUT_OF_RANGE)
 
 
 class Nemesis:
-    """One lie at a time. Each leaves the truth to be had: some broker knows it, and the leaders do their work."""
+    """One lie at a time. Each leaves the truth to be had: the leaders do their work, and a broker that all clients know
+    of tells who leads."""
 
-    def __init__(self, timeline: Timeline, cluster: Cluster) -> None:
+    def __init__(self, timeline: Timeline, cluster: Cluster, known: Callable[[], Collection[int]]) -> None:
+        """``known``: the brokers that all clients know of."""
         self._timeline = timeline
+        self._known = known
         self._rng = timeline.rng
         self._cluster = cluster
         lies = [
@@ -131,14 +134,20 @@ class Nemesis:
             liar.stale = [(node, wrong.get(node, endpoint)) for node, endpoint in nodes], leaders
 
     def _liars(self, at_most: int = 4) -> list[FaultyBroker]:
-        """Any but one."""
-        brokers = self._cluster.running()
-        return self._rng.sample(brokers, self._rng.randint(1, min(at_most, len(brokers) - 1)))
+        """Any but one that the clients know of."""
+        running = self._cluster.running()
+        witness = self._rng.choice([broker for broker in running if broker.broker_id in self._known()] or running)
+        others = [broker for broker in running if broker is not witness]
+        return self._rng.sample(others, self._rng.randint(1, min(at_most, len(others))))
 
     def _rearrange(self, liars: list[FaultyBroker]) -> None:
+        known = self._known()
         honest = [broker for broker in self._cluster.running() if broker not in liars]
-        if len(honest) > 1 and self._rng.random() < 0.4:
-            self._cluster.kill(self._rng.choice(honest), self._rng.uniform(0, 0.2))
+        witnesses = [broker for broker in honest if broker.broker_id in known]
+        # The last one that clients know of stays: no other could tell them.
+        mortal = honest if len(witnesses) > 1 else [broker for broker in honest if broker not in witnesses]
+        if len(honest) > 1 and mortal and self._rng.random() < 0.4:
+            self._cluster.kill(self._rng.choice(mortal), self._rng.uniform(0, 0.2))
         for partition in self._cluster.partitions:
             if self._rng.random() < 0.7:
                 self._cluster.move(partition)

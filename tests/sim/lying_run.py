@@ -8,6 +8,7 @@ from aiokafka_lead.config import ConsumerConfig, ProducerConfig
 from tests.core.fetch_world import VERSION
 from tests.simulated.timeline import Timeline
 
+from .client import SimClient
 from .cluster import BOOTSTRAP, Cluster
 from .lies import Nemesis
 from .progress import Progress, Stall
@@ -64,7 +65,7 @@ class LyingRun:
         self.readers: list[Reader] = []
         self._start_writer()
         self._start_reader()
-        self._nemesis = Nemesis(self.timeline, self.cluster)
+        self._nemesis = Nemesis(self.timeline, self.cluster, self._known)
         self._progress = Progress(self.timeline, self.cluster, self.writers[0], self.readers[0])
         self._writing = False
 
@@ -94,7 +95,7 @@ class LyingRun:
             (
                 max(writer.vain.most for writer in self.writers),
                 max(reader.vain.most for reader in self.readers),
-                max(client.client.requests.most for client in (*self.writers, *self.readers)),
+                max(client.requests.most for client in self._clients),
             ),
         )
 
@@ -111,6 +112,18 @@ class LyingRun:
         self._pass_time(rng.uniform(0, 1))
         self._writing = False
         self._settle()
+
+    @property
+    def _clients(self) -> list[SimClient]:
+        return [writer.client for writer in self.writers] + [reader.client for reader in self.readers]
+
+    def _known(self) -> set[int]:
+        """The brokers that both clients know of: all, while they know nothing but the bootstrap servers' name."""
+        known = set(self.cluster.brokers)
+        for client in (self.writers[-1].client, self.readers[-1].client):
+            if not client.state.bootstrapping:
+                known &= client.snapshot.brokers.keys()
+        return known
 
     def _replace(self) -> None:
         """Clients that begin now know nothing but what they are told."""

@@ -32,5 +32,5 @@ def test_the_nemesis_has_followers_to_lie_about_where_leaders_name_one() -> None
     runs = [LyingRun(seed) for seed in range(8)]
     assert {run.cluster.nearest is None for run in runs} == {True, False}
     for run in runs:
-        lies = Nemesis(run.timeline, run.cluster).lies
+        lies = Nemesis(run.timeline, run.cluster, set).lies
         assert ("follower is frozen" in lies) == (run.cluster.nearest is not None)

@@ -32,7 +32,7 @@ def test_a_seed_replays() -> None:
 
 
 def test_storms_are_no_breeze() -> None:
-    reports = [TransactionalRun(seed, v2=seed % 2 == 0).play() for seed in range(100, 106)]
+    reports = [TransactionalRun(seed, v2=seed % 2 == 0).play() for seed in range(100, 108)]
     outcomes = sum((report.outcomes for report in reports), Counter[str | None]())
     assert outcomes["aborted"] > 10
     assert sum(report.coordinator_moves for report in reports) > 10

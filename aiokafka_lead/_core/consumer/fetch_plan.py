@@ -93,6 +93,11 @@ class _Node:
         self.wait_until = 0.0
         """After an answer that makes no sense: no request before this."""
 
+    @property
+    def asked_bytes(self) -> int:
+        """The most that the answers under way can hold."""
+        return sum(planned.max_bytes for planned in (self.main, self.beside) if planned is not None)
+
 
 def _starved_first(item: tuple[int, _Node]) -> bool:
     return not item[1].starved
@@ -110,8 +115,6 @@ class FetchPlanner:
         self._new_session = MergedSession if merged else FetchSession
         self._beside_after_s = 0.0 if merged else BESIDE_AFTER_S
         self._nodes: dict[int, _Node] = {}
-        self._asked_bytes = 0
-        """The sum of ``max_bytes`` of the requests under way."""
         self._timers: list[tuple[float, int, PartitionState]] = []
         self._timer_ids = count()
         self.lookups: dict[PartitionState, None] = {}
@@ -254,7 +257,7 @@ class FetchPlanner:
         if version < FIRST_VERSION_WITH_DIVERGING_EPOCH:
             self._validate_first(node, snapshot)
         members = node.members
-        max_bytes = self._max_bytes(len(members))
+        max_bytes = self._max_bytes(len(members), beside=beside)
         node.starved = max_bytes is None
         if max_bytes is None or not members:
             self.starved = self.starved or node.starved
@@ -271,7 +274,6 @@ class FetchPlanner:
             asked = node.session.known
             names = node.names
         planned = PlannedFetch(node_id, version_to_send(version, by_id), beside, request, asked, names, max_bytes, now)
-        self._asked_bytes += max_bytes
         if beside:
             node.beside = planned
         else:
@@ -314,16 +316,22 @@ class FetchPlanner:
         leader_epoch = snapshot.leader(*state.tp)[1]
         return PartitionFetch(snapshot.topic_id(state.tp.topic), state.fetch_offset, state.fetch_epoch, leader_epoch)
 
-    def _max_bytes(self, partitions: int) -> int | None:
+    def _max_bytes(self, partitions: int, *, beside: bool) -> int | None:
         """What the next answer may hold, or None if there is no room for it now.
 
-        Each broker gets an equal share, and one share stays free for whatever becomes fetchable meanwhile.
+        Each broker gets an equal share, and one share stays free for whatever becomes fetchable meanwhile. That share
+        is what a request beside the session gets, but not those of brokers that are asked for nothing yet. A broker
+        that all partitions have left holds no share, though it may still answer: nobody waits for those records.
         """
         limits = self._limits
-        used = self._prefetch.total_bytes + self._asked_bytes
-        shares = 1 + sum(1 for node in self._nodes.values() if node.members)
+        used, shares, idle = self._prefetch.total_bytes, 1, 0
+        for node in self._nodes.values():
+            if node.members:
+                used += node.asked_bytes
+                shares += 1
+                idle += node.main is None
         share = max(1, limits.fetch_max_bytes // shares)
-        if used and used + share > limits.fetch_max_bytes:
+        if used and used + share * (1 + idle if beside else 1) > limits.fetch_max_bytes:
             return None
         return min(share, partitions * limits.max_partition_fetch_bytes)
 
@@ -371,7 +379,6 @@ class FetchPlanner:
 
     def _take(self, planned: PlannedFetch) -> _Node:
         node = self._nodes[planned.node_id]
-        self._asked_bytes -= planned.max_bytes
         if planned.beside:
             node.beside = None
         else:

@@ -90,12 +90,12 @@ Patience
 Doubt
     33. A broker that answers may be wrong: it lags, is cut off from the others, or is sick. Patience with it is bounded
         (``_core/trust``): after 3 refusals in a row, or ``2 * retry_backoff_max_ms`` after the first was asked for, it
-        is in doubt, and somebody else is asked. For a leader that is metadata, from any broker but the one in doubt,
-        connected or not; the same holds for a broker that has no brokers to name, does not answer, or denies a topic.
-        Each further refusal asks again, spaced as rule 32 has it, and the first success ends the doubt. If nobody else
-        is known, nothing more is asked. UNKNOWN_SERVER_ERROR, after which Java gives records up, is tried again by an
-        idempotent producer until the leader is in doubt, and as often again. (KIP-951 and KIP-899 bound two cases of
-        this: leaders that moved, and brokers that are all gone.)
+        is in doubt, and somebody else is asked. For a leader that is metadata, from the brokers in turn, connected or
+        not, the one in doubt last; the same holds for a broker that has no brokers to name, does not answer, or denies
+        a topic. Each further refusal asks the next one, spaced as rule 32 has it, and the first success ends the doubt.
+        If no other broker is known, and none has a replica, nothing more is asked. UNKNOWN_SERVER_ERROR, after which
+        Java gives records up, is tried again by an idempotent producer until the leader is in doubt, and as often
+        again. (KIP-951 and KIP-899 bound two cases of this: leaders that moved, and brokers that are all gone.)
     34. A preferred replica that cannot be connected to within half a second, holds a fetch beyond its time, or is in
         doubt, gives its partitions back to their leader, and is read from again once it has been reached, or after
         ``metadata_max_age_ms``. Until then a leader that names it is fetched from without a rack: it has no records for

@@ -97,26 +97,32 @@ def lost(node_id: int) -> Reason:
 class _Row:
     """Refreshes for one reason, one after the other."""
 
-    __slots__ = ("answers", "asked", "began", "not_before", "wanted", "witnesses")
+    __slots__ = ("answers", "asked", "began", "in_vain", "not_before", "since", "wanted", "witnesses")
 
     def __init__(self) -> None:
         self.wanted = False
         """Asked for, and not started yet."""
+        self.in_vain = 0
+        """Answers without news since the latest request."""
         self.asked = False
         """The refresh under way is for this reason."""
+        self.since = math.inf
+        """When the first refresh for this reason started."""
         self.answers = 0
         """Answers in a row without news."""
         self.began = -math.inf
         """When the first of them came."""
         self.not_before = -math.inf
-        self.witnesses: dict[int, float] = {}
-        """Brokers that have answered in vain, and when; the latest last."""
+        self.witnesses: dict[int, object] = {}
+        """Brokers that were asked in vain; the latest last."""
 
-    def hear(self, node_id: int, now: float) -> bool:
-        """Note who has answered; return True if it had not before."""
-        new = self.witnesses.pop(node_id, None) is None
-        self.witnesses[node_id] = now
-        if len(self.witnesses) > WITNESSES:
+    def hear(self, asked: Iterable[int]) -> bool:
+        """Note who has been asked; return True if one of them had not been before."""
+        new = False
+        for node_id in asked:
+            new = self.witnesses.pop(node_id, self) is self or new
+            self.witnesses[node_id] = None
+        while len(self.witnesses) > WITNESSES:
             del self.witnesses[next(iter(self.witnesses))]
         return new
 
@@ -132,6 +138,8 @@ class RefreshSchedule:
         self._spacing_of_elections = Backoff(first_ms, retry_backoff.first_ms, retry_backoff.rng)
         self._rows: dict[Reason, _Row] = {}
         """The reasons of late; there are at most three for each broker, and four more."""
+        self._asked_at: dict[int, float] = {}
+        """When each broker answered last, or had no answer."""
         self._under_way: float | None = None
         """When the running refresh started."""
         self._expires = -math.inf
@@ -153,11 +161,15 @@ class RefreshSchedule:
 
     def avoid(self, nodes: Collection[int]) -> set[int]:
         """Return the brokers that the refresh under way is to ask after the others of these: there always are some."""
-        heard = dict.fromkeys(self.doubted, -math.inf)
+        heard: dict[int, float] = {}
+        for reason, row in self._rows.items():
+            if reason.is_doubt and reason.node_id is not None:
+                # It has its turn when the others have been asked.
+                heard[reason.node_id] = max(row.since, self._asked_at.get(reason.node_id, -math.inf))
         for reason, row in self._rows.items():
             if row.asked or reason == _OPEN:
-                for node_id, at in row.witnesses.items():
-                    heard[node_id] = max(at, heard.get(node_id, at))
+                for node_id in row.witnesses:
+                    heard.setdefault(node_id, self._asked_at[node_id])
         while heard and heard.keys() >= set(nodes):
             # All have been asked: begin again with who was asked first.
             oldest = min(heard.values())
@@ -166,7 +178,9 @@ class RefreshSchedule:
 
     def request(self, reason: Reason) -> None:
         """Ask for a refresh as soon as the spacing allows."""
-        self._row(reason).wanted = True
+        row = self._row(reason)
+        row.wanted = True
+        row.in_vain = 0
 
     def due_at(self) -> float:
         """When the next refresh is due; infinite while one is under way."""
@@ -187,6 +201,8 @@ class RefreshSchedule:
         if full:
             for row in self._rows.values():
                 row.asked, row.wanted = row.wanted, False
+                if row.asked:
+                    row.since = min(row.since, now)
         self._under_way = now
 
     def succeeded(
@@ -197,19 +213,23 @@ class RefreshSchedule:
         changed: bool,
         complete: bool,
         full: bool = True,
+        unhelpful: Iterable[int] = (),
         out_of_reach: Iterable[int] = (),
     ) -> None:
-        """The refresh was answered; ``changed`` and ``complete`` are those of `metadata.Applied`. Brokers that lead in
-        the new view and are ``out_of_reach`` are asked about again."""
+        """The refresh was answered; ``changed`` and ``complete`` are those of `metadata.Applied`. Brokers that were
+        asked before were ``unhelpful``. Those that lead in the new view and are ``out_of_reach`` are asked about again.
+        """
         took = self._finish(now)
         self._failures = 0
+        asked = [*unhelpful, answered_by]
+        self._asked_at.update(dict.fromkeys(asked, now))
         if not complete:
             open_row = self._row(_OPEN)
             open_row.wanted = True
             if full:
                 open_row.asked = True  # this answer is the first of its row
             else:
-                open_row.hear(answered_by, now)
+                open_row.hear(asked)
         for node_id in out_of_reach:
             self.request(lost(node_id))
         if not full:
@@ -220,7 +240,11 @@ class RefreshSchedule:
         for reason, row in list(self._rows.items()):
             if row.asked:
                 self._space(reason, row, now, changed=changed, complete=complete)
-                if row.hear(answered_by, now) and reason.is_doubt and not changed and row.answers % DOUBT_AFTER:
+                row.in_vain += 1
+                # Several at first; then each refusal leads to the next one, so that refusals bound the requests. The
+                # broker in doubt is asked besides.
+                more = row.hear(asked) or (answered_by == reason.node_id and row.in_vain == 1)
+                if more and reason.is_doubt and not changed and row.in_vain < DOUBT_AFTER:
                     row.wanted = True
             elif not row.wanted and self._is_over(reason, row, now):
                 del self._rows[reason]

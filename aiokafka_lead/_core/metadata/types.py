@@ -162,6 +162,13 @@ class ClusterSnapshot:
         leaders = {partition.leader_id for topic in self.topics.values() for partition in topic.partitions}
         return leaders.intersection(nodes)
 
+    @property
+    def has_rivals(self) -> bool:
+        """Whether another broker than the one that is known might lead a partition: one is known, or has a replica."""
+        if len(self.brokers) != 1:
+            return True
+        return any(set(p.replicas) - self.brokers.keys() for topic in self.topics.values() for p in topic.partitions)
+
     def partition_count(self, topic: str) -> int:
         """How many partitions the topic has; 0 if it is not known."""
         found = self._topics.get(topic)

@@ -120,8 +120,8 @@ class MetadataActor:
     def request_update(self, reason: Reason = STALE) -> None:
         """Ask for a refresh as soon as the reason's backoff allows; any number of calls cause at most one more."""
         if reason.is_doubt:
-            if len(self.snapshot.brokers) < 2:
-                return  # nobody else could be asked
+            if not self.snapshot.has_rivals:
+                return  # nobody else could lead
             if reason.node_id not in self._schedule.doubted:
                 self._log.warning("broker %s keeps refusing: others are asked who leads its partitions", reason.node_id)
         self._schedule.request(reason)
@@ -290,7 +290,7 @@ class MetadataActor:
             outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), deadline.left_s())
             errors.update(outcome.errors)
             if outcome.answer is not None:
-                error = await self._apply(plan, outcome.answer)
+                error = await self._apply(plan, outcome.answer, errors)
                 if error is None:
                     return
                 if isinstance(error, _LEADS_TO_BOOTSTRAP):
@@ -327,8 +327,11 @@ class MetadataActor:
         topics = None if plan.topics is None else [MetadataRequestTopic(name=name) for name in plan.topics]
         return MetadataRequest(topics=topics, allow_auto_topic_creation=self._create_topics and not plan.full)
 
-    async def _apply(self, plan: _Plan, answer: Answer) -> KafkaError | None:
-        """Take in an answer; returns the error if it was none that helps. `_LEADS_TO_BOOTSTRAP` are counted here."""
+    async def _apply(self, plan: _Plan, answer: Answer, unhelpful: Iterable[int] = ()) -> KafkaError | None:
+        """Take in an answer, after those that were ``unhelpful``; returns the error if it does not help either.
+
+        `_LEADS_TO_BOOTSTRAP` are counted here.
+        """
         ahead = await in_slices(self._state.merge_ahead(answer.cluster, time.monotonic()))
         now = time.monotonic()
         wanted = self._topics if plan.topics is not None else None
@@ -367,6 +370,7 @@ class MetadataActor:
             changed=applied.changed,
             complete=applied.complete,
             full=plan.full,
+            unhelpful=unhelpful,
             out_of_reach=out_of_reach,
         )
         self.full_answers += plan.full

@@ -47,14 +47,16 @@ class Outcome(NamedTuple):
 def candidates(brokers: Brokers, nodes: Sequence[int], avoid: Container[int] = ()) -> list[int]:
     """Return the nodes that can be asked now, the best first: connected ones, and those with little to do.
 
-    Last come those to ``avoid``, whose view of the cluster is of little worth, and those that evade questions.
+    Last come those that evade questions, and after these those to ``avoid``, whose view of the cluster is of little
+    worth.
     """
     states = {node_id: brokers.state(node_id) for node_id in nodes}
     least_loaded = brokers.least_loaded()
     return sorted(
         (node_id for node_id in nodes if states[node_id] is not NodeState.BACKOFF),
         key=lambda node_id: (
-            node_id in avoid or brokers.in_doubt(node_id),
+            node_id in avoid,
+            brokers.in_doubt(node_id),
             _PREFERENCE[states[node_id]],
             node_id != least_loaded,
             random(),

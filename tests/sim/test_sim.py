@@ -56,7 +56,7 @@ def test_rule_32_a_broker_that_dies_after_a_burst_of_moves_is_noticed_as_soon_as
     without = [_failover(seed, 0, noticed_after_s) for seed in SEEDS]
     after_moves = [_failover(seed, MOVES, noticed_after_s) for seed in SEEDS]
     for usual, measured in zip(zip(*without, strict=True), zip(*after_moves, strict=True), strict=True):
-        assert mean(measured) <= mean(usual) + 0.03
+        assert mean(measured) <= mean(usual) + 0.05
         assert max(measured) <= 0.25
 
 

@@ -14,8 +14,10 @@ from .deserializer import SchemaDeserializer
 from .registry import SchemaRegistry
 from .serializer import SchemaSerializer
 from .types import RegisteredSchema, Schema, SchemaReference
+from .values import NamedRecord
 
 __all__ = [
+    "NamedRecord",
     "RegisteredSchema",
     "Schema",
     "SchemaDeserializer",

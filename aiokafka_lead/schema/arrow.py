@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ..errors import InvalidSchemaError
 from .avro import AvroReader, parsed
+from .avro_types import named_of, settled
 from .resolved import ResolvedSchema
 
 __all__ = ["ArrowReader", "arrow_type"]
@@ -48,7 +49,7 @@ class ArrowReader:
     def __init__(self, schema: ResolvedSchema) -> None:
         self._schema = _counted(schema)
         self._root = parsed(self._schema)
-        self._named = _named(self._root)
+        self._named = named_of(self._root)
         self.type = arrow_type(self._root, self._named)
         self._build = _builder(self._root, self._named)
 
@@ -90,14 +91,6 @@ def _counted(resolved: ResolvedSchema) -> ResolvedSchema:
     return ResolvedSchema(copy(resolved.schema), references)
 
 
-def _named(root: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for each in root if isinstance(root, list) else [root]:
-        if isinstance(each, dict):
-            found |= each.get("__named_schemas", {})
-    return found
-
-
 def arrow_type(node: Any, named: dict[str, Any], depth: int = 0) -> Any:
     """The type of a column for an Avro type, as fastavro parsed it; raises `InvalidSchemaError` where there is none.
 
@@ -105,7 +98,7 @@ def arrow_type(node: Any, named: dict[str, Any], depth: int = 0) -> Any:
     """
     if depth > _MAX_DEPTH:
         raise InvalidSchemaError("the Avro schema holds itself, or is nested too deep for a column")
-    node = _settled(node, named)
+    node = settled(node, named)
     if isinstance(node, list):
         return arrow_type(_only(node), named, depth + 1)
     kind = node["type"]
@@ -125,17 +118,6 @@ def arrow_type(node: Any, named: dict[str, Any], depth: int = 0) -> Any:
     return pa.binary(node["size"]) if kind == "fixed" else _PRIMITIVES[kind]
 
 
-def _settled(node: Any, named: dict[str, Any]) -> Any:
-    """The type itself: not its name, and not one type wrapped into another."""
-    while True:
-        if isinstance(node, str):
-            node = named.get(node, {"type": node})
-        elif isinstance(node, dict) and isinstance(node["type"], (dict, list)):
-            node = node["type"]
-        else:
-            return node
-
-
 def _only(union: list[Any]) -> Any:
     others = [each for each in union if each != "null" and not (isinstance(each, dict) and each.get("type") == "null")]
     if len(others) > 1:
@@ -145,7 +127,7 @@ def _only(union: list[Any]) -> Any:
 
 def _builder(node: Any, named: dict[str, Any]) -> Callable[[Sequence[Any]], Any]:
     """Makes arrays column by column: by far faster than of dicts at once."""
-    node = _settled(node, named)
+    node = settled(node, named)
     if isinstance(node, list):
         return _builder(_only(node), named)
     kind = arrow_type(node, named)

@@ -9,15 +9,16 @@ from typing import Any
 from ..errors import ConfigError, InvalidSchemaError, SchemaContentError
 from ..errors.shown import shown
 from .avro_bounds import ContentBounds
+from .avro_fit import AvroFit
+from .avro_types import has_many_records
 from .resolved import ResolvedSchema
 from .source import SchemaSource
 from .types import Schema
-from .values import plain
+from .values import NamedRecord
 
 try:
     import fastavro
     from fastavro.schema import SchemaParseException, UnknownType
-    from fastavro.validation import ValidationError, validate
 except ImportError:
     raise ConfigError("Avro needs fastavro: pip install aiokafka-lead[avro]") from None
 
@@ -66,46 +67,65 @@ class AvroReader:
         self._schema = parsed(writer)
         self._as = None if reader is None else parsed(reader)
         self._bounds = ContentBounds(self._schema)
+        self._names_records = has_many_records(self._schema)
 
     def read(self, content: bytes, at: int, indexes: bytes | None) -> Any:
         self._bounds.check(content, at)
         source = io.BytesIO(content)
         source.seek(at)
         try:
+            if self._names_records:
+                return _named(fastavro.schemaless_reader(source, self._schema, self._as, **_NAMES))
             return fastavro.schemaless_reader(source, self._schema, self._as)
         except Exception as error:
             reason = f"{type(error).__name__}: {shown(str(error))}"
             raise SchemaContentError(f"the bytes are not what their Avro schema describes ({reason})") from error
 
 
+_NAMES: dict[str, Any] = {"return_record_name": True, "return_record_name_override": True}
+"""fastavro makes pairs of a name and a record then, where a union has several."""
+
+
+def _named(value: Any) -> Any:
+    """The value with a `NamedRecord` for each pair; nothing else that is read is a tuple."""
+    if isinstance(value, tuple):
+        return NamedRecord(value[0], _named(value[1]))
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if isinstance(inner, (tuple, dict, list)):
+                value[name] = _named(inner)
+    elif isinstance(value, list):
+        value[:] = map(_named, value)
+    return value
+
+
 class AvroWriter:
-    """Writes by a schema. What it does not name is refused, and not left out."""
+    """Writes by a schema what fits it, and refuses all else."""
 
     indexes = b""
 
     def __init__(self, schema: ResolvedSchema) -> None:
         self._schema = parsed(schema)
         self._bounds = ContentBounds(self._schema)
+        self._fit = AvroFit(self._schema)
+        self._is_plain = self._fit.is_plain
 
     def write(self, value: Any, before: bytes) -> bytes:
-        target = io.BytesIO(before)
-        target.seek(len(before))
-        content = value if type(value) is dict else plain(value, for_json=False)
-        self._bounds.check_value(content)
+        self._bounds.check_value(value)
         try:
-            fastavro.schemaless_writer(target, self._schema, content, strict_allow_default=True)
+            if not self._is_plain(value):
+                value = self._fit.made(value)
+                self._bounds.check_value(value)  # models had not been looked into
+            target = io.BytesIO(before)
+            target.seek(len(before))
+            fastavro.schemaless_writer(target, self._schema, value)
+        except SchemaContentError:
+            raise
         except Exception as error:
-            raise SchemaContentError(f"the value does not fit its Avro schema: {self._why(content, error)}") from error
+            self._fit.made(value)  # which knows the field
+            reason = f"{type(error).__name__}: {shown(str(error))}"
+            raise SchemaContentError(f"the value does not fit its Avro schema: {reason}") from error
         return target.getvalue()
-
-    def _why(self, value: Any, error: Exception) -> str:
-        try:
-            validate(value, self._schema)
-        except ValidationError as found:
-            return shown("; ".join(str(each) for each in found.errors))
-        except Exception:
-            pass  # what it cannot check, the error explains
-        return f"{type(error).__name__}: {shown(str(error))}"
 
 
 class AvroFormat:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import SchemaContentError
+from .avro_types import named_of
 from .values import is_deeper
 
 __all__ = ["DEPTH_MAX", "EMPTY_ITEMS_MAX", "ContentBounds"]
@@ -28,11 +29,8 @@ class ContentBounds:
     def __init__(self, schema: Any) -> None:
         """``schema``: as fastavro parsed it."""
         self._schema = schema
-        self._referred: dict[str, Any] = {}
-        """What other schemas define."""
-        for each in schema if isinstance(schema, list) else [schema]:
-            if isinstance(each, dict):
-                self._referred.update(each.get("__named_schemas", {}))
+        self._referred = named_of(schema)
+        """What other schemas define, too."""
         self._named: dict[str, Any] = {}
         self._empty: dict[str, bool] = {}
         """Of each record and fixed type whose definition is over, whether its values may take no bytes."""

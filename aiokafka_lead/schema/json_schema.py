@@ -8,10 +8,11 @@ from typing import Any
 from .._options.checks import boolean
 from ..errors import ConfigError, InvalidSchemaError, SchemaContentError
 from ..errors.shown import shown
+from .json_values import jsonable
 from .resolved import ResolvedSchema
 from .source import SchemaSource
 from .types import Schema
-from .values import is_deeper, is_model_class, plain
+from .values import is_deeper, is_model_class
 
 try:
     from jsonschema.exceptions import SchemaError
@@ -85,7 +86,7 @@ class JsonWriter:
         self._validator = _Validator(schema) if validate else None
 
     def write(self, value: Any, before: bytes) -> bytes:
-        content = plain(value, for_json=True)
+        content = jsonable(value)
         if self._validator is not None:
             self._validator.check(content, "the value does not fit its JSON Schema")
         try:

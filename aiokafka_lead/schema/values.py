@@ -10,7 +10,16 @@ from typing import Any
 from ..errors import ConfigTypeError, SchemaContentError
 from ..errors.shown import shown
 
-__all__ = ["Making", "is_deeper", "is_message_class", "is_model_class", "making", "plain", "values_in"]
+__all__ = [
+    "Making",
+    "NamedRecord",
+    "content_of",
+    "is_deeper",
+    "is_message_class",
+    "is_model_class",
+    "making",
+    "values_in",
+]
 
 
 def is_model_class(kind: Any) -> bool:
@@ -59,21 +68,57 @@ def making(into: Any) -> Making:
     return Making(into)
 
 
-def plain(value: Any, *, for_json: bool) -> Any:
-    """A pydantic model's or dataclass's content; anything else as it is.
+class NamedRecord(dict[str, Any]):
+    """A record of a union of several, as it was read: a dict that knows which one it is.
 
-    Raises `SchemaContentError` for what has none: it holds itself, say, or is too deep.
+    Written again, it goes to the same branch.
     """
+
+    __slots__ = ("record_name",)
+
+    def __init__(self, record_name: str, content: Mapping[str, Any]) -> None:
+        super().__init__(content)
+        self.record_name = record_name
+        """The record's full name."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NamedRecord, (self.record_name, dict(self))
+
+
+def content_of(value: Any, *, keep_classes: bool = False, for_json: bool = False) -> Any:
+    """What a model, a dataclass, a struct or a number of numpy's stands for; None for what stands for itself.
+
+    Of dataclasses and structs (msgspec, attrs) it is one level alone, and so of pydantic's models to ``keep_classes``.
+    Raises `SchemaContentError` if a model refuses.
+    """
+    kind = type(value)
+    if kind in _LEAVES or inspect.isclass(value):
+        return None
     try:
-        if is_model_class(type(value)):
+        if is_model_class(kind):
+            if keep_classes and not getattr(kind, "__pydantic_root_model__", False):
+                names = {
+                    name: each.serialization_alias or each.alias or name for name, each in kind.model_fields.items()
+                }
+                return {names.get(name, name): content for name, content in value}
             return value.model_dump(mode="json" if for_json else "python", by_alias=True)
-        if dataclasses.is_dataclass(value) and not inspect.isclass(value):
-            return dataclasses.asdict(value)
+        if dataclasses.is_dataclass(value):
+            return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        if hasattr(kind, "__struct_encode_fields__"):  # msgspec
+            pairs = zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)
+            return {name: getattr(value, attribute) for name, attribute in pairs}
+        if hasattr(kind, "__attrs_attrs__"):
+            return {each.name: getattr(value, each.name) for each in kind.__attrs_attrs__}
+        if getattr(getattr(value, "dtype", None), "kind", "") in _NUMBERS and getattr(value, "shape", None) == ():
+            return value.item()
     except Exception as error:
         reason = f"{type(error).__name__}: {shown(str(error))}"
         raise SchemaContentError(f"the value's content cannot be taken out of it ({reason})") from error
-    return value
+    return None
 
+
+_NUMBERS = ("b", "i", "u", "f")
+"""numpy's kinds of them."""
 
 _LEAVES = frozenset((type(None), bool, int, float, str, bytes, bytearray))
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 client: Any = SchemaRegistryClient
+schema: Any = Schema
 header_ids: Any = header_schema_id_serializer
 avro_serializer: Any = AvroSerializer
 avro_deserializer: Any = AvroDeserializer

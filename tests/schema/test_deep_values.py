@@ -73,7 +73,7 @@ def test_a_schema_that_leads_to_itself_is_to_blame_and_no_value() -> None:
 
 
 def test_dataclasses_that_are_too_deep() -> None:
-    with pytest.raises(SchemaContentError, match="RecursionError"):
+    with pytest.raises(SchemaContentError, match="too deep"):
         JsonWriter(resolved({}), validate=False).write(links(5_000), b"")
 
 

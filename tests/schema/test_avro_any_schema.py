@@ -1,0 +1,222 @@
+"""Of random schemas and values: what is written is read as it was, by all who read it, or is refused."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import io
+import itertools
+import json
+import math
+import struct
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import fastavro
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aiokafka_lead.errors import SchemaContentError
+from aiokafka_lead.schema import Schema
+from aiokafka_lead.schema.avro import AvroReader, AvroWriter
+from aiokafka_lead.schema.framing import prefix_of
+from aiokafka_lead.schema.resolved import ResolvedSchema
+from aiokafka_lead.testing import EmbeddedSchemaRegistry
+
+from . import confluent
+
+EPOCH = datetime.datetime(1970, 1, 1)
+MICROSECOND = datetime.timedelta(microseconds=1)
+ZONES = st.sampled_from([datetime.UTC, datetime.timezone(datetime.timedelta(hours=-9, minutes=-30))])
+BY_TYPE: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
+    "null": ("null", st.none()),
+    "boolean": ("boolean", st.booleans()),
+    "int": ("int", st.integers(-(2**31), 2**31 - 1)),
+    "long": ("long", st.integers(-(2**63), 2**63 - 1)),
+    "float": ("float", st.floats(width=32)),
+    "double": ("double", st.floats()),
+    "bytes": ("bytes", st.binary(max_size=20)),
+    "string": ("string", st.text(max_size=20)),
+    "uuid": ({"type": "string", "logicalType": "uuid"}, st.uuids()),
+    "date": ({"type": "int", "logicalType": "date"}, st.dates()),
+    "time-millis": ({"type": "int", "logicalType": "time-millis"}, st.times()),
+    "time-micros": ({"type": "long", "logicalType": "time-micros"}, st.times()),
+    "instant": ({"type": "long", "logicalType": "timestamp-millis"}, st.datetimes(timezones=ZONES)),
+    "micros": ({"type": "long", "logicalType": "timestamp-micros"}, st.datetimes(timezones=ZONES)),
+    "local": ({"type": "long", "logicalType": "local-timestamp-micros"}, st.datetimes()),
+}
+ANYTHING = st.recursive(
+    st.one_of(
+        *(strategy for _, strategy in BY_TYPE.values()),
+        st.integers(),
+        st.integers(-(2**65), 2**65),
+        st.decimals(),
+        st.text(st.characters(), max_size=3),
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+class Made:
+    """A schema, and what makes values of it."""
+
+    def __init__(self, schema: Any, values: st.SearchStrategy[Any]) -> None:
+        self.schema = schema
+        self.values = values
+
+
+@st.composite
+def schemas(draw: st.DrawFn, names: Callable[[], str], depth: int = 3) -> Made:
+    kinds = [*BY_TYPE, "decimal", "fixed decimal", "fixed", "enum"]
+    if depth:
+        kinds += ["array", "map", "record", "union"] * 3
+    kind = draw(st.sampled_from(kinds))
+    if kind in BY_TYPE:
+        return Made(*BY_TYPE[kind])
+    if kind in ("decimal", "fixed decimal"):
+        precision = draw(st.integers(1, 18))
+        scale = draw(st.integers(0, precision))
+        whole = st.integers(-(10**precision) + 1, 10**precision - 1)
+        values = whole.map(lambda number: decimal.Decimal(number).scaleb(-scale))
+        base: dict[str, Any] = {"type": "bytes"} if kind == "decimal" else {"type": "fixed", "name": names(), "size": 8}
+        return Made({**base, "logicalType": "decimal", "precision": precision, "scale": scale}, values)
+    if kind == "fixed":
+        size = draw(st.integers(0, 4))
+        return Made({"type": "fixed", "name": names(), "size": size}, st.binary(min_size=size, max_size=size))
+    if kind == "enum":
+        symbols = draw(st.lists(st.sampled_from("ABCDE"), min_size=1, unique=True))
+        return Made({"type": "enum", "name": names(), "symbols": symbols}, st.sampled_from(symbols))
+    if kind in ("array", "map"):
+        inner = draw(schemas(names, depth - 1))
+        if kind == "array":
+            return Made({"type": "array", "items": inner.schema}, st.lists(inner.values, max_size=3))
+        return Made(
+            {"type": "map", "values": inner.schema}, st.dictionaries(st.text(max_size=3), inner.values, max_size=3)
+        )
+    if kind == "record":
+        fields = draw(st.dictionaries(st.sampled_from("abcd"), schemas(names, depth - 1), max_size=4))
+        schema = {
+            "type": "record",
+            "name": names(),
+            "fields": [{"name": name, "type": made.schema} for name, made in fields.items()],
+        }
+        return Made(schema, st.fixed_dictionaries({name: made.values for name, made in fields.items()}))
+    branches = draw(st.lists(schemas(names, depth - 1), min_size=1, max_size=4))
+    branches = [made for made in branches if not isinstance(made.schema, list)]
+    found = {_kind(made.schema): made for made in branches}  # Avro has one of each
+    if not found:
+        found = {"null": Made("null", st.none())}
+    return Made([made.schema for made in found.values()], st.one_of(*(made.values for made in found.values())))
+
+
+def _kind(schema: Any) -> str:
+    if isinstance(schema, str):
+        return schema
+    name: str = schema.get("name") or schema["type"]
+    return name
+
+
+def spoilt(value: Any, junk: Any, places: list[int]) -> Any:
+    """The value with something else at a place."""
+    if not places or not isinstance(value, (list, dict)) or not value:
+        return junk
+    if isinstance(value, list):
+        at = places[0] % len(value)
+        return [*value[:at], spoilt(value[at], junk, places[1:]), *value[at + 1 :]]
+    key = sorted(value, key=str)[places[0] % len(value)]
+    return {**value, key: spoilt(value[key], junk, places[1:])}
+
+
+def same(schema: Any, value: Any, found: Any) -> bool:
+    """Return True if this may be what is read of that: but for what the type cannot hold, they are equal."""
+    if isinstance(schema, list):
+        return any(same(branch, value, found) for branch in schema)
+    kind = schema if isinstance(schema, str) else schema["type"]
+    logical = None if isinstance(schema, str) else schema.get("logicalType")
+    if kind == "record":
+        types = {field["name"]: field["type"] for field in schema["fields"]}
+        if not isinstance(value, dict) or not isinstance(found, dict):
+            return False
+        return found.keys() == types.keys() and all(same(types[key], value[key], found[key]) for key in types)
+    if kind in ("array", "map"):
+        if not isinstance(found, (list, dict)) or type(value) is not type(found) or len(value) != len(found):
+            return False
+        inner = schema["items"] if kind == "array" else schema["values"]
+        pairs = zip(value, found, strict=True) if kind == "array" else ((value[key], found[key]) for key in found)
+        return all(same(inner, *pair) for pair in pairs)
+    if isinstance(value, bool) or isinstance(found, bool) or found is None:
+        return value is found
+    if logical == "uuid":
+        return isinstance(found, uuid.UUID) and value in (found, str(found))
+    if logical == "decimal" and isinstance(value, bytes):
+        return bool(found.scaleb(schema["scale"]) == int.from_bytes(value, "big", signed=True))
+    if isinstance(value, float) and isinstance(found, float):
+        if kind == "float":
+            value = struct.unpack("f", struct.pack("f", value))[0]
+        return value == found or (math.isnan(value) and math.isnan(found))
+    if isinstance(value, int) and logical:
+        return True  # a count
+    if logical and logical.endswith("millis") and isinstance(value, (datetime.datetime, datetime.time)):
+        value = value.replace(microsecond=value.microsecond // 1000 * 1000)
+    return type(value) in (type(found), int) and bool(value == found)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Any, Any]:
+    numbers = itertools.count()
+    made = draw(schemas(lambda: f"N{next(numbers)}"))
+    value = draw(made.values)
+    if draw(st.booleans()):
+        value = spoilt(value, draw(ANYTHING), draw(st.lists(st.integers(0, 3), max_size=3)))
+    return made.schema, value
+
+
+def written(schema: Any, value: Any, before: bytes = b"") -> bytes | None:
+    try:
+        return AvroWriter(resolved(schema)).write(value, before)
+    except SchemaContentError:
+        return None
+
+
+def resolved(schema: Any) -> ResolvedSchema:
+    return ResolvedSchema(Schema(json.dumps(schema)))
+
+
+@given(cases())
+def test_what_is_written_is_read_as_it_was_or_refused(case: tuple[Any, Any]) -> None:
+    schema, value = case
+    content = written(schema, value)
+    if content is None:
+        return
+    ours = AvroReader(resolved(schema)).read(content, 0, None)
+    assert same(schema, value, ours)
+    source = io.BytesIO(content)
+    theirs = fastavro.schemaless_reader(source, fastavro.parse_schema(schema), None)
+    assert repr(theirs) == repr(ours)  # "nan" is what it is
+    assert not source.read()
+    again = AvroReader(resolved(schema)).read(AvroWriter(resolved(schema)).write(ours, b""), 0, None)
+    assert repr(again) == repr(ours)
+
+
+@given(st.data())
+def test_values_of_a_schema_are_not_refused(data: st.DataObject) -> None:
+    numbers = itertools.count()
+    made = data.draw(schemas(lambda: f"N{next(numbers)}"))
+    AvroWriter(resolved(made.schema)).write(data.draw(made.values), b"")
+
+
+@settings(max_examples=10)
+@given(st.lists(cases(), min_size=5, max_size=10))
+def test_confluent_kafka_reads_the_same(given_cases: list[tuple[Any, Any]]) -> None:
+    with EmbeddedSchemaRegistry(compatibility="NONE") as registry, confluent.client({"url": registry.url}) as client:
+        reader = confluent.avro_deserializer(client)
+        for number, (schema, value) in enumerate(given_cases):
+            # They read bytes that are in nothing otherwise.
+            schema = {"type": "record", "name": "Whole", "fields": [{"name": "v", "type": schema}]}
+            registered = client.register_schema(f"s{number}", confluent.schema(json.dumps(schema), "AVRO"))
+            content = written(schema, {"v": value}, prefix_of(registered))
+            if content is not None and len(content) > 5:  # of less they say that it is none
+                ours = AvroReader(resolved(schema)).read(content, 5, None)
+                assert repr(reader(content, confluent.context(f"t{number}"))) == repr(ours)

@@ -15,9 +15,9 @@ from ..errors.base import own_copy, without_frames
 from ..types import Headers, SerializationContext
 from .cache import MAX_ABSENT
 from .framing import id_of, key_of
+from .making import Making, making
 from .resolved import ResolvedSchema
 from .source import SchemaSource
-from .values import Making, making
 
 __all__ = ["Reader", "SchemaDeserializer"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import importlib
 import json
 from typing import Any
 
@@ -15,33 +17,53 @@ from .types import Schema
 from .values import is_deeper, is_model_class
 
 try:
+    from jsonschema import FormatChecker
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import Draft7Validator, validator_for
     from referencing import Registry, Resource
-    from referencing.exceptions import Unresolvable
+    from referencing.exceptions import NoSuchResource, Unresolvable
     from referencing.jsonschema import DRAFT7
 except ImportError:
     raise ConfigError("JSON Schema needs jsonschema: pip install aiokafka-lead[jsonschema]") from None
 
+SPECIFICATIONS: Any = importlib.import_module("jsonschema_specifications").REGISTRY  # it has no types
+
 __all__ = ["JsonFormat", "JsonReader", "JsonWriter"]
 
 
-class _Validator:
-    """Checks content against a schema."""
+def _formats() -> FormatChecker:
+    """Checks the formats that leave no doubt; times may lack a zone, as pydantic's do where theirs does."""
+    checker = FormatChecker(("date", "ipv4", "ipv6", "uuid"))
 
-    def __init__(self, resolved: ResolvedSchema) -> None:
+    def is_date_time(value: object) -> bool:
+        return not isinstance(value, str) or (len(value) > 10 and bool(datetime.datetime.fromisoformat(value)))
+
+    def is_time(value: object) -> bool:
+        return not isinstance(value, str) or datetime.time.fromisoformat(value) is not None
+
+    checker.checks("date-time", raises=ValueError)(is_date_time)
+    checker.checks("time", raises=ValueError)(is_time)
+    return checker
+
+
+_FORMATS = _formats()
+
+
+class _Validator:
+    """Checks content against a schema; ``formats``: of texts their "format", too, which others read more loosely."""
+
+    def __init__(self, resolved: ResolvedSchema, *, formats: bool = False) -> None:
         try:
             schema = json.loads(resolved.schema.text)
-            parts = [
-                (name, Resource.from_contents(json.loads(each.text), default_specification=DRAFT7))
+            parts = {
+                name: Resource.from_contents(json.loads(each.text), default_specification=DRAFT7)
                 for name, each in resolved.references
-            ]
+            }
             kind: Any = validator_for(schema, default=Draft7Validator)
             kind.check_schema(schema)
         except (SchemaError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise InvalidSchemaError(f"this is no JSON Schema: {shown(str(error))}") from None
-        registry: Any = Registry()
-        self._validator = kind(schema, registry=registry.with_resources(parts))
+        self._validator = kind(schema, registry=_registry(parts), format_checker=_FORMATS if formats else None)
 
     def check(self, content: Any, what: str) -> None:
         """Raise `SchemaContentError` for the first thing that does not fit."""
@@ -55,6 +77,21 @@ class _Validator:
             raise InvalidSchemaError("the JSON Schema cannot be used: it leads to itself without end") from None
         if found is not None:
             raise SchemaContentError(f"{what} at {found.json_path}: {shown(found.message)}")
+
+
+def _registry(parts: dict[str, Any]) -> Any:
+    """Finds what is referred to by the reference's name, whatever the base that a ``$ref`` is relative to."""
+
+    missing: Any = NoSuchResource
+
+    def retrieve(uri: str) -> Any:
+        names = [name for name in parts if f"/{uri}".endswith("/" + name.removeprefix("./"))]
+        if not names:
+            raise missing(ref=uri)
+        return parts[max(names, key=len)]
+
+    registry: Any = Registry
+    return SPECIFICATIONS.combine(registry(retrieve=retrieve).with_resources(parts.items()))
 
 
 _SHALLOW = 20
@@ -83,7 +120,7 @@ class JsonWriter:
     indexes = b""
 
     def __init__(self, schema: ResolvedSchema, *, validate: bool) -> None:
-        self._validator = _Validator(schema) if validate else None
+        self._validator = _Validator(schema, formats=True) if validate else None
 
     def write(self, value: Any, before: bytes) -> bytes:
         content = jsonable(value)

@@ -38,7 +38,6 @@ class ProtobufReader:
     def __init__(self, writer: ResolvedSchema, classes: tuple[Any, ...]) -> None:
         self._names = message_names(writer.schema.text)
         self._by_name = {kind.DESCRIPTOR.full_name: kind for kind in classes}
-        self._only = classes[0] if len(classes) == 1 else None
         self._kinds: dict[tuple[int, ...], Any] = {}
 
     def read(self, content: bytes, at: int, indexes: bytes | None) -> Any:
@@ -56,8 +55,6 @@ class ProtobufReader:
             raise SchemaContentError(f"the bytes are no message {name}: {shown(str(error))}") from error
 
     def _kind(self, path: tuple[int, ...]) -> Any:
-        if self._only is not None:
-            return self._only
         name = self._names.get(path)
         if name is None:
             raise SchemaContentError(f"the schema has no message type at {list(path)}")

@@ -1,4 +1,4 @@
-"""From what a format reads to what the application wants, and back: pydantic models, dataclasses, functions."""
+"""What the application's values have in them: models, dataclasses, structs."""
 
 from __future__ import annotations
 
@@ -7,19 +7,10 @@ import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from ..errors import ConfigTypeError, SchemaContentError
+from ..errors import SchemaContentError
 from ..errors.shown import shown
 
-__all__ = [
-    "Making",
-    "NamedRecord",
-    "content_of",
-    "is_deeper",
-    "is_message_class",
-    "is_model_class",
-    "making",
-    "values_in",
-]
+__all__ = ["NamedRecord", "content_of", "is_deeper", "is_message_class", "is_model_class", "values_in"]
 
 
 def is_model_class(kind: Any) -> bool:
@@ -30,42 +21,6 @@ def is_model_class(kind: Any) -> bool:
 def is_message_class(kind: Any) -> bool:
     """Whether it is a class of Protobuf messages."""
     return inspect.isclass(kind) and hasattr(kind, "DESCRIPTOR") and hasattr(kind, "FromString")
-
-
-class Making:
-    """Makes the application's values."""
-
-    def __init__(self, call: Callable[[Any], Any] | None, messages: tuple[Any, ...] = ()) -> None:
-        self._call = call
-        self.messages = messages
-        """The classes of Protobuf messages that are wanted; empty where any is."""
-
-    def __call__(self, value: Any) -> Any:
-        """The value. Raises `SchemaContentError` for what cannot be made."""
-        if self._call is None:
-            return value
-        try:
-            return self._call(value)
-        except Exception as error:
-            raise SchemaContentError(f"what was read cannot be used: {shown(str(error))}") from error
-
-
-def making(into: Any) -> Making:
-    """What an option ``into`` asks for; raises `ConfigTypeError`."""
-    if into is None:
-        return Making(None)
-    if isinstance(into, (list, tuple)) and into and all(is_message_class(each) for each in into):
-        return Making(None, tuple(into))
-    if is_message_class(into):
-        return Making(None, (into,))
-    if is_model_class(into):
-        model: Any = into
-        return Making(model.model_validate)
-    if inspect.isclass(into) and dataclasses.is_dataclass(into):
-        return Making(lambda value: into(**value))
-    if not callable(into):
-        raise ConfigTypeError(f"into must be a class or a function, not {type(into).__name__}")
-    return Making(into)
 
 
 class NamedRecord(dict[str, Any]):
@@ -106,7 +61,9 @@ def content_of(value: Any, *, keep_classes: bool = False, for_json: bool = False
             return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         if hasattr(kind, "__struct_encode_fields__"):  # msgspec
             pairs = zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)
-            return {name: getattr(value, attribute) for name, attribute in pairs}
+            tag = kind.__struct_config__.tag_field if for_json else None
+            tagged = {} if tag is None else {tag: kind.__struct_config__.tag}
+            return tagged | {name: getattr(value, attribute) for name, attribute in pairs}
         if hasattr(kind, "__attrs_attrs__"):
             return {each.name: getattr(value, each.name) for each in kind.__attrs_attrs__}
         if getattr(getattr(value, "dtype", None), "kind", "") in _NUMBERS and getattr(value, "shape", None) == ():

@@ -1,0 +1,221 @@
+"""From what a format reads to what the application wants: models, dataclasses, enums, functions."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import importlib
+import inspect
+import types
+import typing
+import uuid
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+from ..errors import ConfigTypeError, SchemaContentError
+from ..errors.shown import shown
+from .values import NamedRecord, is_message_class, is_model_class
+
+__all__ = ["Making", "making"]
+
+Make = Callable[[Any], Any]
+
+
+class Making:
+    """Makes the application's values."""
+
+    def __init__(self, call: Make | None, messages: tuple[Any, ...] = ()) -> None:
+        self._call = call
+        self.messages = messages
+        """The classes of Protobuf messages that are wanted; empty where any is."""
+
+    def __call__(self, value: Any) -> Any:
+        """The value. Raises `SchemaContentError` for what cannot be made."""
+        if self._call is None:
+            return value
+        try:
+            return self._call(value)
+        except Exception as error:
+            raise SchemaContentError(f"what was read cannot be used: {shown(str(error))}") from error
+
+
+def making(into: Any) -> Making:
+    """What an option ``into`` asks for; raises `ConfigTypeError`."""
+    if into is None:
+        return Making(None)
+    given = tuple(into) if isinstance(into, (list, tuple)) else (into,)
+    if given and all(map(is_message_class, given)):
+        return Making(None, given)
+    if isinstance(into, (list, tuple)):
+        if not given or not all(map(inspect.isclass, given)):
+            raise ConfigTypeError("into must be a class, a list of classes or a function")
+        return Making(_one_of(given, _Makers()))
+    make = _Makers().of(into)
+    if make is None and not callable(into):
+        raise ConfigTypeError(f"into must be a class, a list of classes or a function, not {type(into).__name__}")
+    return Making(make or into)
+
+
+class _Makers:
+    """What makes values of types, by their annotations. A dataclass may have itself as a field."""
+
+    def __init__(self) -> None:
+        self._classes: dict[type, Make] = {}
+
+    def of(self, hint: Any) -> Make | None:
+        """What makes values of this type; None where they are left as they were read."""
+        origin, inner = typing.get_origin(hint), typing.get_args(hint)
+        if origin is typing.Annotated:
+            return self.of(inner[0])
+        if origin in (typing.Union, types.UnionType):
+            return _one_of(inner, self)
+        if inspect.isclass(origin) and issubclass(origin, (list, tuple, set, frozenset)):
+            return self._items(origin, inner)
+        if inspect.isclass(origin) and issubclass(origin, Mapping) and len(inner) == 2:
+            return self._members(inner[1])
+        if inspect.isclass(origin):
+            return self.of(origin) if dataclasses.is_dataclass(origin) else self._items(list, inner)
+        return self._class(hint) if inspect.isclass(hint) else None
+
+    def _class(self, kind: Any) -> Make | None:
+        if is_model_class(kind):
+            names = {name: (field.alias or name) for name, field in kind.model_fields.items()}
+            return self._or_with_members(kind, kind.model_validate, names)
+        if issubclass(kind, Enum):
+            return lambda value: _member(kind, value)
+        if hasattr(kind, "__struct_fields__"):
+            convert = importlib.import_module("msgspec").convert
+            names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+            return self._or_with_members(kind, lambda value: convert(value, type=kind), names)
+        if dataclasses.is_dataclass(kind) or hasattr(kind, "__attrs_attrs__"):
+            return self._classes.get(kind) or self._fields(kind)
+        return _OF_TEXT.get(kind)
+
+    def _or_with_members(self, kind: Any, make: Make, names: dict[str, str]) -> Make:
+        """By a library, which knows enums by their values; Avro's symbols may be their members' names."""
+
+        def make_in_two_ways(value: Any) -> Any:
+            try:
+                return make(value)
+            except Exception:
+                if not isinstance(value, Mapping):
+                    raise
+                content = dict(value)
+                for name, each in self._makes(kind, names).items():
+                    if each is not None and name in content:
+                        made = each(content[name])
+                        content[name] = made.value if isinstance(made, Enum) else made
+                if content == value:
+                    raise
+                return make(content)
+
+        return make_in_two_ways
+
+    def _makes(self, kind: Any, names: dict[str, str]) -> dict[str, Make | None]:
+        """What makes its fields, by the names that they have outside."""
+        try:
+            hints = typing.get_type_hints(kind, include_extras=True)
+        except Exception:  # a name that exists for the type checker alone: such fields stay as they were read
+            hints = {}
+        return {outside: self.of(hints.get(name)) for name, outside in names.items()}
+
+    def _fields(self, kind: Any) -> Make:
+        makes: dict[str, Make | None] = {}
+        if dataclasses.is_dataclass(kind):
+            arguments = {field.name: field.name for field in dataclasses.fields(kind) if field.init}
+        else:
+            arguments = {each.name: each.alias for each in kind.__attrs_attrs__ if each.init}
+
+        def make(value: Any) -> Any:
+            if isinstance(value, kind):
+                return value
+            if not isinstance(value, Mapping):
+                raise TypeError(f"{kind.__name__} is made of a record, and not of {type(value).__name__}")
+            given = {}
+            for name, content in value.items():
+                if name in makes:  # and no field that the writer's schema has more than this class
+                    each = makes[name]
+                    given[arguments[name]] = content if each is None else each(content)
+            return kind(**given)
+
+        self._classes[kind] = make
+        makes.update(self._makes(kind, {name: name for name in arguments}))
+        return make
+
+    def _items(self, kind: Any, inner: tuple[Any, ...]) -> Make | None:
+        hints = [each for each in inner if each is not Ellipsis]
+        each = self.of(hints[0]) if len(hints) == 1 else None
+        if each is None and kind is list:
+            return None
+        make_each: Make = each or (lambda value: value)
+        return lambda value: kind(map(make_each, value)) if isinstance(value, (list, tuple)) else value
+
+    def _members(self, hint: Any) -> Make | None:
+        each = self.of(hint)
+        if each is None:
+            return None
+        return lambda value: {name: each(content) for name, content in value.items()}
+
+
+def _one_of(hints: tuple[Any, ...], makers: _Makers) -> Make | None:
+    """Of several types the one whose name the record has, else the first that the value is of, or that can be made."""
+    options = [(hint, makers.of(hint)) for hint in hints if hint is not types.NoneType]
+    if not any(make for _, make in options):
+        return None
+    nullable = len(options) < len(hints)
+
+    def make(value: Any) -> Any:
+        if value is None and nullable:
+            return None
+        if isinstance(value, NamedRecord):
+            own = value.record_name.rpartition(".")[2]
+            for hint, each in options:
+                if each is not None and getattr(hint, "__name__", None) == own:
+                    return each(value)
+        errors: list[Exception] = []
+        for hint, each in options:
+            if each is None:
+                if not inspect.isclass(hint) or isinstance(value, hint):
+                    return value
+                continue
+            try:
+                return each(value)
+            except Exception as error:
+                errors.append(error)
+        raise errors[-1]
+
+    return make
+
+
+def _member(kind: Any, value: Any) -> Any:
+    """By value, as JSON has it, or by name, as Avro's symbols may be."""
+    try:
+        return kind(value)
+    except ValueError:
+        if isinstance(value, str) and value in kind.__members__:
+            return kind[value]
+        raise
+
+
+def _decimal(value: Any) -> Any:
+    return decimal.Decimal(repr(value) if isinstance(value, float) else value) if _is_number(value) else value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, str)) and not isinstance(value, bool)
+
+
+def _of_text(make: Make) -> Make:
+    return lambda value: make(value) if isinstance(value, str) else value
+
+
+_OF_TEXT: dict[Any, Make] = {
+    decimal.Decimal: _decimal,
+    datetime.datetime: _of_text(datetime.datetime.fromisoformat),
+    datetime.date: _of_text(datetime.date.fromisoformat),
+    datetime.time: _of_text(datetime.time.fromisoformat),
+    uuid.UUID: _of_text(uuid.UUID),
+}
+"""What JSON has as a text or number."""

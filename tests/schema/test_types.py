@@ -1,0 +1,315 @@
+"""The application's own types, both ways, by each kind of schema; what is written is read back into the same type."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import json
+import uuid
+from typing import Any
+
+import attrs
+import pytest
+from pydantic import BaseModel
+
+from aiokafka_lead.errors import ConfigTypeError, SchemaContentError
+from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry
+from aiokafka_lead.testing import EmbeddedSchemaRegistry
+
+from . import messages
+
+pytestmark = pytest.mark.anyio
+
+NOW = datetime.datetime(2025, 3, 1, 12, 30, tzinfo=datetime.UTC)
+UUID = uuid.UUID("f81d4fae-7dec-11d0-a765-00a0c91e6bf6")
+
+
+class Colour(enum.Enum):
+    RED = "RED"
+    BLUE = 2
+
+
+class Number(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+@dataclasses.dataclass
+class Line:
+    sku: str
+    price: decimal.Decimal
+
+
+@dataclasses.dataclass
+class Order:
+    id: uuid.UUID
+    at: datetime.datetime
+    day: datetime.date
+    colour: Colour
+    lines: list[Line]
+    by_name: dict[str, Line]
+    first: Line | None = None
+    child: Order | None = None
+    kept: bool = dataclasses.field(default=True, init=False)
+
+
+@attrs.define
+class AttrsLine:
+    sku: str
+    price: decimal.Decimal
+
+
+@attrs.define
+class AttrsOrder:
+    id: uuid.UUID
+    lines: list[AttrsLine]
+
+
+class ModelLine(BaseModel):
+    sku: str
+    price: decimal.Decimal
+
+
+class ModelOrder(BaseModel):
+    id: uuid.UUID
+    colour: Colour
+    lines: list[ModelLine]
+
+
+LINE = {
+    "type": "record",
+    "name": "Line",
+    "fields": [
+        {"name": "sku", "type": "string"},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+    ],
+}
+FIELDS: dict[str, Any] = {
+    "id": {"type": "string", "logicalType": "uuid"},
+    "at": {"type": "long", "logicalType": "timestamp-millis"},
+    "day": {"type": "int", "logicalType": "date"},
+    "colour": {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]},
+    "lines": {"type": "array", "items": LINE},
+    "by_name": {"type": "map", "values": "Line"},
+    "first": ["null", "Line"],
+    "child": ["null", "Order"],
+    "kept": "boolean",
+}
+
+
+def avro(*names: str, **more: Any) -> dict[str, Any]:
+    fields = [{"name": each, "type": FIELDS[each]} for each in names]
+    return {"type": "record", "name": "Order", "fields": [*fields, *more.get("fields", ())]}
+
+
+def json_fields(*names: str) -> dict[str, Any]:
+    return {"type": "object", "title": "Order", "required": list(names)}
+
+
+LINES = [Line("a", decimal.Decimal("1.50")), Line("b", decimal.Decimal("2.00"))]
+ORDER = Order(UUID, NOW, NOW.date(), Colour.BLUE, LINES, {"x": LINES[0]}, LINES[1], None)
+ORDER.child = dataclasses.replace(ORDER, colour=Colour.RED)
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        (ORDER, tuple(FIELDS)),
+        (AttrsOrder(UUID, [AttrsLine("a", decimal.Decimal("1.50"))]), ("id", "lines")),
+        (
+            ModelOrder(id=UUID, colour=Colour.BLUE, lines=[ModelLine(sku="a", price=decimal.Decimal("1.50"))]),
+            ("id", "colour", "lines"),
+        ),
+    ],
+    ids=["dataclass", "attrs", "pydantic"],
+)
+@pytest.mark.parametrize("kind", ["avro", "json"])
+async def test_what_is_written_is_read_into_the_same_type(
+    schema_registry: EmbeddedSchemaRegistry, kind: str, value: Any, names: tuple[str, ...]
+) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    serializer: Any = (
+        registry.avro_serializer(avro(*names), auto_register=True)
+        if kind == "avro"
+        else registry.json_serializer(json_fields(*names), auto_register=True)
+    )
+    content = await serializer.encode(value, "orders")
+    into: Any
+    for into in (type(value), [type(value), Line]):
+        assert await registry.deserializer(into).decode(content) == value
+
+
+async def test_structs_of_msgspec(schema_registry: EmbeddedSchemaRegistry) -> None:
+    msgspec: Any = pytest.importorskip("msgspec")
+    line: Any = msgspec.defstruct("Line", [("sku", str), ("price", decimal.Decimal)])
+    order = msgspec.defstruct("Order", [("id", uuid.UUID), ("colour", Number), ("lines", list[line])], rename="lower")
+    value = order(UUID, Number.BLUE, [line("a", decimal.Decimal("1.50"))])
+    registry = SchemaRegistry(schema_registry.url)
+    for serializer in (
+        registry.avro_serializer(avro("id", "colour", "lines"), auto_register=True),
+        registry.json_serializer(json_fields("id", "colour", "lines"), auto_register=True, subject="record"),
+    ):
+        content = await serializer.encode(value, "orders")
+        assert await registry.deserializer(order).decode(content) == value
+
+
+async def test_a_class_reads_what_has_more_fields(schema_registry: EmbeddedSchemaRegistry) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    line = {**LINE, "fields": [*LINE["fields"], {"name": "note", "type": "string", "default": ""}]}
+    later = avro(fields=[{"name": "lines", "type": {"type": "array", "items": line}}, {"name": "x", "type": "int"}])
+
+    @dataclasses.dataclass
+    class Lines:
+        lines: Any
+        added: int = 5
+
+    made = {"lines": [{"sku": "a", "price": decimal.Decimal(1), "note": "n"}], "x": 1}
+    content = await registry.avro_serializer(later, auto_register=True).encode(made, "orders")
+    assert await registry.deserializer(Lines).decode(content) == Lines(made["lines"])
+    with pytest.raises(SchemaContentError, match="day"):
+        await registry.deserializer(Order).decode(content)
+
+
+@dataclasses.dataclass
+class Created:
+    id: str
+
+
+@dataclasses.dataclass
+class Cancelled:
+    id: str
+
+
+@dataclasses.dataclass
+class Log:
+    events: list[Created | Cancelled | None]
+
+
+EVENTS = [
+    {"type": "record", "name": each, "fields": [{"name": "id", "type": "string"}]} for each in ("Created", "Cancelled")
+]
+
+
+async def test_a_union_is_read_into_the_class_of_its_record(schema_registry: EmbeddedSchemaRegistry) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    union = registry.avro_serializer(EVENTS, auto_register=True)
+    for value in (Created("1"), Cancelled("1")):
+        content = await union.encode(value, "events")
+        for into in ([Created, Cancelled], Created | Cancelled):
+            assert await registry.deserializer(into).decode(content) == value  # type: ignore[arg-type]
+    log = {
+        "type": "record",
+        "name": "Log",
+        "fields": [{"name": "events", "type": {"type": "array", "items": ["null", *EVENTS]}}],
+    }
+    events = Log([Cancelled("1"), None, Created("2")])
+    content = await registry.avro_serializer(log, auto_register=True).encode(events, "log")
+    assert await registry.deserializer(Log).decode(content) == events
+
+
+@pytest.mark.parametrize("into", [5, [], [5], "Order"])
+def test_what_nothing_can_be_made_into(into: Any) -> None:
+    with pytest.raises(ConfigTypeError, match="into"):
+        SchemaRegistry("http://localhost").deserializer(into)
+
+
+# --- JSON ---
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "path"),
+    [
+        ({"type": "integer"}, 1.5, r"\$"),
+        ({"type": "integer"}, True, r"\$"),
+        ({"type": "integer"}, "1", r"\$"),
+        ({"type": "boolean"}, "false", r"\$"),
+        ({"type": "array"}, "abc", r"\$"),
+        ({"type": "string"}, 5, r"\$"),
+        ({"type": "string"}, b"bytes", r"\$"),
+        ({"type": "string", "format": "uuid"}, "not-a-uuid", r"\$"),
+        ({"type": "string", "format": "date"}, "yesterday", r"\$"),
+        ({"type": "string", "format": "date-time"}, "2025-03-01", r"\$"),
+        ({"type": "string", "format": "date-time"}, "yesterday evening", r"\$"),
+        ({"type": "string", "format": "time"}, "noon", r"\$"),
+        ({"type": "string", "format": "ipv4"}, "300.1.1.1", r"\$"),
+        ({"enum": ["RED"]}, "GREEN", r"\$"),
+        ({}, float("nan"), r"\$"),
+        ({}, {"a": [1, {2: 3}]}, r"\$\.a\[1\]"),
+        ({}, {"a": object()}, r"\$\.a"),
+        ({"type": "number"}, decimal.Decimal("0.1234567890123456789"), r"\$"),
+        ({"type": "number"}, decimal.Decimal("Infinity"), r"\$"),
+        ({"properties": {"a": {"maximum": 3}}}, {"a": 4}, r"\$\.a"),
+    ],
+)
+async def test_json_writes_only_what_fits(
+    schema_registry: EmbeddedSchemaRegistry, schema: Any, value: Any, path: str
+) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    serializer = registry.json_serializer(schema, auto_register=True)
+    with pytest.raises(SchemaContentError, match=f"{path}: "):
+        await serializer.encode(value, "orders")
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "expected"),
+    [
+        ({"type": "array"}, ("a", "b"), ["a", "b"]),
+        ({"type": "array"}, {"a"}, ["a"]),
+        ({"type": "number"}, decimal.Decimal("12.50"), 12.5),
+        ({"type": "string"}, Colour.RED, "RED"),
+        ({"type": "integer"}, Colour.BLUE, 2),
+        ({"type": "string", "format": "uuid"}, UUID, str(UUID)),
+        ({"type": "string", "format": "date-time"}, NOW, "2025-03-01T12:30:00+00:00"),
+        ({"type": "string", "format": "date"}, NOW.date(), "2025-03-01"),
+        ({"type": "string", "format": "time"}, NOW.time(), "12:30:00"),
+        ({"type": "integer"}, 2**70, 2**70),
+        ({"type": "object"}, {"a": Created("1"), "b": [ModelLine(sku="s", price=decimal.Decimal(1))]}, None),
+    ],
+)
+async def test_json_writes_what_stands_for_json(
+    schema_registry: EmbeddedSchemaRegistry, schema: Any, value: Any, expected: Any
+) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    content = await registry.json_serializer(schema, auto_register=True).encode(value, "orders")
+    expected = expected or {"a": {"id": "1"}, "b": [{"sku": "s", "price": "1"}]}
+    assert await registry.deserializer().decode(content) == expected
+
+
+@pytest.mark.parametrize("root_id", [None, "https://example.org/schemas/whole.json"])
+@pytest.mark.parametrize("line_id", [None, "line.json", "https://example.org/schemas/line.json"])
+@pytest.mark.parametrize("reference", ["line.json", "./line.json"])
+async def test_json_references_are_found_by_their_names(
+    schema_registry: EmbeddedSchemaRegistry, root_id: str | None, line_id: str | None, reference: str
+) -> None:
+    """And those of the schemas that are referred to, by theirs."""
+    registry = SchemaRegistry(schema_registry.url)
+    await registry.register("sku", Schema('{"type": "string", "minLength": 2}', "JSON"))
+    line = {"type": "object", "properties": {"sku": {"$ref": "sku.json"}}, **({"$id": line_id} if line_id else {})}
+    skus = (SchemaReference("sku.json", "sku", 1),)
+    await registry.register("line", Schema(json.dumps(line), "JSON", skus))
+    whole = {"properties": {"line": {"$ref": reference}}, **({"$id": root_id} if root_id else {})}
+    schema = Schema(json.dumps(whole), "JSON", (SchemaReference("line.json", "line", 1),))
+    serializer = registry.json_serializer(schema, auto_register=True)
+    content = await serializer.encode({"line": {"sku": "ab"}}, "orders")
+    assert await registry.deserializer().decode(content) == {"line": {"sku": "ab"}}
+    with pytest.raises(SchemaContentError, match=r"\$\.line\.sku"):
+        await serializer.encode({"line": {"sku": "a"}}, "orders")
+
+
+# --- Protobuf ---
+
+
+async def test_another_messages_bytes_are_refused(schema_registry: EmbeddedSchemaRegistry) -> None:
+    """Though one class alone is wanted, whose bytes they could be."""
+    registry = SchemaRegistry(schema_registry.url)
+    content = await registry.protobuf_serializer(messages.SECOND, auto_register=True).encode(
+        messages.SECOND(id=7), "orders"
+    )
+    assert await registry.deserializer(messages.SECOND).decode(content) == messages.SECOND(id=7)
+    with pytest.raises(SchemaContentError, match=r"shop\.Second"):
+        await registry.deserializer(messages.PLAIN).decode(content)
+    for index in (b"\x02\x10", b"\x04\x00\x10"):
+        with pytest.raises(SchemaContentError, match="no message type"):
+            await registry.deserializer(messages.PLAIN).decode(content[:5] + index + content[7:])

@@ -96,5 +96,9 @@ class RecordDeserializationError(PartitionReadError):
 
     @property
     def lasts(self) -> bool:
-        """Whether to try again is of no use: its cause is no error that says it is ``retriable``."""
-        return not getattr(self.__cause__, "retriable", False)
+        """Whether to try again is of no use.
+
+        It is if the cause is ``retriable``, or if a schema registry is ``at_fault`` (`SchemaRegistryError`).
+        """
+        cause = self.__cause__
+        return not (getattr(cause, "retriable", False) or getattr(cause, "at_fault", False))

@@ -24,6 +24,9 @@ class SchemaRegistryError(KafkaError):
     ``status`` is HTTP's, ``error_code`` the registry's own, where it gave one.
     """
 
+    at_fault: bool = True
+    """The registry, or what is between, is at fault, and not the schema or record: that may be good, and can wait."""
+
     def __init__(self, message: str = "", *, status: int | None = None, error_code: int | None = None) -> None:
         super().__init__(message)
         self.status = status
@@ -43,12 +46,16 @@ class SchemaRegistryAuthenticationError(SchemaRegistryError):
 class SchemaNotFoundError(SchemaRegistryError):
     """The registry has no such schema, subject or version."""
 
+    at_fault = False
+
 
 class IncompatibleSchemaError(SchemaRegistryError):
     """The schema does not go with those before it in its subject (the subject's compatibility level).
 
     ``reasons`` are the registry's, where it gave some.
     """
+
+    at_fault = False
 
     def __init__(
         self,
@@ -64,6 +71,8 @@ class IncompatibleSchemaError(SchemaRegistryError):
 
 class InvalidSchemaError(SchemaRegistryError, ValueError):
     """This is no schema of its kind: the registry says so, or it was found here."""
+
+    at_fault = False
 
 
 class SchemaNotReadyError(KafkaError, RuntimeError):

@@ -8,14 +8,19 @@ from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from typing import Generic, TypeVar
 
+import anyio
+
 from .._io.loop import Waiter, loop_token, spawn_host
-from ..errors import KafkaError, SchemaRegistryUnavailableError
+from ..errors import KafkaError, SchemaRegistryError, SchemaRegistryUnavailableError
 from ..errors.base import own_copy, without_frames
 
-__all__ = ["MAX_ABSENT", "Cache"]
+__all__ = ["AGAIN_S", "MAX_ABSENT", "Cache"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+AGAIN_S = 1.0
+"""How long what failed for the registry's own sake is not asked for again."""
 
 MAX_ABSENT = 1000
 """Things that are remembered as absent: ids come from strangers' bytes, and there are four thousand million."""
@@ -49,15 +54,34 @@ class Cache(Generic[K, V]):
             spawn_host(partial(self._fly, place, flight), "kafka schema registry")
         return await flight.wait()
 
-    def put(self, key: K, value: V) -> None:
-        """This is known now."""
-        self._found[key] = (value, time.monotonic() + self._kept_s)
-        self._absent.pop(key, None)
+    async def known(self, key: K, within_s: float) -> tuple[V, float]:
+        """The answer, and until when it is good (``time.monotonic()``).
+
+        One whose time is over goes on, for `AGAIN_S`, if no other comes within so many seconds, or if the registry
+        fails. Raises what fetching it raises.
+        """
+        known = self._found.get(key)
+        try:
+            with anyio.move_on_after(math.inf if known is None else within_s):
+                value = await self.get(key)
+                found = self._found.get(key)
+                return value, found[1] if found is not None and found[0] is value else time.monotonic()
+        except SchemaRegistryError as error:
+            if known is None or not error.at_fault:
+                raise
+        assert known is not None  # else there was no end to the time
+        return known[0], time.monotonic() + AGAIN_S
+
+    def has(self, key: K, value: V) -> bool:
+        """Return True if this is the answer as far as it is known, though its time may be over."""
+        found = self._found.get(key)
+        return found is not None and found[0] is value
 
     def forget(self) -> None:
-        """Ask for everything anew."""
+        """Ask for everything anew, also what is being asked for now."""
         self._found.clear()
         self._absent.clear()
+        self._flights.clear()
 
     async def _fly(self, place: tuple[object, K], flight: Waiter[V]) -> None:
         key = place[1]
@@ -65,20 +89,24 @@ class Cache(Generic[K, V]):
             try:
                 value = await self._fetch(key)
             except KafkaError as error:
-                if not error.retriable:
+                if not error.retriable and self._flights.get(place) is flight:
                     self._remember_absent(key, error)
                 flight.set_error(without_frames(error))
             except Exception as error:
                 flight.set_error(error)
             else:
-                self.put(key, value)
+                if self._flights.get(place) is flight:  # and it has not been forgotten meanwhile
+                    self._found[key] = (value, time.monotonic() + self._kept_s)
+                    self._absent.pop(key, None)
                 flight.set_result(value)
         finally:
-            del self._flights[place]
+            if self._flights.get(place) is flight:
+                del self._flights[place]
             flight.set_error(SchemaRegistryUnavailableError("the request to the schema registry was cancelled"))
 
     def _remember_absent(self, key: K, error: KafkaError) -> None:
         self._absent.pop(key, None)
         while len(self._absent) >= MAX_ABSENT:
             del self._absent[next(iter(self._absent))]
-        self._absent[key] = (error, time.monotonic() + self._absent_s)
+        absent_s = min(self._absent_s, AGAIN_S) if getattr(error, "at_fault", False) else self._absent_s
+        self._absent[key] = (error, time.monotonic() + absent_s)

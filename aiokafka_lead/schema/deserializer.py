@@ -92,8 +92,10 @@ class SchemaDeserializer(Prepared, Generic[T]):
             if trouble is not None:
                 raise own_copy(trouble[0])
             raise SchemaNotReadyError(f"the schema {id_of(key)} has not been asked for: await decode()")
-        value = reader.read(content, 0 if indexes is not None else len(key), indexes)
-        made: T = self._making(value)
+        try:
+            made: T = self._making(reader.read(content, 0 if indexes is not None else len(key), indexes))
+        except SchemaContentError as error:
+            raise SchemaContentError(f"schema {id_of(key)}: {error.message}") from (error.__cause__ or error)
         return made
 
     def _is_due(self, key: bytes) -> bool:
@@ -119,7 +121,8 @@ class SchemaDeserializer(Prepared, Generic[T]):
             resolved = await self._registry.resolved(registered.schema)
             self._readers[key] = await self._reader(resolved)
         except KafkaError as error:
-            until = time.monotonic() + (0 if error.retriable else self._registry.absent_s)
+            at_fault = getattr(error, "at_fault", False)  # then the registry's own cache says when to ask again
+            until = time.monotonic() + (0 if error.retriable or at_fault else self._registry.absent_s)
             self._troubles.pop(key, None)
             while len(self._troubles) >= MAX_ABSENT:
                 del self._troubles[next(iter(self._troubles))]

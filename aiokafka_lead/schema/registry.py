@@ -23,6 +23,9 @@ __all__ = ["SchemaRegistry"]
 
 T = TypeVar("T")
 
+STALE_AFTER_S = 0.25
+"""How long the version that was known is held back for a new answer."""
+
 _SCHEMA = instance(Schema, "a Schema")
 _Written = tuple[str, Schema, bool]
 """A subject, a schema, and whether it may be written otherwise."""
@@ -49,11 +52,10 @@ class SchemaRegistry:
         self._transport = Transport(self._config)
         self.absent_s = absent_s = self._config.absent_max_age_ms / 1000
         """How long what does not exist is not asked for again."""
-        self.latest_s = self._config.latest_max_age_ms / 1000
-        """How long a subject's latest version is taken for that."""
+        latest_s = self._config.latest_max_age_ms / 1000
         self._by_name: Cache[int | str, RegisteredSchema] = Cache(self._fetch_by_name, absent_s=absent_s)
         self._versions: Cache[tuple[str, int], RegisteredSchema] = Cache(self._fetch_version, absent_s=absent_s)
-        self._latest: Cache[str, RegisteredSchema] = Cache(self._fetch_latest, absent_s=absent_s, kept_s=self.latest_s)
+        self._latest: Cache[str, RegisteredSchema] = Cache(self._fetch_latest, absent_s=absent_s, kept_s=latest_s)
         self._looked_up: Cache[_Written, RegisteredSchema] = Cache(self._fetch_lookup, absent_s=absent_s)
         self._registered: Cache[_Written, RegisteredSchema] = Cache(self._register, absent_s=0)
 
@@ -84,6 +86,17 @@ class SchemaRegistry:
     async def latest(self, subject: str) -> RegisteredSchema:
         """A subject's latest version."""
         return await self._latest.get(subject)
+
+    async def latest_known(self, subject: str) -> tuple[RegisteredSchema, float]:
+        """A subject's latest version, and until when it is taken for that (``time.monotonic()``).
+
+        The one that was known goes on while the registry does not answer; that costs a moment every second at most.
+        """
+        return await self._latest.known(subject, STALE_AFTER_S)
+
+    def is_latest(self, subject: str, registered: RegisteredSchema) -> bool:
+        """Return False if another version has been found, or may have been registered, since this one was."""
+        return self._latest.has(subject, registered)
 
     async def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
         """What this schema is registered as in the subject; ``normalize``: though it is written a little otherwise."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Sequence
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeVar
@@ -62,8 +63,10 @@ class _Ready(NamedTuple):
     writer: Writer
     before: bytes
     header: Header | None
+    subject: str
+    registered: RegisteredSchema
     until: float
-    """When to ask again, in monotonic seconds."""
+    """When to ask for the subject's latest version again, in monotonic seconds."""
 
 
 class SerializerOptions(TypedDict, total=False):
@@ -135,9 +138,13 @@ class SchemaSerializer(Prepared, Generic[T]):
     ) -> Awaitable[None] | None:
         """Ask the registry for the schema, unless it is known."""
         ready = self._ready.get((topic, is_key))
-        if ready is not None and (not self._use_latest or time.monotonic() < ready.until):
+        if ready is None:
+            return self._find(topic, is_key)
+        if not self._use_latest or (
+            time.monotonic() < ready.until and self._registry.is_latest(ready.subject, ready.registered)
+        ):
             return None
-        return self._find(topic, is_key)
+        return self._find_latest(topic, is_key, ready)
 
     def __call__(self, value: T, context: SerializationContext, /) -> bytes | WithHeaders:
         """The bytes of one value; `prepare` comes before, else it raises `SchemaNotReadyError`."""
@@ -148,11 +155,19 @@ class SchemaSerializer(Prepared, Generic[T]):
         content = ready.writer.write(value, ready.before)
         return content if ready.header is None else WithHeaders(content, (ready.header,))
 
+    async def _find_latest(self, topic: str, is_key: bool, ready: _Ready) -> None:
+        registered, until = await self._registry.latest_known(ready.subject)
+        if registered == ready.registered:
+            self._ready[topic, is_key] = ready._replace(registered=registered, until=until)
+        else:
+            await self._find(topic, is_key)
+
     async def _find(self, topic: str, is_key: bool) -> None:
         registry = self._registry
         subject = self._subject_of(topic, is_key, self._format.record_name)
+        until = math.inf
         if self._use_latest:
-            registered = await registry.latest(subject)
+            registered, until = await registry.latest_known(subject)
         else:
             schema = await self._format.prepared(registry, register=self._register)
             assert schema is not None  # else the latest is taken
@@ -161,15 +176,15 @@ class SchemaSerializer(Prepared, Generic[T]):
             else:
                 registered = await registry.lookup(subject, schema, normalize=self._normalize)
         writer = self._format.writer(await registry.resolved(registered.schema))
-        until = time.monotonic() + registry.latest_s
         if not self._in_headers:
             before = prefix_of(_known_id(registered, subject)) + writer.indexes
-            self._ready[topic, is_key] = _Ready(writer, before, None, until)
+            self._ready[topic, is_key] = _Ready(writer, before, None, subject, registered, until)
             return
         if registered.guid is None:
             raise SchemaRegistryError(f'the registry gives no GUID for {subject}, which ids_in="headers" needs')
         name = KEY_HEADER if is_key else VALUE_HEADER
-        self._ready[topic, is_key] = _Ready(writer, b"", (name, header_of(registered.guid) + writer.indexes), until)
+        header = (name, header_of(registered.guid) + writer.indexes)
+        self._ready[topic, is_key] = _Ready(writer, b"", header, subject, registered, until)
 
 
 def _known_id(registered: RegisteredSchema, subject: str) -> int:

@@ -186,6 +186,8 @@ def _content(url: str, query: Query, answer: Answer) -> Any:
     if 300 <= answer.status < 400:
         text = f"{text}, and redirects are not followed: set the URL that it leads to"
     kind = _BY_STATUS.get(answer.status, SchemaRegistryError)
+    if kind is SchemaNotFoundError and code is None:
+        kind = SchemaRegistryError  # somebody else's, who knows no schemas: a proxy's, say
     if code == INVALID_SCHEMA:
         kind = InvalidSchemaError
     raise kind(text, status=answer.status, error_code=code if isinstance(code, int) else None)

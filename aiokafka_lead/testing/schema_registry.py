@@ -94,8 +94,8 @@ class EmbeddedSchemaRegistry:
             server.server_close()
 
     def fail(self, status: int, count: int = 1) -> None:
-        """Answer the next requests with this status."""
-        self._faults += [status] * count
+        """Answer the next requests with this status; a ``count`` of 0 takes back what was asked for before."""
+        self._faults[:] = [*self._faults, *[status] * count] if count else []
 
     def hold(self) -> None:
         """Answer nothing until `release`."""

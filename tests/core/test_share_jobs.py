@@ -97,13 +97,13 @@ def test_a_record_is_kept_back_longer_with_each_delivery() -> None:
     third, first = in_slots(made, [records(1, delivery_count=3)[0], records(2)[1]])
     made.keep_back(third, 10.0)
     made.keep_back(first, 10.0)
-    assert made.next_release() == 10.1
-    made.release_due(10.1)
+    assert made.next_due() == 10.1
+    made.let_go_due(10.1)
     assert decided.all == [(1, AcknowledgeType.RELEASE)]
-    assert made.next_release() == 10.4
-    made.release_due(10.4)
+    assert made.next_due() == 10.4
+    made.let_go_due(10.4)
     assert decided.all[1:] == [(0, AcknowledgeType.RELEASE)]
-    assert made.next_release() is None
+    assert made.next_due() is None
 
 
 def test_not_too_many_are_kept_back() -> None:
@@ -111,7 +111,7 @@ def test_not_too_many_are_kept_back() -> None:
     made = jobs(decided=decided)
     for slot in in_slots(made, records(KEPT_BACK_AT_MOST + 3)):
         made.keep_back(slot, 0.0)
-    made.release_due(0.0)
+    made.let_go_due(0.0)
     assert len(decided.all) == 3
 
 

@@ -234,7 +234,7 @@ async def test_a_registry_that_does_not_answer_costs_no_more_than_the_deadline(
         (400, SchemaRegistryError),
         (401, SchemaRegistryAuthenticationError),
         (403, SchemaRegistryAuthenticationError),
-        (404, SchemaNotFoundError),
+        (404, SchemaRegistryError),  # without the registry's code it is somebody else's
         (307, SchemaRegistryError),
         (200, SchemaRegistryError),
     ],

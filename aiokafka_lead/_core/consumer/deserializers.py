@@ -94,11 +94,13 @@ def _with_context(call: Callable[..., Any], context: SerializationContext, conte
 
 def cannot_be_deserialized(record: Record, part: str, cause: Exception, advice: str) -> RecordDeserializationError:
     """The error for a record whose key or value made the application's function raise."""
-    error = RecordDeserializationError(
-        f"the {part} of the record at offset {record.offset} of {record.topic}-{record.partition} "
-        f"cannot be deserialized: {shown_cause(cause)}{advice}",
-        record=record,
-        part=part,
-    )
-    error.__cause__ = cause
-    return error
+    text = f"the {part} of the record at offset {record.offset} of {record.topic}-{record.partition} "
+    text += f"cannot be deserialized: {shown_cause(cause)}"
+
+    def made(text: str) -> RecordDeserializationError:
+        error = RecordDeserializationError(text, record=record, part=part)
+        error.__cause__ = cause
+        return error
+
+    error = made(text)
+    return made(text + advice) if error.lasts else error

@@ -70,6 +70,8 @@ class Attempts:
         self._retries = retries
         self._backoff = backoff
         self._failed: dict[tuple[str, int, int], HandlerFailure] = {}
+        self._postponed: set[tuple[str, int, int]] = set()
+        """Records that wait for a schema registry."""
         self._hopeless: set[tuple[str, int, int]] = set()
         """Among these: they are not handled again."""
 
@@ -82,6 +84,15 @@ class Attempts:
         if hopeless or failure.attempts > self._retries:
             self._hopeless.add(place)
         return failure
+
+    def postponed(self, record: Record, error: BaseException) -> HandlerFailure:
+        """The record is to be handled again, and this was no attempt."""
+        self._postponed.add(_place(record))
+        return HandlerFailure(record, error, 0)
+
+    def waits(self, record: Record) -> bool:
+        """Return True if the record was postponed, and nothing behind it is committed."""
+        return _place(record) in self._postponed
 
     def is_hopeless(self, failure: HandlerFailure) -> bool:
         """Whether its record is not to be handled again."""
@@ -101,8 +112,9 @@ class Attempts:
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Everything before these offsets is done."""
-        if self._failed:
+        if self._failed or self._postponed:
             ends = {tuple(tp): offset.offset for tp, offset in offsets.items()}
+            self._postponed = {place for place in self._postponed if place[2] >= ends.get(place[:2], 0)}
             for place in [place for place in self._failed if place[2] < ends.get(place[:2], 0)]:
                 del self._failed[place]
                 self._hopeless.discard(place)

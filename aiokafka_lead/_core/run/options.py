@@ -32,6 +32,10 @@ class HandlingOptions(TypedDict, total=False):
     """How long to go on although brokers refuse the login, or the right to a topic, the group, the transactional id or
     the cluster, and to ask again meanwhile: after a broker's start that may pass. 0 ends `run` with the first refusal,
     as Java's clients do (0)."""
+    registry_patience_ms: float | None
+    """How long records wait for a schema registry that is away, or that refuses the client: they are good, and neither
+    count as tried nor become dead letters, and ``health()`` says so. `run` ends with a `HandlerError` when that time is
+    over; None waits for as long as it takes (None)."""
     stop_on_signals: bool
     """Stop the consumer at SIGTERM or SIGINT: handlers at work end, what is done is committed or acknowledged, and
     `run` returns, all within ``close_timeout_ms`` (10000 if that is None). A second signal cancels the handlers, whose
@@ -87,6 +91,7 @@ class HandlingConfig(Checked):
     dead_letter_topic: str | None = option(None, optional(topic_name))
     dead_letter_producer: Any = option(None, optional(dead_letter_producer))
     refusal_patience_ms: float = option(0, milliseconds())
+    registry_patience_ms: float | None = option(None, optional(milliseconds()))
     stop_on_signals: bool = option(False, boolean)
     health_port: int | None = option(None, optional(integer(1, 65_535)))
     health_host: str | None = option(None, optional(text))

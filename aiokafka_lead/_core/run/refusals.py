@@ -1,6 +1,10 @@
-"""Decides how long `run` goes on although brokers refuse what it needs."""
+"""Decides how long `run` goes on although brokers refuse what it needs, or a schema registry is away."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
 
 from ..._options.logs import ClientLog
 from ...config import ClientConfig
@@ -8,14 +12,17 @@ from ...errors import (
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
     KafkaError,
+    RecordDeserializationError,
     SaslAuthenticationFailedError,
+    SchemaRegistryError,
     SslAuthenticationError,
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
 )
+from ...errors.shown import shown_cause
 from ..backoff import Backoff
 
-__all__ = ["REFUSALS", "Refusals"]
+__all__ = ["REFUSALS", "Outages", "Refusals", "is_outage"]
 
 REFUSALS = (
     ClusterAuthorizationFailedError,
@@ -78,3 +85,71 @@ class Refusals:
         if not self._count or now >= self._latest + CALM_S:
             return None
         return f"brokers have refused for {now - self._since:.1f} s what run() needs, and are asked again: {self._text}"
+
+
+class Outages:
+    """Bears with a schema registry that is away: good records wait for it, however often they are tried.
+
+    Times are monotonic seconds.
+    """
+
+    def __init__(
+        self, patience_ms: float | None, config: ClientConfig, log: ClientLog, waits: Callable[[Any], bool]
+    ) -> None:
+        """``patience_ms`` is how long a registry may be away; None: for as long as it takes.
+
+        ``waits`` returns True for a record while it is in hand and not handled.
+        """
+        self._patience_s = math.inf if patience_ms is None else patience_ms / 1000
+        self._backoff = Backoff(config.retry_backoff_ms, max(config.retry_backoff_max_ms, TRIES_APART_MS))
+        self._log = log
+        self._waits = waits
+        self._waiting: list[Any] = []
+        self._since = 0.0
+        self._tries = 0
+        self._next_at = 0.0
+        self._text = ""
+
+    def bear(self, record: Any, error: BaseException, now: float) -> float | None:
+        """Return the seconds after which to try this record again, as all that wait; None if it has been too long."""
+        self.passed(now)
+        if not self._waiting:
+            self._since, self._tries, self._next_at = now, 0, now
+            self._log.warning("records wait for a schema registry, and are tried again: %s", shown_cause(error, str))
+        self._waiting.append(record)
+        self._text = shown_cause(error, str)
+        until = self._since + self._patience_s
+        if now >= until:
+            return None
+        if now >= self._next_at:
+            self._waiting = [record, *filter(self._waits, self._waiting[:-1])]
+            self._tries += 1
+            self._next_at = now + self._backoff.delay_s(self._tries)
+        return min(self._next_at, until) - now
+
+    def passed(self, now: float) -> None:
+        """Notice if no record waits any more."""
+        if self._waiting and not any(map(self._waits, self._waiting)):
+            self._waiting = []
+            self._log.warning("records wait for no schema registry any more: it took %.1f s", now - self._since)
+
+    def problem(self, now: float) -> str | None:
+        """What a probe is to hear."""
+        self.passed(now)
+        if not self._waiting:
+            return None
+        return f"records have waited for a schema registry for {now - self._since:.1f} s: {self._text}"
+
+
+TRIES_APART_MS = 5_000.0
+"""How far apart tries may be, at least."""
+
+
+def is_outage(error: BaseException) -> bool:
+    """Return True if a record could not be read, or its handler could not send, for a registry's sake.
+
+    The record is good then, and so is its handler: such a try does not count.
+    """
+    if isinstance(error, RecordDeserializationError):
+        return not error.lasts
+    return any(isinstance(each, SchemaRegistryError) and each.at_fault for each in (error, error.__cause__))

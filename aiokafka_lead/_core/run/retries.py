@@ -34,9 +34,16 @@ class Retries:
         attempts = partition.attempts[record.offset] = partition.attempts.get(record.offset, 0) + 1
         if attempts > self._retries:
             return False
-        due_at = now + self._backoff.delay_s(attempts)
-        heapq.heappush(self._waiting, (due_at, next(self._sequence), partition, record))
+        self._wait(partition, record, now + self._backoff.delay_s(attempts))
         return True
+
+    def postponed(self, partition: PartitionWork, record: Record, due_at: float) -> None:
+        """The record is to be handled again, and this was no attempt."""
+        partition.attempts.setdefault(record.offset, 0)
+        self._wait(partition, record, due_at)
+
+    def _wait(self, partition: PartitionWork, record: Record, due_at: float) -> None:
+        heapq.heappush(self._waiting, (due_at, next(self._sequence), partition, record))
 
     def next_due(self) -> float | None:
         """When the first waiting record is due."""

@@ -18,6 +18,7 @@ cdef class Jobs:
     cdef readonly object turns
     cdef set _slots
     cdef list _kept_back
+    cdef list _postponed
     cdef object _sequence
 
     @cython.locals(record=ShareRecord, first=ShareRecord)

@@ -63,6 +63,8 @@ class Jobs:
         """Those at work."""
         self._kept_back: list[tuple[float, int, Record]] = []
         """A heap: when each record is to be released."""
+        self._postponed: list[tuple[float, int, Record]] = []
+        """The same of when each is to be handed out again."""
         self._sequence = count()
 
     # --- handing out ---
@@ -73,7 +75,7 @@ class Jobs:
 
     def room(self) -> int:
         """How many more records there are handlers for."""
-        return self._concurrency - len(self._slots) - len(self.turns)
+        return self._concurrency - len(self._slots) - len(self.turns) - len(self._postponed)
 
     def take(self, slot: JobSlot) -> Record | None:
         """The next record to handle, which the slot now has; None if there is none."""
@@ -125,12 +127,18 @@ class Jobs:
         due_at = now + self._backoff.delay_s(record.delivery_count)
         heapq.heappush(self._kept_back, (due_at, next(self._sequence), record))
 
-    def next_release(self) -> float | None:
-        """When the first record is to be released."""
-        return self._kept_back[0][0] if self._kept_back else None
+    def postpone(self, slot: JobSlot, due_at: float) -> None:
+        """Hand the slot's record out again then: it stays in hand, as each delivery counts."""
+        heapq.heappush(self._postponed, (due_at, next(self._sequence), self._let_go(slot)))
 
-    def release_due(self, now: float) -> None:
-        """Release the records whose time has come."""
+    def next_due(self) -> float | None:
+        """When the first record is to be released, or handed out again."""
+        return min((heap[0][0] for heap in (self._kept_back, self._postponed) if heap), default=None)
+
+    def let_go_due(self, now: float) -> None:
+        """Release, or have in line again, the records whose time has come."""
+        while self._postponed and self._postponed[0][0] <= now:
+            self.turns.append(heapq.heappop(self._postponed)[2])
         while self._kept_back and (self._kept_back[0][0] <= now or len(self._kept_back) > KEPT_BACK_AT_MOST):
             self._decide(heapq.heappop(self._kept_back)[2], RELEASE)
 
@@ -138,7 +146,8 @@ class Jobs:
 
     def running_out(self, now: float, within_s: float) -> list[Record]:
         """The records in hand whose locks end within this time, and hold yet."""
-        held = [*(slot.record for slot in self._slots), *(record for _, _, record in self._kept_back)]
+        waiting = self._kept_back + self._postponed
+        held = [*(slot.record for slot in self._slots), *(record for _, _, record in waiting)]
         return [
             record
             for record in held
@@ -149,8 +158,9 @@ class Jobs:
 
     def release_waiting(self) -> None:
         """Release the records that nobody works on."""
-        found = [*self.turns, *(record for _, _, record in self._kept_back)]
+        found = [*self.turns, *(record for _, _, record in self._kept_back + self._postponed)]
         self.turns.clear()
         self._kept_back.clear()
+        self._postponed.clear()
         for record in found:
             self._decide(record, RELEASE)

@@ -118,7 +118,7 @@ class HealthWatch:
                 stuck=self._standstill.found(self._client.metadata.snapshot, now),
                 doubted_s=None if group is None else since(group.coordinator_doubted_since, now),
                 doubted_for="" if group is None else group.coordinator_said,
-                refused=None if self._run.work is None else self._run.work.refusals.problem(now),
+                refused=None if self._run.work is None else self._run.work.problem(now),
             ),
             limits,
         )

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
-from ..._core.run.refusals import Refusals
 from ...types import TopicPartition
 
 __all__ = ["CurrentRun", "ParallelWork"]
@@ -21,10 +20,8 @@ class ParallelWork(Protocol):
         """Whether it commits in transactions, beside which there must be no other commit."""
         ...
 
-    @property
-    def refusals(self) -> Refusals:
+    def problem(self, now: float) -> str | None:
         """What it bears with."""
-        ...
 
     async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
         """Let go of these partitions: wait for their handlers until the deadline, and commit what is done."""

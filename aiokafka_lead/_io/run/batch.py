@@ -13,6 +13,7 @@ from ..._core.consumer.reading import Reading
 from ..._core.run.exactly_once import Attempts, HandlerFailure
 from ..._core.run.handler import NoAwaitableError
 from ..._core.run.options import RunConfig
+from ..._core.run.refusals import is_outage
 from ..._core.run.work import HandlerSlot, Work
 from ..._records import ConsumerRecord
 from ...errors import (
@@ -140,8 +141,12 @@ class Batch:
         elif isinstance(error, CommitOutcomeUnknownError | ProducerFencedError | TransactionAbortedError):
             self._end(slot, error)
         else:
-            hopeless = isinstance(error, RecordDeserializationError) and error.lasts
-            self.failures.append(self._attempts.failed(record, error, hopeless=hopeless))
+            if is_outage(error):
+                failure = self._attempts.postponed(record, error)
+            else:
+                hopeless = isinstance(error, RecordDeserializationError)
+                failure = self._attempts.failed(record, error, hopeless=hopeless)
+            self.failures.append(failure)
             self._give_up(slot)
 
     def _end(self, slot: HandlerSlot, error: BaseException) -> None:

@@ -18,7 +18,7 @@ from ..._core.consumer.subscription import SubscriptionKind
 from ..._core.run.dead_letter import dead_letter_headers
 from ..._core.run.exactly_once import Attempts, HandlerFailure, TransactionalProducer
 from ..._core.run.options import RunConfig
-from ..._core.run.refusals import REFUSALS, Refusals
+from ..._core.run.refusals import REFUSALS, Outages, Refusals, is_outage
 from ..._core.tracing import RunTracing
 from ..._options.logs import client_log
 from ..._records import ConsumerRecord
@@ -34,7 +34,7 @@ from ...types import TopicPartition
 from ..cancellation import outlast_cancellation
 from ..loop import Signal, Waiter
 from .batch import Batch
-from .handling import deserialized
+from .handling import deserialized, waited_for_registry
 from .part import BatchPart, RunSource
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ class ExactlyOnceRun:
         self._deserializers = engine.reading.prefetch.deserializers
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._attempts = Attempts(config.retries, self._backoff)
+        self._outages = Outages(config.registry_patience_ms, engine.config, self._log, self._attempts.waits)
         self._tracing: RunTracing | None = None if engine.tracing is None else engine.tracing.run()
         self._source = RunSource(commits)
         self._batch: Batch | None = None
@@ -258,8 +259,16 @@ class ExactlyOnceRun:
 
     def _after_failures(self, failures: list[HandlerFailure]) -> float:
         """How long to wait before the batch is done again; raises `HandlerError` if that would be for nothing."""
+        now = time.monotonic()
+        outage_s = 0.0
         for failure in failures:
             record, error, attempts = failure
+            if is_outage(error):
+                delay_s = self._outages.bear(record, error, now)
+                if delay_s is None:
+                    raise HandlerError(waited_for_registry(record, error), record=record, attempts=0) from error
+                outage_s = max(outage_s, delay_s)
+                continue
             about = {"topic": record.topic, "partition": record.partition}
             where = f"the record at offset {record.offset} of {record.topic}-{record.partition}"
             if not self._attempts.is_hopeless(failure):
@@ -272,13 +281,17 @@ class ExactlyOnceRun:
             else:
                 topic = self._config.dead_letter_topic
                 self._log.warning("%s goes to %s (%d attempts): %r", where, topic, attempts, error, extra=about)
-        return self._attempts.delay_s(failures)
+        return max(outage_s, self._attempts.delay_s(failures))
 
     # --- what others ask of it ---------------------------------------------------------------------------------------
 
     def done(self) -> Iterator[tuple[PartitionState, Position]]:
         """For each partition the position before which everything is committed."""
         return ((state, state.base) for state in self._reading.positions if state.base is not None)
+
+    def problem(self, now: float) -> str | None:
+        """What it bears with."""
+        return self.refusals.problem(now) or self._outages.problem(now)
 
     def stuck_since(self) -> float | None:
         """When the handler that has been at work for longest began (``time.monotonic()``); None while none is."""

@@ -18,7 +18,7 @@ from ..._core.consumer.position import Position
 from ..._core.consumer.subscription import SubscriptionKind
 from ..._core.run.handler import NoAwaitableError
 from ..._core.run.options import RunConfig
-from ..._core.run.refusals import REFUSALS, Refusals
+from ..._core.run.refusals import REFUSALS, Outages, Refusals, is_outage
 from ..._core.run.retries import Retries
 from ..._core.run.work import HandlerSlot, PartitionWork, Work
 from ..._core.tracing import RunTracing
@@ -38,7 +38,7 @@ from ..cancellation import Waits, outlives_cancellation, to_the_end
 from ..group.missing import gone
 from ..loop import Signal, Waiter
 from .dead_letters import DeadLetters
-from .handling import deserialized
+from .handling import deserialized, waited_for_registry
 from .workers import Worker, Workers
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ class Runner:
         self._reading = engine.reading
         self._log = client_log("consumer", engine.config.client_id)
         self.refusals = Refusals(config.refusal_patience_ms, engine.config, self._log)
+        self._outages = Outages(config.registry_patience_ms, engine.config, self._log, self._waits)
         self._dead_letters = dead_letters
         self._handler = handler
         self._deserializers = engine.reading.prefetch.deserializers
@@ -188,6 +189,7 @@ class Runner:
                     return
                 continue
             self.refusals.passed(time.monotonic())
+            self._outages.passed(time.monotonic())
             if self._failure is not None:
                 return  # and is being cancelled
             for tp, records in taken.items():
@@ -238,7 +240,10 @@ class Runner:
             return
         about = {"topic": record.topic, "partition": record.partition}
         where = f"the record at offset {record.offset} of {record.topic}-{record.partition}"
-        hopeless = isinstance(error, RecordDeserializationError) and error.lasts
+        if is_outage(error):
+            self._postpone(slot, partition, record, error)
+            return
+        hopeless = isinstance(error, RecordDeserializationError)
         if not hopeless and self._retries.failed(partition, record, time.monotonic()):
             self._log.info("%s could not be handled, and will be again: %r", where, error, extra=about)
             if self._tracing is not None:
@@ -266,6 +271,31 @@ class Runner:
         failure = HandlerError(text, record=record, attempts=attempts)
         failure.__cause__ = cause
         self._end(slot, failure)
+
+    def _postpone(self, slot: HandlerSlot, partition: PartitionWork, record: Record, error: BaseException) -> None:
+        """A schema registry is away: the record waits for it, and takes no handler's place meanwhile."""
+        now = time.monotonic()
+        delay_s = self._outages.bear(record, error, now)
+        if delay_s is None:
+            if self._tracing is not None:
+                self._tracing.failed(record, error)
+            failure = HandlerError(waited_for_registry(record, error), record=record, attempts=0)
+            failure.__cause__ = error
+            self._end(slot, failure)
+            return
+        if self._tracing is not None:
+            self._tracing.retried(record, error, partition.attempts.get(record.offset, 0))
+        self._retries.postponed(partition, record, now + delay_s)
+        self._work.given_up(slot)
+        self._retry.set()
+
+    def _waits(self, record: Record) -> bool:
+        partition = self._work.get(TopicPartition(record.topic, record.partition))
+        return partition is not None and record.offset in partition.attempts
+
+    def problem(self, now: float) -> str | None:
+        """What it bears with."""
+        return self.refusals.problem(now) or self._outages.problem(now)
 
     async def _send_dead_letter(
         self, dead_letters: DeadLetters, record: Record, error: BaseException, attempts: int

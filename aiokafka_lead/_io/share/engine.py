@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..._core.consumer.deserializers import Deserializers
-from ..._core.run.refusals import Refusals
 from ..._core.share.allowance import Allowance
 from ..._core.share.buffer import ShareBuffer
 from ..._core.share.decoding import AcquiredData
@@ -51,10 +50,8 @@ Record = ShareRecord[Any, Any]
 class Run(Protocol):
     """A call of `ShareConsumer.run` that is under way."""
 
-    @property
-    def refusals(self) -> Refusals:
+    def problem(self, now: float) -> str | None:
         """What it bears with."""
-        ...
 
     async def finish(self, ready_by: float, end_by: float) -> None:
         """The consumer is being stopped: end the run. Handlers have until ``ready_by``, all has until ``end_by``."""
@@ -126,7 +123,7 @@ class ShareEngine:
             self.planner,
             hungry=lambda: self.reader.waiting and bool(self.planner.assignment),
             busy_since=self._busy_since,
-            refused=lambda now: None if self.runner is None else self.runner.refusals.problem(now),
+            refused=lambda now: None if self.runner is None else self.runner.problem(now),
             started=lambda: self.started,
         )
         self._stopped: Waiter[None] | None = None

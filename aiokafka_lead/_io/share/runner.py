@@ -12,7 +12,7 @@ import anyio
 
 from ..._core.backoff import Backoff
 from ..._core.run.handler import NoAwaitableError
-from ..._core.run.refusals import REFUSALS, Refusals
+from ..._core.run.refusals import REFUSALS, Outages, Refusals, is_outage
 from ..._core.share.jobs import Jobs, JobSlot
 from ..._core.share.record import ShareRecord
 from ..._core.share.requests import FIRST_VERSION_WITH_RENEWALS
@@ -33,6 +33,7 @@ from ..cancellation import to_the_end
 from ..deadline import Deadline
 from ..loop import News, Signal, Waiter
 from ..run.dead_letters import DeadLetters
+from ..run.handling import waited_for_registry
 from ..run.workers import Worker, Workers
 from .reader import deserialized
 
@@ -89,6 +90,7 @@ class ShareRunner:
         self._config = config
         self._log = client_log("consumer", engine.config.client_id)
         self.refusals = Refusals(config.refusal_patience_ms, engine.config, self._log)
+        self._outages = Outages(config.registry_patience_ms, engine.config, self._log, self._waits)
         self._dead_letters = dead_letters
         self._handler = handler
         self._jobs = Jobs(
@@ -176,6 +178,7 @@ class ShareRunner:
                 await self._room.wait(self.refusals.bear(error, time.monotonic()))
                 continue
             self.refusals.passed(time.monotonic())
+            self._outages.passed(time.monotonic())
             if not records:
                 if reader.stopped:
                     return
@@ -267,7 +270,10 @@ class ShareRunner:
         tracing = self._tracing
         where = f"the record at offset {record.offset} of {record.topic_partition}"
         attempts = record.delivery_count
-        hopeless = isinstance(error, RecordDeserializationError) and error.lasts
+        if is_outage(error):
+            self._postpone(slot, record, error)
+            return
+        hopeless = isinstance(error, RecordDeserializationError)
         if self._jobs.may_retry(record) and not hopeless:
             self._log.info("%s could not be handled (delivery %d), and is delivered again: %r", where, attempts, error)
             if tracing is not None:
@@ -284,6 +290,33 @@ class ShareRunner:
             self._jobs.rejected(slot)
         else:
             await self._bury(self._dead_letters, slot, record, error)
+
+    def _postpone(self, slot: JobSlot, record: Record, error: BaseException) -> None:
+        """A schema registry is away: the record waits for it in hand, where its lock is renewed."""
+        now = time.monotonic()
+        delay_s = self._outages.bear(record, error, now)
+        if delay_s is None:
+            raw = record.consumer_record()
+            failure = HandlerError(waited_for_registry(raw, error), record=raw, attempts=record.delivery_count)
+            failure.__cause__ = error
+            self._end(slot, failure)
+            return
+        if self._tracing is not None:
+            self._tracing.retried(record, error, record.delivery_count)
+        if self._winding_up:
+            self._jobs.given_up(slot)
+        else:
+            self._jobs.postpone(slot, now + delay_s)
+            self._kept_back.set()
+        self._calmer.tell()
+
+    @staticmethod
+    def _waits(record: Record) -> bool:
+        return record._is_open()
+
+    def problem(self, now: float) -> str | None:
+        """What it bears with."""
+        return self.refusals.problem(now) or self._outages.problem(now)
 
     async def _bury(self, dead_letters: DeadLetters, slot: JobSlot, record: Record, error: BaseException) -> None:
         attempts, tracing = record.delivery_count, self._tracing
@@ -309,11 +342,13 @@ class ShareRunner:
     # --- locks -------------------------------------------------------------------------------------------------------
 
     async def _release_in_time(self) -> None:
-        """Release what failed when its backoff is over."""
+        """Release what failed, or hand it out again, when its backoff is over."""
         while True:
-            due_at = self._jobs.next_release()
+            due_at = self._jobs.next_due()
             await self._kept_back.wait(None if due_at is None else max(0.0, due_at - time.monotonic()))
-            self._jobs.release_due(time.monotonic())
+            self._jobs.let_go_due(time.monotonic())
+            if self._jobs.turns:
+                self._workers.rouse()
 
     async def _renew(self) -> None:
         """Renew the locks of what is in hand for long."""

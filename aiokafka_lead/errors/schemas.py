@@ -81,3 +81,6 @@ class SchemaNotReadyError(KafkaError, RuntimeError):
 
 class SchemaContentError(KafkaError, ValueError):
     """A value does not fit the schema, or bytes are not what it describes."""
+
+    schema_id: int | str | None = None
+    """Of bytes: the id, or the GUID, of the schema that they name."""

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any, Protocol
 
+from .._core.consumer.deserializers import cannot_be_deserialized
 from .._options.checks import boolean
-from ..errors import ConfigError, InvalidSchemaError, SchemaContentError
+from ..errors import (
+    ConfigError,
+    InvalidSchemaError,
+    RecordDeserializationError,
+    SchemaContentError,
+    SchemaNotFoundError,
+)
 from ..types import Headers
 from .avro import AvroReader, avro_schema
+from .deserializer import of_schema
 from .framing import id_of, key_of
 from .source import SchemaSource
 
@@ -20,11 +29,17 @@ except ImportError:
 __all__ = ["AvroColumns"]
 
 
+_RECORDS_OWN = (SchemaContentError, SchemaNotFoundError, InvalidSchemaError)
+"""What is wrong with a record, and not with a registry that is away."""
+
+
 class Batch(Protocol):
     """What is needed of a `RecordBatch`."""
 
     @property
     def headers(self) -> list[Headers]: ...
+
+    def raw(self) -> Iterable[Any]: ...
 
     def raw_column(self, *, is_key: bool) -> list[bytes | None]: ...
 
@@ -45,7 +60,7 @@ class AvroColumns:
     async def to_arrow(self, batch: Batch) -> Any:
         """The batch, a ``pyarrow.RecordBatch``.
 
-        Raises `SchemaContentError` with the row that cannot be read, and what the registry raises.
+        Raises `RecordDeserializationError` for the first record that cannot be read, and what the registry raises.
         """
         made = batch.to_arrow()
         for name, array in (await self.arrays(batch)).items():
@@ -57,7 +72,7 @@ class AvroColumns:
         made: dict[str, Any] = {}
         for name, column in (("key", self._keys), ("value", self._values)):
             if column is not None:
-                made[name] = await column.array(batch.raw_column(is_key=column.is_key), batch.headers)
+                made[name] = await column.array(batch)
         return made
 
 
@@ -71,45 +86,61 @@ class _Column:
         self._arrow: ArrowReader | None = None
         self._readers: dict[bytes, AvroReader] = {}
 
-    async def array(self, contents: Sequence[bytes | None], headers: Sequence[Headers]) -> Any:
-        places = [
-            None if content is None else self._place(row, content, some)
-            for row, (content, some) in enumerate(zip(contents, headers, strict=True))
-        ]
-        names = dict.fromkeys(place[0] for place in places if place is not None)
-        arrow = await self._reading(list(names))
-        for name in names:
-            if name not in self._readers:
-                self._readers[name] = arrow.reader(await self._resolved(name))
-        readers = self._readers
+    async def array(self, batch: Batch) -> Any:
+        contents = batch.raw_column(is_key=self.is_key)
+        places: list[tuple[bytes, int] | None] = []
         values: list[Any] = []
+        for content, headers in zip(contents, batch.headers, strict=True):
+            try:
+                places.append(None if content is None else self._place(content, headers))
+            except SchemaContentError as error:
+                raise self._blamed(batch, len(places), error) from error
+        arrow = await self._reading(batch, places)
+        readers = self._readers
         try:
             for content, place in zip(contents, places, strict=True):
                 if content is None or place is None:
                     values.append(None)
-                else:
-                    values.append(readers[place[0]].read(content, place[1], None))
-        except SchemaContentError as error:
-            raise SchemaContentError(f"row {len(values)}: {error.message}") from error
+                    continue
+                name, at = place
+                if name not in readers:
+                    readers[name] = arrow.reader(await self._resolved(name))
+                values.append(self._read(readers[name], name, content, at))
+        except _RECORDS_OWN as error:
+            raise self._blamed(batch, len(values), error) from error
         return arrow.array(values)
 
-    def _place(self, row: int, content: bytes, headers: Headers) -> tuple[bytes, int]:
-        """The name of its schema, and where it begins."""
+    def _blamed(self, batch: Batch, row: int, error: Exception) -> RecordDeserializationError:
+        record = next(islice(batch.raw(), row, None))
+        return cannot_be_deserialized(record, "key" if self.is_key else "value", error, "")
+
+    @staticmethod
+    def _read(reader: AvroReader, name: bytes, content: bytes, at: int) -> Any:
         try:
-            name, behind = key_of(content, headers, self.is_key)
+            return reader.read(content, at, None)
         except SchemaContentError as error:
-            raise SchemaContentError(f"row {row}: {error.message}") from None
+            raise of_schema(error, name) from (error.__cause__ or error)
+
+    def _place(self, content: bytes, headers: Headers) -> tuple[bytes, int]:
+        """The name of its schema, and where it begins."""
+        name, behind = key_of(content, headers, self.is_key)
         return name, len(name) if behind is None else 0
 
-    async def _reading(self, names: list[bytes]) -> ArrowReader:
-        if self._arrow is None:
-            if self._schema is not None:
-                resolved = await self._registry.resolved(avro_schema(self._schema))
-            elif not names:
+    async def _reading(self, batch: Batch, places: list[tuple[bytes, int] | None]) -> ArrowReader:
+        if self._arrow is not None:
+            return self._arrow
+        if self._schema is not None:
+            resolved = await self._registry.resolved(avro_schema(self._schema))
+        else:
+            named = [(place[0], row) for row, place in enumerate(places) if place is not None]
+            if not named:
                 raise SchemaContentError("no row has a schema that its column could have: give one as schema=")
-            else:
-                resolved = await self._resolved(max(names))
-            self._arrow = ArrowReader(resolved)
+            name, row = max(named)
+            try:
+                resolved = await self._resolved(name)
+            except SchemaNotFoundError as error:
+                raise self._blamed(batch, row, error) from error
+        self._arrow = ArrowReader(resolved)
         return self._arrow
 
     async def _resolved(self, name: bytes) -> Any:

@@ -19,7 +19,7 @@ from .making import Making, making
 from .resolved import ResolvedSchema
 from .source import SchemaSource
 
-__all__ = ["Reader", "SchemaDeserializer"]
+__all__ = ["Reader", "SchemaDeserializer", "of_schema"]
 
 T = TypeVar("T", covariant=True)
 
@@ -33,6 +33,13 @@ class Reader(Protocol):
     def read(self, content: bytes, at: int, indexes: bytes | None) -> Any:
         """What begins at this place; ``indexes`` is what a header has behind the GUID, None where there is none."""
         ...
+
+
+def of_schema(error: SchemaContentError, key: bytes) -> SchemaContentError:
+    """The error of bytes that name their schema so."""
+    made = SchemaContentError(f"schema {id_of(key)}: {error.message}")
+    made.schema_id = id_of(key)
+    return made
 
 
 class SchemaDeserializer(Prepared, Generic[T]):
@@ -95,7 +102,7 @@ class SchemaDeserializer(Prepared, Generic[T]):
         try:
             made: T = self._making(reader.read(content, 0 if indexes is not None else len(key), indexes))
         except SchemaContentError as error:
-            raise SchemaContentError(f"schema {id_of(key)}: {error.message}") from (error.__cause__ or error)
+            raise of_schema(error, key) from (error.__cause__ or error)
         return made
 
     def _is_due(self, key: bytes) -> bool:
@@ -121,6 +128,8 @@ class SchemaDeserializer(Prepared, Generic[T]):
             resolved = await self._registry.resolved(registered.schema)
             self._readers[key] = await self._reader(resolved)
         except KafkaError as error:
+            if isinstance(error, InvalidSchemaError):
+                error = InvalidSchemaError(f"schema {id_of(key)}: {error.message}")
             at_fault = getattr(error, "at_fault", False)  # then the registry's own cache says when to ask again
             until = time.monotonic() + (0 if error.retriable or at_fault else self._registry.absent_s)
             self._troubles.pop(key, None)

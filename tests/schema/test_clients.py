@@ -111,10 +111,10 @@ async def test_what_cannot_be_read_is_raised_in_its_turn(
     """Bytes without an id, an id that the registry does not have, bytes of another schema."""
     registry = SchemaRegistry(schema_registry.url)
     good = await registry.avro_serializer(ORDER, auto_register=True).encode(order(1), "orders")
-    for bad, cause in (
-        (b"plain", SchemaContentError),
-        (b"\x00\x00\x00\x03\xe7" + good[5:], SchemaNotFoundError),
-        (good[:-1], SchemaContentError),
+    for bad, cause, named in (
+        (b"plain", SchemaContentError, "706c61696e"),
+        (b"\x00\x00\x00\x03\xe7" + good[5:], SchemaNotFoundError, "999"),
+        (good[:-1], SchemaContentError, f"schema {int.from_bytes(good[1:5], 'big')}: "),
     ):
         topic = f"bad-{cause.__name__}-{bad[:2].hex()}-{len(bad)}"
         cluster.create_topic(topic, partitions=1)
@@ -124,6 +124,8 @@ async def test_what_cannot_be_read_is_raised_in_its_turn(
             consumer.assign([TopicPartition(topic, 0)])
             if way == "batches":
                 batch = await anext(consumer.batches())
+                with pytest.raises(RecordDeserializationError, match=named):
+                    await SchemaRegistry(schema_registry.url).columns().to_arrow(batch)
                 with pytest.raises(RecordDeserializationError) as raised:
                     _ = batch.values
             elif way == "run":
@@ -136,7 +138,9 @@ async def test_what_cannot_be_read_is_raised_in_its_turn(
                 assert (await read(consumer, way, 1))[0].value == order(1)
                 with pytest.raises(RecordDeserializationError) as raised:
                     await read(consumer, way, 2)
-            assert raised.value.offset == 1
+            assert (raised.value.topic, raised.value.partition, raised.value.offset) == (topic, 0, 1)
+            assert f"at offset 1 of {topic}-0" in str(raised.value)
+            assert named in str(raised.value)
             assert isinstance(raised.value.__cause__, cause)
             if way in ("async for", "getone", "getmany"):
                 consumer.seek(TopicPartition(topic, 0), 2)

@@ -14,7 +14,7 @@ import pytest
 
 from aiokafka_lead import Consumer, Producer, TopicPartition
 from aiokafka_lead.consumer import RecordBatch
-from aiokafka_lead.errors import InvalidSchemaError, SchemaContentError
+from aiokafka_lead.errors import InvalidSchemaError, RecordDeserializationError, SchemaContentError
 from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry
 from aiokafka_lead.testing import EmbeddedCluster, EmbeddedSchemaRegistry
 
@@ -175,5 +175,6 @@ async def test_what_has_no_column_says_so(cluster: EmbeddedCluster, schema_regis
     with pytest.raises(InvalidSchemaError, match="holds itself"):
         await registry.columns().to_arrow(deep)
     bad = await batch_of(cluster, "bad", None, [b"plain"])
-    with pytest.raises(SchemaContentError, match="row 0"):
+    with pytest.raises(RecordDeserializationError, match="at offset 0 of bad-0") as raised:
         await registry.columns().to_arrow(bad)
+    assert isinstance(raised.value.__cause__, SchemaContentError)

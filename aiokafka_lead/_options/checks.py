@@ -95,10 +95,23 @@ def build(cls: type[_C], given: Mapping[str, Any]) -> _C:
 
 
 def hide_secrets(cls: type[Checked], given: Mapping[str, Any]) -> None:
-    """Make a `Secret` of each text that is one, in place: an error's traceback shows what its functions were given."""
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-        if not field.repr and isinstance(given, dict) and isinstance(given.get(field.name), str):
-            given[field.name] = Secret(given[field.name])
+    """Make a `Secret` of each text that is one, in place: an error's traceback shows what its functions were given.
+
+    So it is of texts of options that do not exist, one of which may be a secret's name that is misspelt.
+    """
+    if isinstance(given, dict):
+        public = {field.name for field in dataclasses.fields(cls) if field.repr}  # type: ignore[arg-type]
+        for name in given.keys() - public:
+            given[name] = hidden(given[name])
+
+
+def hidden(value: Any) -> Any:
+    """The same with a `Secret` for each text in it."""
+    if type(value) is str:
+        return Secret(value)
+    if type(value) in (list, tuple):
+        return type(value)(map(hidden, value))
+    return {name: hidden(inner) for name, inner in value.items()} if type(value) is dict else value
 
 
 def integer(low: int, high: int = INT32_MAX) -> Check:

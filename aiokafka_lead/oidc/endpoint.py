@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ssl import SSLContext
 from typing import Any, Literal, Protocol
 
-from .._options.checks import Secret, text
+from .._options.checks import Secret, hidden, text
 from .._options.token import Token
 from ..errors import ConfigError, TokenProviderError
 from .http import Basic, Endpoint, Form, checked_url
@@ -50,6 +50,7 @@ class _FromEndpoint:
     ) -> None:
         if not 0 < timeout_s < math.inf:
             raise ConfigError(f"timeout_s must be a number of seconds, more than 0, not {timeout_s!r}")
+        url = hidden(url)
         self.url = checked_url("url", url, allow_http=allow_http)
         self._endpoint = Endpoint(self.url, ssl_context, timeout_s)
         self._fields = {**(parameters or {}), **({} if scope is None else {"scope": scope})}
@@ -88,7 +89,7 @@ class ClientCredentials(_FromEndpoint):
         allow_http: bool = False,
     ) -> None:
         self.client_id = text("client_id", client_id)
-        client_secret = Secret(client_secret or "")  # an error's traceback shows what a function was given
+        url, client_secret = hidden(url), Secret(client_secret or "")  # a traceback shows what functions were given
         super().__init__(url, scope, extensions, parameters, ssl_context, timeout_s, allow_http)
         if auth not in ("basic", "post"):
             raise ConfigError(f'auth must be "basic" or "post", not {auth!r}')

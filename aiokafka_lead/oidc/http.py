@@ -16,6 +16,7 @@ from ssl import SSLContext
 from typing import Any, NamedTuple
 
 from .._options.addresses import Addresses, Search
+from .._options.checks import Secret
 from .._options.version import __version__
 from ..errors import ConfigError, SaslAuthenticationFailedError, TokenProviderError
 from ..errors.shown import shown
@@ -57,19 +58,27 @@ def checked_url(name: str, url: Any, *, allow_http: bool) -> str:
     """An address that secrets may be sent to; raises `ConfigError`, which does not repeat them."""
     if not isinstance(url, str):
         raise ConfigError(f"{name} must be a str, not {type(url).__name__}")
-    try:
-        parts = urllib.parse.urlsplit(url)
-        host = parts.hostname
-        _ = parts.port
-    except ValueError:
-        raise ConfigError(f"{name} is not a URL") from None
-    if parts.scheme not in ("https", "http") or not host:
-        raise ConfigError(f"{name} must begin with https:// and name a host")
-    if "@" in parts.netloc:
+    url = Secret(url)  # in a traceback, too, which shows what functions were given
+    scheme, host, has_credentials = _looked_at(url)
+    if scheme is None:
+        raise ConfigError(f"{name} is not a URL")
+    if has_credentials:
         raise ConfigError(f"{name} must not hold credentials")
-    if parts.scheme == "http" and host not in _LOOPBACK and not allow_http:
+    if scheme not in ("https", "http") or not host:
+        raise ConfigError(f"{name} must begin with https:// and name a host")
+    if scheme == "http" and host not in _LOOPBACK and not allow_http:
         raise ConfigError(f"{name} must begin with https://, since secrets are sent to {host}; or set allow_http=True")
-    return url
+    return str(url)
+
+
+def _looked_at(url: str) -> tuple[str | None, str | None, bool]:
+    """The scheme, which is None if this is no URL, the host, and whether there are credentials. Raises nothing."""
+    try:
+        parts = urllib.parse.urlsplit(str(url))
+        _ = parts.port
+        return parts.scheme, parts.hostname, "@" in parts.netloc
+    except ValueError:
+        return None, None, False
 
 
 class Endpoint:
@@ -147,7 +156,9 @@ class Exchange:
             return _Failure(f"cannot be reached: {shown(str(error.reason))}")
         except _TooMuchError:
             return _Failure(f"answered with more than {self._most_bytes} bytes")
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except ValueError:  # whose text has the header's value that cannot be sent: a secret
+            return _Failure("cannot be used: the address, or the value of a header, is not fit to be sent")
+        except (OSError, http.client.HTTPException) as error:
             return _Failure(f"cannot be used: {type(error).__name__}: {shown(str(error))}")
 
     def _read(self, response: Any, deadline: float) -> bytes:

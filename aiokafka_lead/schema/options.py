@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ssl import SSLContext
@@ -11,7 +12,7 @@ from .._options.checks import (
     Checked,
     Secret,
     boolean,
-    hide_secrets,
+    hidden,
     instance,
     milliseconds,
     option,
@@ -23,7 +24,7 @@ from .._options.tls.material import TlsMaterial
 from ..errors import ConfigError, ConfigTypeError
 from ..oidc.http import checked_url
 
-__all__ = ["RegistryConfig", "RegistryOptions", "hide"]
+__all__ = ["RegistryConfig", "RegistryOptions"]
 
 _SSL = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password")
 
@@ -36,16 +37,6 @@ def _basic(name: str, value: Any) -> tuple[str, Secret]:
     return value[0], Secret(value[1])
 
 
-def hide(given: dict[str, Any]) -> None:
-    """Make a `Secret` of each text that is one, in place: an error's traceback shows what its functions were given."""
-    hide_secrets(RegistryConfig, given)
-    pair, headers = given.get("basic_auth"), given.get("headers")
-    if isinstance(pair, tuple):
-        given["basic_auth"] = (*pair[:1], *(Secret(part) if isinstance(part, str) else part for part in pair[1:]))
-    if isinstance(headers, Mapping):
-        given["headers"] = {name: Secret(value) if isinstance(value, str) else value for name, value in headers.items()}
-
-
 def _provider(name: str, value: Any) -> Any:
     if not callable(value) and not callable(getattr(value, "token", None)):
         raise ConfigTypeError(f"{name} must be a provider of tokens, or a function, not {type(value).__name__}")
@@ -55,18 +46,35 @@ def _provider(name: str, value: Any) -> Any:
 def _headers(name: str, value: Any) -> Mapping[str, str]:
     if not isinstance(value, Mapping) or not all(isinstance(part, str) for pair in value.items() for part in pair):
         raise ConfigTypeError(f"{name} must map str to str")
+    for key, content in value.items():
+        if not _HEADER.fullmatch(key):
+            raise ConfigError(f"{name} has a name that is no header's: {key!r:.100}")
+        if not content.isprintable() or not _is_latin(content):
+            raise ConfigError(f"{name}: the value of {key} has a line end, or another character that cannot be sent")
     return {key: Secret(content) for key, content in value.items()}
 
 
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+def _is_latin(content: str) -> bool:
+    return max(content, default="") <= "\xff"
+
+
+def _url(name: str, value: Any) -> str:
+    url = checked_url(name, value, allow_http=True)
+    if "?" in url or "#" in url:
+        value = url = Secret(url)
+        raise ConfigError(f"{name} must end with its path")
+    return url.rstrip("/")
+
+
 def _urls(name: str, value: Any) -> tuple[str, ...]:
-    items = value.split(",") if isinstance(value, str) else value
+    items = hidden(str(value).split(",")) if isinstance(value, str) else value
     if not isinstance(items, Iterable) or isinstance(items, (bytes, bytearray, Mapping)):
         raise ConfigTypeError(f"{name} must be a str or a list of str, not {type(value).__name__}")
-    found = tuple(
-        checked_url(name, item.strip() if isinstance(item, str) else item, allow_http=True).rstrip("/")
-        for item in items
-        if item != ""
-    )
+    items = hidden(list(items))
+    found = tuple(_url(name, hidden(item.strip()) if isinstance(item, str) else item) for item in items if item != "")
     if not found:
         raise ConfigError(f"{name} names no registry")
     return found

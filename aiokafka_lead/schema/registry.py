@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from .._options.checks import build, instance
+from .._options.checks import build, hidden, hide_secrets, instance
 from ..errors import ConfigError, IncompatibleSchemaError, SchemaRegistryError
 from .answers import integers_of, registered_of, schema_body, texts_of
 from .cache import Cache
 from .deserializer import SchemaDeserializer
-from .options import RegistryConfig, RegistryOptions, hide
+from .options import RegistryConfig, RegistryOptions
 from .resolved import ResolvedSchema, resolve
 from .serializer import SchemaSerializer, SerializerOptions
 from .transport import Query, Transport
@@ -47,7 +47,8 @@ class SchemaRegistry:
     """
 
     def __init__(self, urls: str | Iterable[str], **options: Unpack[RegistryOptions]) -> None:
-        hide(cast(dict[str, Any], options))
+        urls = hidden(urls)
+        hide_secrets(RegistryConfig, options)
         self._config = build(RegistryConfig, {"urls": urls, **options})
         self._transport = Transport(self._config)
         self.absent_s = absent_s = self._config.absent_max_age_ms / 1000
@@ -60,7 +61,8 @@ class SchemaRegistry:
         self._registered: Cache[_Written, RegisteredSchema] = Cache(self._register, absent_s=0)
 
     def __repr__(self) -> str:
-        return f"SchemaRegistry({','.join(self._config.urls)!r})"
+        config = getattr(self, "_config", None)  # which is missing where the options were refused
+        return f"SchemaRegistry({','.join(config.urls) if config is not None else ''!r})"
 
     async def __aenter__(self) -> SchemaRegistry:
         return self

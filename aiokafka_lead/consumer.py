@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from ._accel import warn_if_plain
 from ._core.consumer import arguments
+from ._core.consumer.deserializers import bad_record
 from ._core.consumer.health import ConsumerHealth, ConsumerLag
 from ._core.consumer.metrics import ConsumerMetrics, ConsumerTopicMetrics, PartitionMetrics
 from ._core.consumer.record_batch import RecordBatch
@@ -26,11 +27,12 @@ from ._io.consumer.group_calls import GroupCalls
 from ._io.pushed_metrics import PushedMetrics
 from ._options.arguments import TIMEOUT
 from ._options.checks import boolean
+from ._options.logs import client_log
 from ._options.read_types import KD, VD, K, V
 from ._records import ConsumerRecord
 from ._runs import attended, dead_letters_by
 from .config import ConsumerConfig
-from .errors import ConfigError
+from .errors import ClientClosedError, ConfigError, RecordDeserializationError
 from .types import TopicPartition
 
 if TYPE_CHECKING:
@@ -171,6 +173,8 @@ class Consumer(GroupCalls, PushedMetrics, Generic[K, V]):
         self._client = Client(config, HOT_REQUESTS, parent)
         self._client.facade = type(self).__name__
         self._engine: ConsumerEngine[K, V] = ConsumerEngine(self._client, config)
+        if config.on_bad_record != "raise":
+            self._engine.reader.bury = self._bury
         if topics:
             self.subscribe(topics)
 
@@ -410,7 +414,11 @@ class Consumer(GroupCalls, PushedMetrics, Generic[K, V]):
         from ._core.run.handler import checked_handler
 
         handler = checked_handler(handler)
-        config = RunConfig.from_options(options)
+        own = self._config
+        defaults: RunOptions = {} if own.dead_letter_topic is None else {"dead_letter_topic": own.dead_letter_topic}
+        if own.on_bad_record != "raise":
+            defaults["on_bad_record"] = own.on_bad_record
+        config = RunConfig.from_options({**defaults, **options})
         if exactly_once is not None:
             checked_producer(exactly_once, config)
         work = partial(self._run, handler, config, exactly_once)
@@ -426,6 +434,21 @@ class Consumer(GroupCalls, PushedMetrics, Generic[K, V]):
         else:
             async with dead_letters_by(self._client, config, self._config.group_id) as dead_letters:
                 await run(self._engine, config, handler, dead_letters)
+
+    async def _bury(self, error: RecordDeserializationError) -> None:
+        """Return when a record that cannot be deserialized may be left out: its dead letter, if any, is stored."""
+        log = client_log("consumer", self._config.client_id)
+        done = "is left out"
+        if self._config.on_bad_record == "dead_letter":
+            from ._core.run.refusals import Refusals
+
+            config = RunConfig.from_options({"dead_letter_topic": self._config.dead_letter_topic})
+            async with dead_letters_by(self._client, config, self._config.group_id) as dead_letters:
+                if dead_letters is None:
+                    raise ClientClosedError
+                await dead_letters.send(error.record, error, 0, Refusals(0, self._config, log))
+            done = f"went to {self._config.dead_letter_topic}"
+        log.warning("%s %s", bad_record(error), done)
 
     @property
     def client_id(self) -> str:

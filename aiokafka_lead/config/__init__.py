@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
+from .._options.arguments import topic_name
 from .._options.checks import (
     INT32_MAX,
     boolean,
@@ -261,6 +262,8 @@ class ConsumerConfig(ClientConfig):
     enable_auto_commit: bool = option(True, boolean)
     auto_commit_interval_ms: float = option(5_000, milliseconds(1))
     auto_offset_reset: str = option("latest", text)
+    on_bad_record: Literal["raise", "skip", "dead_letter"] = option("raise", one_of("raise", "skip", "dead_letter"))
+    dead_letter_topic: str | None = option(None, optional(topic_name))
     isolation_level: Literal["read_uncommitted", "read_committed"] = option(
         "read_uncommitted", one_of("read_uncommitted", "read_committed")
     )
@@ -297,6 +300,8 @@ class ConsumerConfig(ClientConfig):
             raise ConfigError("heartbeat_interval_ms must be less than session_timeout_ms")
         if self.group_instance_id is not None and self.group_id is None:
             raise ConfigError("group_instance_id needs a group_id")
+        if self.on_bad_record == "dead_letter" and self.dead_letter_topic is None:
+            raise ConfigError('on_bad_record="dead_letter" needs a dead_letter_topic')
         if self.fetch_max_wait_ms >= self.request_timeout_ms:
             raise ConfigError("fetch_max_wait_ms must be less than request_timeout_ms")
         if self.group_protocol == "auto":

@@ -158,6 +158,12 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     auto_offset_reset: str
     """Where to start without a position: "earliest", "latest", "none" or "by_duration:PT1H" (``"latest"``,
     KIP-1106)."""
+    on_bad_record: Literal["raise", "skip", "dead_letter"]
+    """What becomes of a record that cannot be deserialized, and never will: it is raised; left out, with a warning in
+    the log; or sent to ``dead_letter_topic`` before. Of batches it is raised in any case (``"raise"``)."""
+    dead_letter_topic: str | None
+    """Where such records go, with their bytes as they were and the cause in headers (see `DEAD_LETTER_HEADERS`); also
+    the default of `Consumer.run`'s (None)."""
     isolation_level: Literal["read_uncommitted", "read_committed"]
     """Whether records of open and aborted transactions are seen (``"read_uncommitted"``)."""
     client_rack: str | None

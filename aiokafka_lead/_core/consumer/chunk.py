@@ -62,6 +62,12 @@ class Chunk:
         self.records[at] = record
         self.ready = max(self.ready, at + 1)
 
+    def drop(self, record: Record) -> None:
+        """Leave out the record that would be handed out next, if it still is this one."""
+        at = self.handed_out()
+        if at < len(self.records) and self.records[at] is record:
+            del self.records[at]
+
     def handed_out(self) -> int:
         """How many have been handed out."""
         return len(self.records) - length_hint(self.remaining)

@@ -13,7 +13,7 @@ from ...errors import RecordDeserializationError
 from ...errors.shown import shown_cause
 from ...types import Headers, SerializationContext
 
-__all__ = ["SEEK_ON", "Deserializers", "bound", "cannot_be_deserialized", "never_awaited"]
+__all__ = ["SEEK_ON", "Deserializers", "bad_record", "bound", "cannot_be_deserialized", "never_awaited"]
 
 Record = ConsumerRecord[Any, Any]
 
@@ -26,7 +26,14 @@ class Deserializers:
 
     __slots__ = ("_asks", "awaited", "key", "plain", "value", "waits")
 
-    def __init__(self, key: Callable[..., Any] | None = None, value: Callable[..., Any] | None = None) -> None:
+    def __init__(
+        self,
+        key: Callable[..., Any] | None = None,
+        value: Callable[..., Any] | None = None,
+        *,
+        one_by_one: bool = False,
+    ) -> None:
+        """``one_by_one``: a reader has to see each record that fails."""
         self.key = None if key is None else inspected("key_deserializer", key)
         self.value = None if value is None else inspected("value_deserializer", value)
         given = [one for one in (self.key, self.value) if one is not None]
@@ -35,7 +42,7 @@ class Deserializers:
         self._asks = any(one.asks for one in given)
         self.awaited = any(one.waits for one in given)
         """Whether one of them is a coroutine function."""
-        self.waits = self.awaited or any(one.prepare is not None for one in given)
+        self.waits = self.awaited or any(one_by_one or one.prepare is not None for one in given)
         """Whether a reader has to await something before records can be made: then `apply` leaves them alone."""
 
     def apply(self, records: list[Record]) -> tuple[list[Record], RecordDeserializationError | None]:
@@ -90,6 +97,13 @@ def bound(one: Function | None, topic: str, headers: Headers, *, is_key: bool) -
 
 def _with_context(call: Callable[..., Any], context: SerializationContext, content: bytes) -> Any:
     return call(content, context)
+
+
+def bad_record(error: RecordDeserializationError) -> str:
+    """Name the record and the kind of its error for a line of the log, without what is in the record."""
+    where = f"{error.topic}-{error.partition}"
+    kind = type(error.__cause__).__name__
+    return f"the record at offset {error.offset} of {where}, whose {error.part} cannot be deserialized ({kind}),"
 
 
 def cannot_be_deserialized(record: Record, part: str, cause: Exception, advice: str) -> RecordDeserializationError:

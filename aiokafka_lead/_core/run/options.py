@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, TypedDict
 
 from ..._options.arguments import topic_name
 from ..._options.checks import Checked, boolean, build, integer, milliseconds, one_of, option, optional, text
-from ...errors import ConfigError, ConfigTypeError
+from ...errors import ConfigError, ConfigTypeError, RecordDeserializationError
 from .dead_letter import DeadLetterProducer
 
 __all__ = ["HandlingConfig", "HandlingOptions", "Order", "RunConfig", "RunOptions"]
@@ -28,6 +28,9 @@ class HandlingOptions(TypedDict, total=False):
     dead_letter_producer: DeadLetterProducer | None
     """A started `Producer` to send dead letters through, without serializers, as they are bytes; None makes one that
     connects as the consumer does (None)."""
+    on_bad_record: Literal["raise", "skip", "dead_letter"] | None
+    """What becomes of a record that cannot be deserialized, and never will: it ends the run with a `HandlerError`, is
+    done with a warning in the log, or goes to ``dead_letter_topic``. None is the last where there is a topic (None)."""
     refusal_patience_ms: float
     """How long to go on although brokers refuse the login, or the right to a topic, the group, the transactional id or
     the cluster, and to ask again meanwhile: after a broker's start that may pass. 0 ends `run` with the first refusal,
@@ -89,6 +92,9 @@ class HandlingConfig(Checked):
     retry_backoff_ms: float = option(100, milliseconds())
     retry_backoff_max_ms: float = option(10_000, milliseconds())
     dead_letter_topic: str | None = option(None, optional(topic_name))
+    on_bad_record: Literal["raise", "skip", "dead_letter"] | None = option(
+        None, optional(one_of("raise", "skip", "dead_letter"))
+    )
     dead_letter_producer: Any = option(None, optional(dead_letter_producer))
     refusal_patience_ms: float = option(0, milliseconds())
     registry_patience_ms: float | None = option(None, optional(milliseconds()))
@@ -106,9 +112,17 @@ class HandlingConfig(Checked):
         """Whether signals or probes have to be answered."""
         return self.stop_on_signals or self.health_port is not None
 
+    def fate(self, error: BaseException) -> Literal["raise", "skip", "dead_letter"]:
+        """What becomes of a record that is given up for this error."""
+        if self.on_bad_record is not None and isinstance(error, RecordDeserializationError):
+            return self.on_bad_record
+        return "raise" if self.dead_letter_topic is None else "dead_letter"
+
     def _check(self) -> None:
         if self.health_host is not None and self.health_port is None:
             raise ConfigError("health_host needs a health_port")
+        if self.on_bad_record == "dead_letter" and self.dead_letter_topic is None:
+            raise ConfigError('on_bad_record="dead_letter" needs a dead_letter_topic')
         if self.dead_letter_producer is not None and self.dead_letter_topic is None:
             raise ConfigError("dead_letter_producer needs a dead_letter_topic")
         if self.retry_backoff_ms > self.retry_backoff_max_ms:

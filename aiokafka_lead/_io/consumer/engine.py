@@ -70,7 +70,9 @@ class ConsumerEngine(Generic[K, V]):
         self._news = News()
         fetch_wake, released = Signal(), Signal()
         self.reading = reading = Reading(
-            Deserializers(config.key_deserializer, config.value_deserializer),
+            Deserializers(
+                config.key_deserializer, config.value_deserializer, one_by_one=config.on_bad_record != "raise"
+            ),
             read_committed=config.isolation_level == "read_committed",
             on_touch=fetch_wake.set,
             on_news=self._notify,

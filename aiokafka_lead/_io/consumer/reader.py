@@ -99,6 +99,8 @@ class Reader(Generic[K, V]):
         """Set when there may be something to hand out, or a reason to stop waiting."""
         self.stopped = False
         """The consumer was stopped: iterations end."""
+        self.bury: Callable[[RecordDeserializationError], Coroutine[Any, Any, None]] | None = None
+        """What is awaited before a record that cannot be deserialized is left out; None raises it."""
 
     @property
     def waiting(self) -> bool:
@@ -268,9 +270,12 @@ class Reader(Generic[K, V]):
         deserializers = self._prefetch.deserializers
         try:
             await self._unless_stopped(make_ready(chunk, deserializers, limit, within_s))
-        except RecordDeserializationError:
-            self._prefetch.pass_turn(chunk.tp)
-            raise
+        except RecordDeserializationError as error:
+            if self.bury is None or not error.lasts:
+                self._prefetch.pass_turn(chunk.tp)
+                raise
+            await self._unless_stopped(self.bury(error))
+            chunk.drop(error.record)
         return False
 
     def begin(self) -> None:

@@ -252,6 +252,8 @@ class ExactlyOnceRun:
         if failure is None:
             await self._handler(await deserialized(record, self._deserializers), txn)
             return
+        if self._config.fate(failure.error) == "skip":
+            return
         headers = dead_letter_headers(record, failure.error, failure.attempts, self._engine.config.group_id)
         await txn.send(self._config.dead_letter_topic, record.value, record.key, headers=headers)
         if self._tracing is not None:
@@ -275,7 +277,9 @@ class ExactlyOnceRun:
                 self._log.info("%s could not be handled, and will be again: %r", where, error, extra=about)
                 if self._tracing is not None:
                     self._tracing.retried(record, error, attempts)
-            elif self._config.dead_letter_topic is None:
+            elif self._config.fate(error) == "skip":
+                self._log.warning("%s cannot be deserialized, and is left out", where, extra=about)
+            elif self._config.fate(error) == "raise":
                 text = f"{where} could not be handled ({attempts} attempts): {shown_cause(error)}"
                 raise HandlerError(text, record=record, attempts=attempts) from error
             else:

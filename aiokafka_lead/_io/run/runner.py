@@ -98,6 +98,7 @@ class Runner:
         self.refusals = Refusals(config.refusal_patience_ms, engine.config, self._log)
         self._outages = Outages(config.registry_patience_ms, engine.config, self._log, self._waits)
         self._dead_letters = dead_letters
+        self._fate = config.fate
         self._handler = handler
         self._deserializers = engine.reading.prefetch.deserializers
         self._tracing: RunTracing | None = None if engine.tracing is None else engine.tracing.run()
@@ -253,7 +254,14 @@ class Runner:
             return
         attempts = partition.attempts.get(record.offset, 0)
         text, cause = f"{where} could not be handled ({attempts} attempts): {shown_cause(error)}", error
-        if self._dead_letters is not None:
+        fate = self._fate(error)
+        if fate == "skip":
+            self._log.warning("%s cannot be deserialized, and is left out", where, extra=about)
+            if self._tracing is not None:
+                self._tracing.failed(record, error)
+            work.finished(slot)
+            return
+        if self._dead_letters is not None and fate == "dead_letter":
             try:
                 await self._send_dead_letter(self._dead_letters, record, error, attempts)
             except Exception as refused:

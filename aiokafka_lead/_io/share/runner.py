@@ -274,6 +274,12 @@ class ShareRunner:
             self._postpone(slot, record, error)
             return
         hopeless = isinstance(error, RecordDeserializationError)
+        if hopeless and self._config.on_bad_record == "raise":
+            raw = record.consumer_record()
+            failure = HandlerError(str(error), record=raw, attempts=attempts)
+            failure.__cause__ = error
+            self._end(slot, failure)
+            return
         if self._jobs.may_retry(record) and not hopeless:
             self._log.info("%s could not be handled (delivery %d), and is delivered again: %r", where, attempts, error)
             if tracing is not None:
@@ -283,7 +289,7 @@ class ShareRunner:
             self._kept_back.set()
             self._room.set()
             self._calmer.tell()
-        elif self._dead_letters is None:
+        elif self._dead_letters is None or self._config.fate(error) == "skip":
             self._log.error("%s could not be handled (delivery %d), and is rejected: %r", where, attempts, error)
             if tracing is not None:
                 tracing.failed(record, error)

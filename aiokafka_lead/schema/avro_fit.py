@@ -17,6 +17,8 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
+from fastavro.read import LOGICAL_READERS
+
 from ..errors import SchemaContentError
 from ..errors.shown import shown
 from .avro_quick import QuickLooks
@@ -472,25 +474,12 @@ def _count(value: Any, logical: str, kind: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise _misfit(value, f"a {logical}")
     count = _integer(value, kind)
-    low, high = _COUNTS[logical]
-    if not low <= count <= high:
-        raise _misfit(value, f"within the range of a {logical}")
+    read: Any = LOGICAL_READERS[f"{kind}-{logical}"]
+    try:
+        read(count)
+    except (OverflowError, ValueError):
+        raise _misfit(value, f"a {logical} that can be read") from None
     return count
-
-
-_EPOCH = datetime.datetime(1970, 1, 1)
-_FIRST, _LAST = ((each - _EPOCH) // datetime.timedelta(microseconds=1) for each in (_EPOCH.min, _EPOCH.max))
-_MILLIS, _MICROS = (-(-_FIRST // 1000), _LAST // 1000), (_FIRST, _LAST)
-_COUNTS = {
-    "date": ((_EPOCH.min - _EPOCH).days, (_EPOCH.max - _EPOCH).days),
-    "time-millis": (0, 86_400_000 - 1),
-    "time-micros": (0, 86_400_000_000 - 1),
-    "timestamp-millis": _MILLIS,
-    "timestamp-micros": _MICROS,
-    "local-timestamp-millis": _MILLIS,
-    "local-timestamp-micros": _MICROS,
-}
-"""Beyond these Python cannot read them."""
 
 
 def _uuid(value: Any, _logical: str, _kind: str) -> str:

@@ -167,7 +167,7 @@ class _Fits:
                     if name in content:
                         made[name] = each(content[name])
                     elif default is None:
-                        raise _Misfit("there is none, and it has no default")
+                        raise _Misfit(f"there is none, and {full_name} has no default for it")
                     else:
                         made[name] = default()
             for name in content:

@@ -115,10 +115,7 @@ class _Makers:
 
     def _makes(self, kind: Any, names: dict[str, str]) -> dict[str, Make | None]:
         """What makes its fields, by the names that they have outside."""
-        try:
-            hints = typing.get_type_hints(kind, include_extras=True)
-        except Exception:  # a name that exists for the type checker alone: such fields stay as they were read
-            hints = {}
+        hints = _hints(kind)
         return {outside: self.of(hints.get(name)) for name, outside in names.items()}
 
     def _fields(self, kind: Any) -> Make:
@@ -157,6 +154,22 @@ class _Makers:
         if each is None:
             return None
         return lambda value: {name: each(content) for name, content in value.items()}
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    """A class's annotations, without those that cannot be evaluated: their fields stay as they were read."""
+    try:
+        return typing.get_type_hints(kind, include_extras=True)
+    except NameError:  # a class within a function, say, or for the type checker alone
+        found: dict[str, Any] = {}
+    for owner in reversed(kind.__mro__):
+        for name, hint in vars(owner).get("__annotations__", {}).items():
+            holder = type("Holder", (), {"__annotations__": {name: hint}, "__module__": owner.__module__})
+            try:
+                found |= typing.get_type_hints(holder, include_extras=True)
+            except NameError:
+                found.pop(name, None)
+    return found
 
 
 def _one_of(hints: tuple[Any, ...], makers: _Makers) -> Make | None:

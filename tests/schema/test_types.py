@@ -171,6 +171,13 @@ async def test_a_class_reads_what_has_more_fields(schema_registry: EmbeddedSchem
     with pytest.raises(SchemaContentError, match="day"):
         await registry.deserializer(Order).decode(content)
 
+    @dataclasses.dataclass
+    class Local:
+        lines: list[Line]
+        child: Lines | None = None  # a name that nobody finds who is not here
+
+    assert await registry.deserializer(Local).decode(content) == Local([Line("a", decimal.Decimal(1))])
+
 
 @dataclasses.dataclass
 class Created:

@@ -62,7 +62,7 @@ class _Makers:
     """What makes values of types, by their annotations. A dataclass may have itself as a field."""
 
     def __init__(self) -> None:
-        self._classes: dict[type, Make] = {}
+        self._classes: dict[Any, Make] = {}
 
     def of(self, hint: Any) -> Make | None:
         """What makes values of this type; None where they are left as they were read."""
@@ -120,10 +120,10 @@ class _Makers:
 
     def _fields(self, kind: Any) -> Make:
         makes: dict[str, Make | None] = {}
-        if dataclasses.is_dataclass(kind):
-            arguments = {field.name: field.name for field in dataclasses.fields(kind) if field.init}
-        else:
+        if hasattr(kind, "__attrs_attrs__"):
             arguments = {each.name: each.alias for each in kind.__attrs_attrs__ if each.init}
+        else:
+            arguments = {field.name: field.name for field in dataclasses.fields(kind) if field.init}
 
         def make(value: Any) -> Any:
             if isinstance(value, kind):

@@ -133,17 +133,17 @@ def same(schema: Any, value: Any, found: Any) -> bool:
     """Return True if this may be what is read of that: but for what the type cannot hold, they are equal."""
     if isinstance(schema, list):
         return any(same(branch, value, found) for branch in schema)
-    kind = schema if isinstance(schema, str) else schema["type"]
-    logical = None if isinstance(schema, str) else schema.get("logicalType")
+    told: dict[str, Any] = {"type": schema} if isinstance(schema, str) else schema
+    kind, logical = told["type"], told.get("logicalType")
     if kind == "record":
-        types = {field["name"]: field["type"] for field in schema["fields"]}
+        types = {field["name"]: field["type"] for field in told["fields"]}
         if not isinstance(value, dict) or not isinstance(found, dict):
             return False
         return found.keys() == types.keys() and all(same(types[key], value[key], found[key]) for key in types)
     if kind in ("array", "map"):
         if not isinstance(found, (list, dict)) or type(value) is not type(found) or len(value) != len(found):
             return False
-        inner = schema["items"] if kind == "array" else schema["values"]
+        inner = told["items"] if kind == "array" else told["values"]
         pairs = zip(value, found, strict=True) if kind == "array" else ((value[key], found[key]) for key in found)
         return all(same(inner, *pair) for pair in pairs)
     if isinstance(value, bool) or isinstance(found, bool) or found is None:
@@ -151,7 +151,7 @@ def same(schema: Any, value: Any, found: Any) -> bool:
     if logical == "uuid":
         return isinstance(found, uuid.UUID) and value in (found, str(found))
     if logical == "decimal" and isinstance(value, bytes):
-        return bool(found.scaleb(schema["scale"]) == int.from_bytes(value, "big", signed=True))
+        return bool(found.scaleb(told["scale"]) == int.from_bytes(value, "big", signed=True))
     if isinstance(value, float) and isinstance(found, float):
         if kind == "float":
             value = struct.unpack("f", struct.pack("f", value))[0]

@@ -9,7 +9,6 @@ from typing import Any
 from ..errors import ConfigError, InvalidSchemaError, SchemaContentError
 from ..errors.shown import shown
 from .avro_bounds import ContentBounds
-from .avro_fit import AvroFit
 from .avro_types import has_many_records
 from .resolved import ResolvedSchema
 from .source import SchemaSource
@@ -19,6 +18,8 @@ from .values import NamedRecord
 try:
     import fastavro
     from fastavro.schema import SchemaParseException, UnknownType
+
+    from .avro_fit import AvroFit
 except ImportError:
     raise ConfigError("Avro needs fastavro: pip install aiokafka-lead[avro]") from None
 

@@ -8,43 +8,26 @@ them, with the path of the field.
 from __future__ import annotations
 
 import array
-import datetime
-import decimal
-import math
-import uuid
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from functools import partial
 from typing import Any
 
-from fastavro.read import LOGICAL_READERS
-
 from ..errors import SchemaContentError
 from ..errors.shown import shown
+from .avro_leaves import LOGICAL, PLAIN, Misfit, decimal_bytes, fixed, integer, misfit, string, symbol
 from .avro_quick import QuickLooks
-from .avro_types import FLOAT_MAX, INTEGERS, DecimalType, decimal_of, has_many_records, named_of, settled
+from .avro_types import INTEGERS, decimal_of, has_many_records, named_of, settled
 from .values import NamedRecord, content_of
 
 __all__ = ["AvroFit"]
 
 Fit = Callable[[Any], Any]
 
-_HINT = "-type"
-"""The key by which fastavro takes the name of a union's record."""
-
 _TEXT = (str, bytes, bytearray, memoryview)
 
-
-class _Misfit(Exception):
-    """A value does not fit. ``path`` leads to it, from the inside out."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.path: list[str] = []
-
-    def __str__(self) -> str:
-        where = "".join(reversed(self.path)).removeprefix(".")
-        return f"{where}: {self.args[0]}" if where else str(self.args[0])
+_HINT = "-type"
+"""The key by which fastavro takes the name of a union's record."""
 
 
 class AvroFit:
@@ -61,8 +44,8 @@ class AvroFit:
         """What fastavro writes in place of the value. Raises `SchemaContentError` for what does not fit."""
         try:
             return self._fit(value)
-        except _Misfit as misfit:
-            raise SchemaContentError(f"the value does not fit its Avro schema: {shown(str(misfit))}") from None
+        except Misfit as error:
+            raise SchemaContentError(f"the value does not fit its Avro schema: {shown(str(error))}") from None
         except RecursionError:
             raise SchemaContentError("the value is too deep to be written, or holds itself") from None
 
@@ -77,7 +60,7 @@ class _Fits:
         self.quick = QuickLooks(named, self._plain_default)
 
     def fit(self, schema: Any) -> Fit:
-        """The function for a type; it raises `_Misfit`."""
+        """The function for a type; it raises `Misfit`."""
         schema = settled(schema, self._named)
         if isinstance(schema, list):
             return self._union(schema)
@@ -89,19 +72,19 @@ class _Fits:
         kind = schema["type"]
         limits = decimal_of(schema)
         if limits is not None:
-            return lambda value: _decimal(value, limits, schema.get("size"))
+            return lambda value: decimal_bytes(value, limits, schema.get("size"))
         if kind == "array":
             return self._array(schema)
         if kind == "map":
             return self._map(schema)
         if kind == "enum":
-            return lambda value: _symbol(value, schema)
+            return lambda value: symbol(value, schema)
         if kind == "fixed":
-            return lambda value: _fixed(value, schema)
-        logical = _LOGICAL.get((kind, schema.get("logicalType")))
+            return lambda value: fixed(value, schema)
+        logical = LOGICAL.get((kind, schema.get("logicalType")))
         if logical is not None:
             return lambda value: logical(value, schema["logicalType"], kind)
-        return _PLAIN[kind] if kind not in INTEGERS else lambda value: _integer(value, kind)
+        return PLAIN[kind] if kind not in INTEGERS else lambda value: integer(value, kind)
 
     def _opening(self, fit: Fit) -> Fit:
         """The same, also of what a model, an Enum or a number of numpy's stands for."""
@@ -109,7 +92,7 @@ class _Fits:
         def opened(value: Any) -> Any:
             try:
                 return fit(value)
-            except _Misfit:
+            except Misfit:
                 inner = value.value if isinstance(value, Enum) else self._content_of(value)
                 if inner is None or inner is value:
                     raise
@@ -126,10 +109,10 @@ class _Fits:
             if hasattr(value, "dtype") and hasattr(value, "tolist"):
                 value = value.tolist()  # numpy's
             if isinstance(value, (Mapping, *_TEXT)) or not isinstance(value, (Collection, array.array)):
-                raise _misfit(value, "an array")
+                raise misfit(value, "an array")
             made: list[Any] = []
             for item in value:
-                with _at(f"[{len(made)}]"):
+                with _At(f"[{len(made)}]"):
                     made.append(each(item))
             return made
 
@@ -140,11 +123,11 @@ class _Fits:
 
         def fit(value: Any) -> dict[str, Any]:
             if not isinstance(value, Mapping):
-                raise _misfit(value, "a map")
+                raise misfit(value, "a map")
             made = {}
             for key, item in value.items():
-                with _at(f"[{key!r:.50}]"):
-                    made[_string(key)] = each(item)
+                with _At(f"[{key!r:.50}]"):
+                    made[string(key)] = each(item)
             return made
 
         return fit
@@ -160,19 +143,19 @@ class _Fits:
         def fit(value: Any) -> dict[str, Any]:
             content = value if isinstance(value, Mapping) else self._content_of(value)
             if not isinstance(content, Mapping):
-                raise _misfit(value, f"a record {full_name}")
+                raise misfit(value, f"a record {full_name}")
             made = {}
             for name, each, default in fields:
-                with _at(f".{name}"):
+                with _At(f".{name}"):
                     if name in content:
                         made[name] = each(content[name])
                     elif default is None:
-                        raise _Misfit(f"there is none, and {full_name} has no default for it")
+                        raise Misfit(f"there is none, and {full_name} has no default for it")
                     else:
                         made[name] = default()
             for name in content:
                 if name not in names and not (name == _HINT and _names(content[name], full_name)):
-                    raise _Misfit(f"{full_name} has no field {name!r:.100}")
+                    raise Misfit(f"{full_name} has no field {name!r:.100}")
             return made
 
         self._records[full_name] = fit
@@ -229,7 +212,7 @@ class _Fits:
                 made = self._of_json(branch, default)
                 try:
                     self.fit(branch)(made)
-                except _Misfit:
+                except Misfit:
                     continue
                 return made
             return default
@@ -273,7 +256,7 @@ def _named_branch(branches: list[_Branch], value: Any) -> tuple[_Branch | None, 
                 if _names(value[0], branch.name):
                     return branch, value[1]
         if not any(branch.name == "array" for branch in branches):
-            raise _Misfit(f"the union has no branch {value[0] if value else ''!r:.100}")
+            raise Misfit(f"the union has no branch {value[0] if value else ''!r:.100}")
         return None, value
     if isinstance(value, NamedRecord):
         name: Any = value.record_name
@@ -283,7 +266,7 @@ def _named_branch(branches: list[_Branch], value: Any) -> tuple[_Branch | None, 
         name = type(value).__name__
     found = [branch for branch in branches if branch.is_record and _names(name, branch.name)]
     if not found and isinstance(value, Mapping) and _HINT in value and not isinstance(value, NamedRecord):
-        raise _Misfit(f"the union has no branch {name!r:.100}")
+        raise Misfit(f"the union has no branch {name!r:.100}")
     return (found[0] if len(found) == 1 else None), value
 
 
@@ -306,15 +289,12 @@ def _best(branches: list[_Branch], value: Any) -> tuple[str, Any]:
     for branch in branches:
         try:
             found.append((branch, branch.fit(value)))
-        except _Misfit as misfit:
-            misfits.append(f"{branch.name} ({misfit})")
+        except Misfit as error:
+            misfits.append(f"{branch.name} ({error})")
     if not found:
-        raise _Misfit(f"it fits no branch of the union: {'; '.join(misfits)}")
+        raise Misfit(f"it fits no branch of the union: {'; '.join(misfits)}")
     branch, content = min(found, key=lambda each: (each[0].rank, each[0].fields if found[0][0].is_record else 0))
     return branch.name, content
-
-
-# --- types without others in them ---
 
 
 class _At:
@@ -329,183 +309,5 @@ class _At:
         pass
 
     def __exit__(self, _kind: object, error: object, _trace: object) -> None:
-        if isinstance(error, _Misfit):
+        if isinstance(error, Misfit):
             error.path.append(self._step)
-
-
-_at = _At
-
-
-def _misfit(value: Any, wanted: str) -> _Misfit:
-    return _Misfit(f"{value!r:.80} ({type(value).__name__}) is not {wanted}")
-
-
-def _null(value: Any) -> None:
-    if value is not None:
-        raise _misfit(value, "null")
-
-
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _misfit(value, "a boolean")
-    return value
-
-
-def _integer(value: Any, kind: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _misfit(value, f"an integer ({kind})")
-    low, high = INTEGERS[kind]
-    if not low <= value <= high:
-        raise _misfit(value, f"within the {kind}'s range, {low} to {high}")
-    return int(value)
-
-
-def _double(value: Any) -> float:
-    if isinstance(value, float):
-        return float(value)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _misfit(value, "a number")
-    try:
-        made = float(value)
-    except OverflowError:
-        raise _misfit(value, "within a double's range") from None
-    if made != value:
-        raise _misfit(value, "a whole number that a double can hold")
-    return made
-
-
-def _float(value: Any) -> float:
-    made = _double(value)
-    if math.isfinite(made) and abs(made) > FLOAT_MAX:
-        raise _misfit(value, "within a float's range")
-    if isinstance(value, int) and array.array("f", [made])[0] != value:
-        raise _misfit(value, "a whole number that a float can hold")
-    return made
-
-
-def _bytes(value: Any) -> bytes:
-    if not isinstance(value, (bytes, bytearray, memoryview)):
-        raise _misfit(value, "bytes")
-    return bytes(value)
-
-
-def _string(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _misfit(value, "a string")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise _misfit(value, "text that UTF-8 can hold") from None
-    return str.__str__(value)
-
-
-def _fixed(value: Any, schema: dict[str, Any]) -> bytes:
-    content = _bytes(value)
-    if len(content) != schema["size"]:
-        raise _misfit(value, f"{schema['size']} bytes long, but {len(content)}")
-    return content
-
-
-def _symbol(value: Any, schema: dict[str, Any]) -> str:
-    tried = (value.value, value.name) if isinstance(value, Enum) else (value,)
-    for each in tried:
-        if isinstance(each, str) and each in schema["symbols"]:
-            return str.__str__(each)
-    raise _misfit(value, f"a symbol of {schema['name']} ({', '.join(schema['symbols']):.200})")
-
-
-def _decimal(value: Any, limits: DecimalType, size: int | None) -> bytes:
-    """The bytes, which fastavro passes on."""
-    if isinstance(value, (bytes, bytearray)) and value:
-        unscaled = int.from_bytes(value, "big", signed=True)
-    else:
-        if isinstance(value, int) and not isinstance(value, bool):
-            value = decimal.Decimal(value)
-        if not isinstance(value, decimal.Decimal) or not value.is_finite():
-            raise _misfit(value, "a decimal")
-        if value and not -limits.scale <= value.adjusted() < limits.precision - limits.scale:
-            raise _misfit(value, f"within {limits.precision} digits, {limits.scale} of them decimals")
-        numerator, denominator = value.as_integer_ratio() if value else (0, 1)
-        unscaled, rest = divmod(numerator * 10**limits.scale, denominator)
-        if rest:
-            raise _misfit(value, f"without more than {limits.scale} decimals")
-    if abs(unscaled) >= 10**limits.precision:
-        raise _misfit(value, f"within {limits.precision} digits, {limits.scale} of them decimals")
-    return unscaled.to_bytes((unscaled.bit_length() + 8) // 8 if size is None else size, "big", signed=True)
-
-
-# --- logical types: counts are taken, too ---
-
-
-def _instant(value: Any, logical: str, kind: str) -> Any:
-    if not isinstance(value, datetime.datetime):
-        return _count(value, logical, kind)
-    if value.utcoffset() is None:
-        raise _misfit(value, f"a {logical}: it has no time zone")
-    try:
-        return value.astimezone(datetime.UTC)
-    except OverflowError:
-        raise _misfit(value, f"within the range of a {logical}") from None
-
-
-def _local(value: Any, logical: str, kind: str) -> Any:
-    if not isinstance(value, datetime.datetime):
-        return _count(value, logical, kind)
-    if value.tzinfo is not None:
-        raise _misfit(value, f"a {logical}: it has a time zone")
-    return value
-
-
-def _date(value: Any, logical: str, kind: str) -> Any:
-    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
-        return value
-    return _count(value, logical, kind)
-
-
-def _time(value: Any, logical: str, kind: str) -> Any:
-    if not isinstance(value, datetime.time):
-        return _count(value, logical, kind)
-    if value.tzinfo is not None:
-        raise _misfit(value, f"a {logical}: it has a time zone")
-    return value
-
-
-def _count(value: Any, logical: str, kind: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _misfit(value, f"a {logical}")
-    count = _integer(value, kind)
-    read: Any = LOGICAL_READERS[f"{kind}-{logical}"]
-    try:
-        read(count)
-    except (OverflowError, ValueError):
-        raise _misfit(value, f"a {logical} that can be read") from None
-    return count
-
-
-def _uuid(value: Any, _logical: str, _kind: str) -> str:
-    if isinstance(value, uuid.UUID):
-        return str(value)
-    try:
-        return str(uuid.UUID(_string(value)))
-    except ValueError:
-        raise _misfit(value, "a UUID") from None
-
-
-_PLAIN: dict[str, Fit] = {
-    "null": _null,
-    "boolean": _boolean,
-    "float": _float,
-    "double": _double,
-    "bytes": _bytes,
-    "string": _string,
-}
-_LOGICAL: dict[tuple[str, Any], Callable[[Any, str, str], Any]] = {
-    ("long", "timestamp-millis"): _instant,
-    ("long", "timestamp-micros"): _instant,
-    ("long", "local-timestamp-millis"): _local,
-    ("long", "local-timestamp-micros"): _local,
-    ("int", "date"): _date,
-    ("int", "time-millis"): _time,
-    ("long", "time-micros"): _time,
-    ("string", "uuid"): _uuid,
-}

@@ -13,9 +13,9 @@ from ..admin import AdminClient, GroupType, OffsetSpec, ResetTo, ToOffset, ToShi
 from ..errors import ConfigError
 from ..types import OffsetAndMetadata, TopicPartition
 from .asking import confirm
-from .failures import ExitCode, Failed
+from .failures import ExitCode
 from .lags import PartitionLag, lag_of_groups
-from .names import close_to, done_of, succeeded, told
+from .names import done_of, missing_group, succeeded, told
 from .output import table
 from .registering import add
 from .session import Session
@@ -221,8 +221,10 @@ async def reset(
             {"topic": where.topic, "partition": where.partition, "before": before, "after": after}
             for where, (before, after) in sorted(planned.items())
         ]
-        if dry_run or not rows:
-            session.out.rows(rows, ["topic", "partition", "before", "after"], f"{group} has no offsets")
+        if not rows:
+            raise await missing_group(admin, group, f"{group} has no offsets: name topics with --topic")
+        if dry_run:
+            session.out.rows(rows, ["topic", "partition", "before", "after"], "")
             return
         if not yes:
             session.out.note_rows(rows, ["topic", "partition", "before", "after"])
@@ -256,8 +258,7 @@ async def clone(
                 raise ConfigError(f"{name} is a share group, which has no offsets that could be cloned")
         offsets = _of_topics(await admin.list_consumer_group_offsets(group), topic)
         if not offsets:
-            known = [each.group_id async for each in admin.list_groups()]
-            raise Failed(f"{group} has no offsets{'' if group in known else close_to(group, known)}")
+            raise await missing_group(admin, group, f"{group} has no offsets")
         before = _of_topics(await admin.list_consumer_group_offsets(new), topic)
         rows = [
             {
@@ -310,7 +311,7 @@ async def forget(
             known = await admin.list_consumer_group_offsets(group)
             mine = [where for where in known if where.topic in topic]
             if not mine:
-                raise ConfigError(f"{group} has no offset in {', '.join(topic)}")
+                raise await missing_group(admin, group, f"{group} has no offset in {', '.join(topic)}")
             await admin.delete_consumer_group_offsets(group, mine)
     session.out.done(f"{group}: forgotten: {', '.join(topic)}", group=group, forgotten=list(topic))
 

@@ -20,7 +20,7 @@ Wanted = Callable[[Record], bool]
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {"==": eq, "!=": ne, "<=": le, ">=": ge, "<": lt, ">": gt}
 _CONDITION = re.compile(
     r"\s*(?P<root>\w+)(?P<path>(?:\.[^\s.\[\]=!<>~\"]+|\[\d+\]|\[\"(?:[^\"\\]|\\.)*\"\])*)"
-    r"\s*(?P<operator>==|!=|<=|>=|=~|<|>)\s*(?P<value>.*?)\s*",
+    r"\s*(?P<operator>==|!=|<=|>=|=~|<|>)\s*(?P<value>(?![=<>~]).*?)\s*",
     re.DOTALL,
 )
 _STEP = re.compile(r"\.([^\s.\[\]]+)|\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")

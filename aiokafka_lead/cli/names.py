@@ -6,12 +6,22 @@ import difflib
 from collections.abc import Awaitable, Iterable, Mapping
 from typing import TypeVar
 
-from ..admin import AdminClient, TopicDescription, outcomes_of
+from ..admin import AdminClient, ConfigResource, TopicDescription, outcomes_of
 from ..errors import GroupIdNotFoundError, KafkaError, UnknownTopicOrPartitionError
+from ..types import TopicPartition
 from .failures import Failed, exit_code, sentence
 from .session import Session
 
-__all__ = ["close_to", "described_topics", "done_of", "missing_topic", "succeeded"]
+__all__ = [
+    "close_to",
+    "described_topics",
+    "done_of",
+    "explained",
+    "missing_group",
+    "missing_topic",
+    "succeeded",
+    "told",
+]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -46,14 +56,36 @@ async def done_of(session: Session, admin: AdminClient, call: Awaitable[None], n
 
 async def told(session: Session, admin: AdminClient, failures: Mapping[K, KafkaError]) -> None:
     """Tell of each item that failed, and of names that are close to one that is not there."""
-    names: dict[type[KafkaError], list[str]] = {}
-    for name, error in failures.items():
-        if isinstance(error, UnknownTopicOrPartitionError) and UnknownTopicOrPartitionError not in names:
-            names[UnknownTopicOrPartitionError] = list(await admin.list_topics())
-        if isinstance(error, GroupIdNotFoundError) and GroupIdNotFoundError not in names:
-            names[GroupIdNotFoundError] = [group.group_id async for group in admin.list_groups()]
-        near = next((known for kind, known in names.items() if isinstance(error, kind)), ())
-        session.fail(f"{sentence(error)}{close_to(str(name), near)}", exit_code(error))
+    topics: list[str] | None = None
+    groups: list[str] | None = None
+    for item, error in failures.items():
+        name, text = _name(item), sentence(error)
+        if isinstance(error, UnknownTopicOrPartitionError):
+            topics = list(await admin.list_topics()) if topics is None else topics
+            if name not in topics:
+                text = f"there is no topic {name!r}{close_to(name, topics)}"
+        elif isinstance(error, GroupIdNotFoundError):
+            groups = [group.group_id async for group in admin.list_groups()] if groups is None else groups
+            if name not in groups:
+                text = f"there is no group {name!r}{close_to(name, groups)}"
+        session.fail(text, exit_code(error))
+
+
+def _name(item: object) -> str:
+    """The topic, group or resource that an item of an admin call is about."""
+    if isinstance(item, TopicPartition):
+        return item.topic
+    return item.name if isinstance(item, ConfigResource) else str(item)
+
+
+async def explained(session: Session, error: KafkaError) -> KafkaError | Failed:
+    """An error with names that are close to those that are not there, where it says so of names."""
+    failures = {name: each for name, each in (error.outcomes or {}).items() if isinstance(each, KafkaError)}
+    if not any(isinstance(each, (UnknownTopicOrPartitionError, GroupIdNotFoundError)) for each in failures.values()):
+        return error
+    async with session.admin() as admin:
+        await told(session, admin, failures)
+    return Failed(code=exit_code(error))
 
 
 async def described_topics(session: Session, admin: AdminClient, names: Iterable[str]) -> dict[str, TopicDescription]:
@@ -67,3 +99,9 @@ async def described_topics(session: Session, admin: AdminClient, names: Iterable
 async def missing_topic(admin: AdminClient, name: str) -> Failed:
     """What to raise for a topic that is not there."""
     return Failed(f"there is no topic {name!r}{close_to(name, await admin.list_topics())}")
+
+
+async def missing_group(admin: AdminClient, name: str, otherwise: str) -> Failed:
+    """What to raise for a group that is not there, or where it is, otherwise."""
+    known = [group.group_id async for group in admin.list_groups()]
+    return Failed(otherwise if name in known else f"there is no group {name!r}{close_to(name, known)}")

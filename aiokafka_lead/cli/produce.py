@@ -28,7 +28,7 @@ _LONGEST_LINE = 64_000_000
 _LINE_PER_RECORD = 4
 """A line in base64 or with escapes is longer than its record, but not by more than this."""
 
-_CREATED_WITHIN_S = 1.2
+_CREATED_WITHIN_S = 1.0
 """A cluster that creates topics when they are written to has done so by then."""
 
 _IN_FLIGHT = 10_000

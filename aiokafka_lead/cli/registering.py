@@ -11,7 +11,9 @@ from typing import Annotated, Any
 import anyio
 import typer
 
+from ..errors import KafkaError
 from .failures import ExitCode, Failed, exit_code, sentence
+from .names import explained
 from .output import Output
 from .profiles import ENVIRONMENT_PREFIX, options_of
 from .session import Session
@@ -102,7 +104,10 @@ def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -
             session = Session(options, out, seconds("--timeout", common["timeout"]))
             async with anyio.create_task_group() as beside:
                 beside.start_soon(session.brokers.run)
-                await function(session, **given)
+                try:
+                    await function(session, **given)
+                except KafkaError as error:
+                    raise await explained(session, error) from None
                 session.raise_failures()
                 beside.cancel_scope.cancel()
 

@@ -8,8 +8,6 @@ from typing import Annotated
 import anyio
 import typer
 
-from ..testing import EmbeddedCluster
-from ..testing.__main__ import wanted_topic
 from .failures import Failed
 from .output import Output
 from .registering import ended
@@ -35,6 +33,10 @@ def serve(
 
     Everything in it ends with it.
     """
+    # Here, since all that it is made of would take a quarter of any command's start.
+    from ..testing import EmbeddedCluster
+    from ..testing.__main__ import wanted_topic
+
     try:
         topics = [wanted_topic(each) for each in topic or ()]
     except ArgumentTypeError as error:

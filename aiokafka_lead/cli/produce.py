@@ -11,6 +11,7 @@ import anyio
 import typer
 
 from .._core.producer.delivery import Delivery
+from ..admin import AdminClient, ConfigResource, ConfigResourceType
 from ..errors import ConfigError, ConfigTypeError, KafkaError, SchemaContentError
 from ..producer import Producer
 from .escapes import without_escapes
@@ -28,8 +29,13 @@ _LONGEST_LINE = 64_000_000
 _LINE_PER_RECORD = 4
 """A line in base64 or with escapes is longer than its record, but not by more than this."""
 
-_CREATED_WITHIN_S = 1.0
-"""A cluster that creates topics when they are written to has done so by then."""
+_CREATED_WITHIN_S = {"true": 10.0, "false": 0.0}
+"""By what the brokers' configuration says of topics that are written to, and are not there."""
+
+_MAYBE_CREATED_WITHIN_S = 0.7
+"""Where that is not known."""
+
+_AUTO_CREATE = "auto.create.topics.enable"
 
 _IN_FLIGHT = 10_000
 """Deliveries that are not looked at yet; the producer's own memory bounds their bytes."""
@@ -132,11 +138,23 @@ async def topic_to_write(session: Session, producer: Producer[Any, Any], topic: 
     async with session.admin() as admin:
         if topic in await admin.list_topics(include_internal=True):
             return
+        creates = await _auto_create(admin)
         try:
-            with anyio.fail_after(_CREATED_WITHIN_S):
+            with anyio.fail_after(_CREATED_WITHIN_S.get(creates, _MAYBE_CREATED_WITHIN_S)):
                 await producer.partitions_for(topic)
         except TimeoutError:
             raise await missing_topic(admin, topic) from None
+
+
+async def _auto_create(admin: AdminClient) -> str:
+    """What the configuration says of it; nothing where this user may not know."""
+    try:
+        brokers = (await admin.describe_cluster()).brokers
+        resource = ConfigResource(ConfigResourceType.BROKER, str(brokers[0].node_id))
+        entry = (await admin.describe_configs([resource]))[resource].get(_AUTO_CREATE)
+    except KafkaError:
+        return ""
+    return "" if entry is None or entry.value is None else entry.value
 
 
 class _Writing:

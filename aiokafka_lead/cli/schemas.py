@@ -50,6 +50,7 @@ def registry_of(options: dict[str, Any]) -> SchemaRegistry:
         url,
         basic_auth=None if user is None or password is None else (user, password),
         ssl_cafile=options.get("schema_registry_cafile"),
+        timeout_ms=options["request_timeout_ms"],
         allow_http=options.get("schema_registry_allow_http", False),
     )
 

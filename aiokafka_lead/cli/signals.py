@@ -10,8 +10,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from types import FrameType
+from typing import TYPE_CHECKING
 
-import anyio
+if TYPE_CHECKING:
+    import anyio
+    import anyio.abc
 
 __all__ = ["Interrupted", "raise_at_signals", "run", "signals_raise"]
 
@@ -50,6 +53,8 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
 
     A second Ctrl-C ends the process at once.
     """
+    import anyio  # not sooner: handlers are in place before anything large is loaded
+
     seen: list[int] = []
 
     async def main() -> None:
@@ -79,6 +84,8 @@ def _first(group: BaseException) -> BaseException:
 
 
 async def _listen(scope: anyio.CancelScope, seen: list[int], *, task_status: anyio.abc.TaskStatus[None]) -> None:
+    import anyio
+
     with anyio.open_signal_receiver(*_heeded()) as signals:
         task_status.started()
         async for number in signals:

@@ -15,8 +15,8 @@ from .failures import ExitCode, Failed
 
 __all__ = ["BrokerWatch"]
 
-_LOOK_EVERY_S = 0.5
-_PATIENCE_S = 2.5
+_LOOK_EVERY_S = 0.25
+_PATIENCE_S = 1.5
 """A broker that is away for less, in an election or at a restart, is not worth a line."""
 
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from aiokafka_lead import ConsumerRecord
+from aiokafka_lead import ConsumerRecord, TimestampType
 from aiokafka_lead.cli.input_json import record_of
 from aiokafka_lead.cli.record_text import FORMS, as_json
 from aiokafka_lead.cli.schema_json import AvroJson, plain
@@ -48,7 +48,7 @@ Content = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
 def read(
     key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
 ) -> ConsumerRecord[Any, Any]:
-    return ConsumerRecord("t", 0, 0, 1000, 0, key, value, tuple(headers))
+    return ConsumerRecord("t", 0, 0, 1000, TimestampType.CREATE_TIME, key, value, tuple(headers))
 
 
 def strict(line: str) -> Any:

@@ -55,11 +55,10 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
-        return escape(", ".join(map(str, value)))
+        value = ", ".join(map(str, value))
     if isinstance(value, float):
         return f"{value:,.1f}"
-    text = "".join(char if char.isprintable() else repr(char)[1:-1] for char in str(value))
-    return escape(text)
+    return escape("".join(char if char.isprintable() else repr(char)[1:-1] for char in str(value)))
 
 
 class _Stderr:

@@ -8,9 +8,10 @@ import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
+from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["AvroJson", "plain"]
+__all__ = ["AvroJson", "keep_odd_times", "plain"]
 
 _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -34,6 +35,31 @@ def plain(value: Any) -> Any:
 
         return MessageToDict(value, preserving_proto_field_name=True)
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def keep_odd_times() -> None:
+    """Have fastavro, in all of this process, give times that Python has none for as the numbers that they are."""
+    if find_spec("fastavro") is None:
+        return
+    from fastavro.read import LOGICAL_READERS
+
+    for kind, logical in _LOGICAL:
+        read = LOGICAL_READERS.get(f"{kind}-{logical}")
+        if kind in ("int", "long") and read is not None and not isinstance(read, _OrNumber):
+            LOGICAL_READERS[f"{kind}-{logical}"] = _OrNumber(read)
+
+
+class _OrNumber:
+    """Reads a time, or the number where that is none: beyond the year 9999, for one."""
+
+    def __init__(self, read: Callable[..., Any]) -> None:
+        self._read = read
+
+    def __call__(self, number: int, *schemas: Any) -> Any:
+        try:
+            return self._read(number, *schemas)
+        except (OverflowError, ValueError):
+            return number
 
 
 class AvroJson:

@@ -17,7 +17,7 @@ from ..schema import SchemaRegistry, SchemaSerializer
 from ..types import SerializationContext
 from .failures import Failed
 from .record_text import SchemaJson
-from .schema_json import AvroJson, plain
+from .schema_json import AvroJson, keep_odd_times, plain
 
 __all__ = ["AsJson", "BadRecord", "FromJson", "RegistrySettings", "registry_of", "writer_of"]
 
@@ -70,6 +70,7 @@ class AsJson:
         self._keys = keys
         self._values = values
         self._deserializer = registry.deserializer(validate=False)
+        keep_odd_times()
 
     async def prepare(self, records: Sequence[Record]) -> None:
         """Ask the registry for the schemas of these records, before `record`."""

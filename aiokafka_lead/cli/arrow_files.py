@@ -80,6 +80,8 @@ class ArrowFile:
                 self._beside.replace(self._target)
         except OSError as error:
             self._failure = error
+        except Failed:
+            pass  # it is kept
         if self._failure is not None:
             self._beside.unlink(missing_ok=True)
             raise Failed(f"{self._path} cannot be written: {self._failure}")

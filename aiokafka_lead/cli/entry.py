@@ -17,18 +17,25 @@ def main() -> int:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         return _failed(f"aiokafka-lead needs {' and '.join(missing)}: pip install 'aiokafka-lead[cli]'", USAGE)
-    from .signals import Interrupted, raise_at_signals
+    from .signals import Interrupted, ignore_signals, raise_at_signals
 
     raise_at_signals()
+    try:
+        return _run()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Interrupted as signalled:
+        return signalled.code
+    finally:
+        ignore_signals()
+
+
+def _run() -> int:
     try:
         from .app import make_app
 
         code = _ended(make_app())
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except Interrupted as signalled:
-        return signalled.code
     except BrokenPipeError:
         code = 0
     except OSError as error:  # of what Typer prints itself, help and the like

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import anyio
     import anyio.abc
 
-__all__ = ["Interrupted", "raise_at_signals", "run", "signals_raise"]
+__all__ = ["Interrupted", "ignore_signals", "raise_at_signals", "run", "signals_raise"]
 
 _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -34,6 +34,12 @@ def raise_at_signals() -> None:
     """Have each signal raise `Interrupted` in the main thread, wherever that is."""
     for number in _heeded():
         signal.signal(number, _raise)
+
+
+def ignore_signals() -> None:
+    """Let no signal change the exit code any more: Python has the defaults at its own end, unless they are ignored."""
+    for number in _heeded():
+        signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager

@@ -24,8 +24,10 @@ _BYTES = 64_000_000
 class ArrowFile:
     """A file that grows by row groups, beside its name until `close`, which renames it.
 
-    Columns: topic, partition, offset, timestamp, key, value, headers.
+    Nothing is kept before that. Columns: topic, partition, offset, timestamp, key, value, headers.
     """
+
+    is_kept = False
 
     def __init__(self, path: str, note: Callable[[str], None]) -> None:
         """Begin; raises `ConfigError` where such a file cannot be written."""
@@ -44,6 +46,7 @@ class ArrowFile:
         self._written = 0
         self._schema: Any = _schema()
         self._failure: OSError | None = None
+        self._closed = False
         try:
             self._writer: Any = self._open()
         except OSError as error:
@@ -71,7 +74,13 @@ class ArrowFile:
             await anyio.to_thread.run_sync(self._write_group)
 
     def close(self) -> None:
-        """Write the rest, and put the file in its place; raises `Failed` where that cannot be done, and leaves none."""
+        """Write the rest, and put the file in its place; raises `Failed` where that cannot be done, and leaves none.
+
+        May be called again.
+        """
+        if self._closed:
+            return
+        self._closed = True
         try:
             if self._records:
                 self._write_group()

@@ -27,6 +27,7 @@ Record = ConsumerRecord[Any, Any]
 _AS_TEXT = "%v\\n"
 _ON_ERROR = ("stop", "skip", "raw")
 _SLOW_READER_S = 1.0
+_LAST_COMMIT_S = 5.0
 
 
 class Sink(Protocol):
@@ -35,11 +36,14 @@ class Sink(Protocol):
     def write(self, record: Record) -> None:
         """Take one record."""
 
+    is_kept: bool
+    """Whether what was flushed is not lost, though `close` is never called."""
+
     async def flush(self) -> None:
         """Nothing more comes at once."""
 
     def close(self) -> None:
-        """Nothing more comes at all."""
+        """Nothing more comes at all. May be called again."""
 
 
 def register(app: typer.Typer) -> None:
@@ -139,30 +143,38 @@ async def _read_as_member(
     async with session.admin() as admin:
         there = list(await described_topics(session, admin, topics))
     names = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    done: dict[TopicPartition, int] = {}
     async with session.consumer(*there, **names, **isolation(committed=committed)) as consumer:
         left = count
         held: list[Record] = []
-        while left is None or left > 0:
-            if not held:
-                found = await consumer.getmany(timeout_ms=1000, max_records=left)
-                held = [record for records in found.values() for record in records]
-            records, held = held[:left], held[left:] if left is not None else []
-            if not records:
-                continue
-            done: dict[TopicPartition, int] = {}
-            whole = False
-            try:
-                await selection.prepare(records)
-                for record in records:
-                    if (shown := selection.of(record)) is not None:
-                        sink.write(shown)
-                        left = None if left is None else left - 1
-                    done[TopicPartition(record.topic, record.partition)] = record.offset + 1
-                whole = True
-            finally:
-                held += await _flushed(consumer, sink)
-                # With nothing in hand, positions say it, those of partitions without records among them.
-                await _commit(session, consumer, None if whole and not held else done)
+        try:
+            while left is None or left > 0:
+                if not held:
+                    found = await consumer.getmany(timeout_ms=1000, max_records=left)
+                    held = [record for records in found.values() for record in records]
+                records, held = held[:left], held[left:] if left is not None else []
+                if not records:
+                    continue
+                whole = False
+                try:
+                    await selection.prepare(records)
+                    for record in records:
+                        if (shown := selection.of(record)) is not None:
+                            sink.write(shown)
+                            left = None if left is None else left - 1
+                        done[TopicPartition(record.topic, record.partition)] = record.offset + 1
+                    whole = True
+                finally:
+                    held += await _flushed(consumer, sink)
+                    if sink.is_kept:
+                        # With nothing in hand, positions say it, those of partitions without records among them.
+                        await _commit(session, consumer, None if whole and not held else done)
+                        done = {}
+        finally:
+            if not sink.is_kept:  # a file, which is whole before anything is committed, at a signal, too
+                sink.close()
+                with anyio.move_on_after(_LAST_COMMIT_S, shield=True):
+                    await _commit(session, consumer, done)
 
 
 async def _flushed(consumer: Consumer[Any, Any], sink: Sink) -> list[Record]:
@@ -194,6 +206,7 @@ async def _flushed(consumer: Consumer[Any, Any], sink: Sink) -> list[Record]:
 
 
 async def _commit(session: Session, consumer: Consumer[Any, Any], done: dict[TopicPartition, int] | None) -> None:
+    """Commit these offsets, or for None all positions."""
     if done == {}:
         return
     try:
@@ -286,6 +299,8 @@ def _sink(out: Output, form: str, key_as: str, value_as: str, output: str | None
 
 class _Lines:
     """Records on standard output."""
+
+    is_kept = True
 
     def __init__(self, out: Output, write: Any) -> None:
         self.write = write

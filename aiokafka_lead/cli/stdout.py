@@ -99,11 +99,10 @@ class Stdout:
         Raises BrokenPipeError where nobody reads any more, and `Failed` where it cannot be written.
         """
         kept, self._kept = self._kept, bytearray()
-        if self._failure is None and kept:
-            if self._number is None or self.is_file:
-                self._write(kept)
-            else:
-                await self._write_in_thread(kept)
+        if self._number is None or self.is_file:
+            self._write(kept)
+        elif kept or self._jobs is not None:  # with nothing new, too: what a cancelled call has left may be on its way
+            await self._write_in_thread(kept)
         if isinstance(self._failure, BrokenPipeError):
             raise self._failure
         if self._failure is not None:
@@ -126,6 +125,8 @@ class Stdout:
             tell()
 
     def _write(self, content: bytearray) -> None:
+        if self._failure is not None:
+            return
         try:
             if self._number is None:
                 self._buffer.write(content)

@@ -90,7 +90,9 @@ def test_digits_and_duplicates_of_json_stay(cli: CommandLine, cluster: ClusterTh
 
 @pytest.mark.parametrize("form", ["text", "hex", "base64"])
 @given(st.lists(records, min_size=1, max_size=10))
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_records_go_out_and_come_back(
     cli: CommandLine, cluster: ClusterThread, form: str, given: list[Content]
 ) -> None:
@@ -108,7 +110,9 @@ def test_records_go_out_and_come_back(
 
 
 @given(st.lists(records, min_size=1, max_size=10))
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_parquet_has_the_same_bytes(
     cli: CommandLine, cluster: ClusterThread, tmp_path: Path, given: list[Content]
 ) -> None:

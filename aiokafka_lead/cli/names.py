@@ -92,7 +92,7 @@ async def described_topics(session: Session, admin: AdminClient, names: Iterable
     """The topics that are there; tells of the others. Raises `Failed` if none is."""
     found = await succeeded(session, admin, admin.describe_topics(list(dict.fromkeys(names))))
     if not found:
-        raise Failed
+        session.raise_failures()
     return found
 
 

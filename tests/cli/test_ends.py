@@ -24,9 +24,10 @@ pytestmark = pytest.mark.usefixtures("handler_of_python")
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 
 
-def begun(cli: CommandLine, *arguments: str, **streams: Any) -> subprocess.Popen[bytes]:
-    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
-    return subprocess.Popen([*PROGRAM, *arguments], env=environment(cli), **streams)
+def begun(cli: CommandLine, *arguments: str, stdin: Any = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*PROGRAM, *arguments], env=environment(cli), stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
 
 
 def wait_for(condition: Callable[[], object]) -> None:

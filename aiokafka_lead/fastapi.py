@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
+from anyio.abc import TaskGroup
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
@@ -256,7 +257,7 @@ class Kafka:
                 for dependency in self._dependencies:
                     made = await stack.enter_async_context(dependency._made(client))
                     await made.start(wait=self._wait)
-                tasks = await stack.enter_async_context(anyio.create_task_group())
+                tasks = await stack.enter_async_context(_tasks())
                 for consuming in self._consuming:
                     consuming.ended = None
                     consuming.consumer = consuming.make(client)
@@ -345,6 +346,20 @@ class Kafka:
         stuck = [why for health in healths if health.reachable for why in health.stuck.values()]
         content = {"healthy": not problems and not stuck, "problems": [*problems, *stuck]}
         return JSONResponse(content, 503 if problems else 200)
+
+
+@asynccontextmanager
+async def _tasks() -> AsyncIterator[TaskGroup]:
+    """A task group that lets an error of the block out as it is, where anyio's would raise a group of errors."""
+    failure: BaseException | None = None
+    async with anyio.create_task_group() as tasks:
+        try:
+            yield tasks
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
+            failure = error
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 async def _too_large(request: Request, error: Exception) -> JSONResponse:

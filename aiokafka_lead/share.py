@@ -224,10 +224,10 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
         handler.
 
         When the consumer is stopped (`stop` may be called from a handler, too) what was not begun is released, the
-        handlers at work have half of the stop's time, and this returns. So it does after `unsubscribe`. When it is
-        cancelled, so are the handlers, and all records in hand are released. Raises `HandlerError` for a record whose
-        dead letter was refused, `ConfigTypeError` for a handler that is not async, and what else keeps a consumer from
-        reading.
+        handlers at work have all of the stop's time but its last quarter (2 s at most), and this returns. So it does
+        after `unsubscribe`. When it is cancelled, so are the handlers, and all records in hand are released. Raises
+        `HandlerError` for a record whose dead letter was refused, `ConfigTypeError` for a handler that is not async,
+        and what else keeps a consumer from reading.
         """
         self._client.check()
         from ._core.run.handler import checked_handler

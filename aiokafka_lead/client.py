@@ -17,7 +17,7 @@ from ._io.deadline import Deadline
 from ._io.loop import Waiter
 from ._io.pushed_metrics import PushedMetrics
 from ._options.arguments import TIMEOUT
-from ._options.checks import boolean, hide_secrets
+from ._options.checks import boolean, discreet, hide_secrets
 from ._options.logs import client_log
 from .admin import AdminClient
 from .config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
@@ -94,6 +94,7 @@ class Client(PushedMetrics):
     ``fetch_max_bytes``.
     """
 
+    @discreet
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ClientOptions]) -> None:
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
         self._config = ClientConfig.from_options(bootstrap_servers, options)

@@ -25,7 +25,7 @@ from ._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
 from ._io.consumer.group_calls import GroupCalls
 from ._io.pushed_metrics import PushedMetrics
 from ._options.arguments import TIMEOUT
-from ._options.checks import boolean
+from ._options.checks import boolean, discreet
 from ._options.read_types import KD, VD, K, V
 from ._records import ConsumerRecord
 from ._runs import attended, dead_letters_by
@@ -162,6 +162,7 @@ class Consumer(GroupCalls, PushedMetrics, Generic[K, V]):
     def __init__(
         self, *topics: str, bootstrap_servers: str | Iterable[str], **options: Unpack[ConsumerOptions]
     ) -> None: ...
+    @discreet
     def __init__(self, *topics: str, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
         self._set_up(ConsumerConfig.from_options(bootstrap_servers, options), topics)

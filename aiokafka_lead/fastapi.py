@@ -19,7 +19,7 @@ from ._core.run.exactly_once import checked_producer
 from ._core.run.handler import checked_handler
 from ._core.run.options import HandlingConfig, RunConfig
 from ._core.share.run_options import ShareRunConfig
-from ._options.checks import boolean
+from ._options.checks import boolean, discreet
 from .admin import AdminClient
 from .client import Client
 from .config import ClientConfig
@@ -139,6 +139,7 @@ class Kafka:
     clients of its own, and so has each worker process.
     """
 
+    @discreet
     def __init__(
         self, bootstrap_servers: str | Iterable[str], *, wait: bool = False, **options: Unpack[ClientOptions]
     ) -> None:

@@ -19,7 +19,7 @@ from ._io.loop import Waiter
 from ._io.transactions.pipeline import Pipeline
 from ._io.transactions.pipelined import PipelinedTransaction
 from ._options.arguments import TIMEOUT
-from ._options.checks import boolean, integer
+from ._options.checks import boolean, discreet, integer
 from ._options.logs import client_log
 from ._options.sent_types import KS, VS, K, V
 from .config import ProducerConfig
@@ -106,6 +106,7 @@ class TransactionPipeline(Generic[K, V]):
     def __init__(
         self, bootstrap_servers: str | Iterable[str], *, in_flight: int = 2, **options: Unpack[ProducerOptions]
     ) -> None: ...
+    @discreet
     def __init__(self, bootstrap_servers: str | Iterable[str], *, in_flight: int = 2, **options: Any) -> None:
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
         config = ProducerConfig.from_options(bootstrap_servers, options)

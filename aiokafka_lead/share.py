@@ -21,7 +21,7 @@ from ._io.share.engine import HOT_REQUESTS, ShareEngine
 from ._io.share.reader import ShareBatches
 from ._io.share.traced import TracedShareBatches, TracedShareRecords
 from ._options.arguments import TIMEOUT
-from ._options.checks import boolean
+from ._options.checks import boolean, discreet
 from ._options.read_types import KD, VD, K, V
 from ._runs import attended, dead_letters_by
 from .config.share import ShareConsumerConfig
@@ -91,6 +91,7 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
     def __init__(
         self, *topics: str, bootstrap_servers: str | Iterable[str], **options: Unpack[ShareConsumerOptions]
     ) -> None: ...
+    @discreet
     def __init__(self, *topics: str, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
         self._set_up(ShareConsumerConfig.from_options(bootstrap_servers, options), topics)

@@ -7,16 +7,19 @@ both messages begin with the option's name.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from ..errors import ConfigError, ConfigTypeError
+from ..errors.base import without_frames
 
 Check = Callable[[str, Any], Any]
 _C = TypeVar("_C", bound="Checked")
+_P = ParamSpec("_P")
 
 DEFAULT_PORT = 9092
 INT16_MAX = 2**15 - 1
@@ -95,10 +98,31 @@ def build(cls: type[_C], given: Mapping[str, Any]) -> _C:
 
 
 def hide_secrets(cls: type[Checked], given: Mapping[str, Any]) -> None:
-    """Make a `Secret` of each text that is one, in place: an error's traceback shows what its functions were given."""
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-        if not field.repr and isinstance(given, dict) and isinstance(given.get(field.name), str):
-            given[field.name] = Secret(given[field.name])
+    """Make a `Secret` of each text that is one, in place: an error's traceback shows what its functions were given.
+
+    A name that is no option may be that of a secret, misspelt.
+    """
+    shown = {field.name for field in dataclasses.fields(cls) if field.repr}  # type: ignore[arg-type]
+    for name, value in given.items():
+        if name not in shown and isinstance(given, dict) and isinstance(value, str):
+            given[name] = Secret(value)
+
+
+def discreet(constructor: Callable[_P, None]) -> Callable[_P, None]:
+    """A constructor of which nothing that it was given is left in the frames of its errors about options.
+
+    Collectors of errors keep the variables of each function that an error has passed through.
+    """
+
+    @functools.wraps(constructor)
+    def construct(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        try:
+            constructor(*args, **kwargs)
+        except (ConfigError, ConfigTypeError) as error:
+            del args, kwargs
+            raise without_frames(error)  # noqa: B904
+
+    return construct
 
 
 def integer(low: int, high: int = INT32_MAX) -> Check:

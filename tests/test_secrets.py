@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -105,6 +106,22 @@ def test_mistakes_in_options(client: Any, options: dict[str, Any]) -> None:
 def test_servers_with_credentials(client: Any, servers: str) -> None:
     with pytest.raises(ConfigError, match="no credentials") as caught:
         client(servers)
+    assert SECRET not in everything(caught.value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Token(SECRET + " x"),
+        lambda: Token(SECRET.encode()),  # type: ignore[arg-type]
+        lambda: Token("a", None, {"a": SECRET + "\0"}),
+        lambda: ClientCredentials(f"https://alice:{SECRET}@host/token", "alice", "x"),
+        lambda: ClientCredentials("ftp://host/token", "alice", SECRET),
+    ],
+)
+def test_mistakes_in_providers_of_tokens(make: Callable[[], object]) -> None:
+    with pytest.raises((ConfigError, ConfigTypeError)) as caught:
+        make()
     assert SECRET not in everything(caught.value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -38,10 +39,12 @@ if TYPE_CHECKING:
 
     from ._core.run.options import RunOptions
     from ._core.share.run_options import ShareRunOptions
+    from ._scrapes import Scrapes
     from .config import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
     from .config.share import ShareConsumerOptions
     from .consumer import Consumer
     from .pipeline import TransactionPipeline
+    from .prometheus import KafkaCollector
     from .share import ShareConsumer
 
     AnyConsumer = Consumer[Any, Any] | ShareConsumer[Any, Any]
@@ -50,6 +53,8 @@ __all__ = ["Dependency", "Kafka"]
 
 T = TypeVar("T")
 Handler = Callable[..., Awaitable[object]]
+
+_HAS_PROMETHEUS = find_spec("prometheus_client") is not None
 
 RETRY_AFTER_S = 5
 """When the client of a request that met no Kafka is asked to come back."""
@@ -152,6 +157,9 @@ class Kafka:
         self._consuming: list[_Consuming] = []
         self._client: Client | None = None
         self._stopping = False
+        self._scrapes: Scrapes | None = None
+        """While the app runs with several workers."""
+        self._servers = bootstrap_servers
         self._client_id = options.get("client_id", ClientConfig.client_id)
         self._counts: Counter[str] = Counter()
 
@@ -259,6 +267,12 @@ class Kafka:
                     made = await stack.enter_async_context(dependency._made(client))
                     await made.start(wait=self._wait)
                 tasks = await stack.enter_async_context(_tasks())
+                if (directory := os.environ.get("PROMETHEUS_MULTIPROC_DIR")) and _HAS_PROMETHEUS:
+                    from ._scrapes import Scrapes
+
+                    self._scrapes = Scrapes(directory, repr((self._client_id, self._servers)), self._own_page)
+                    stack.callback(self._scrapes.end)
+                    await tasks.start(self._scrapes.serve)
                 for consuming in self._consuming:
                     consuming.ended = None
                     consuming.consumer = consuming.make(client)
@@ -271,7 +285,7 @@ class Kafka:
                     with anyio.CancelScope(shield=True):
                         await client.stop(self._close_timeout_ms)
         finally:
-            self._client = None
+            self._client = self._scrapes = None
 
     # --- routes ------------------------------------------------------------------------------------------------------
 
@@ -298,19 +312,31 @@ class Kafka:
                 problems.append("the app is being stopped")
             return self._page(problems)
 
-        if find_spec("prometheus_client") is not None:
+        if _HAS_PROMETHEUS:
             router.add_api_route("/metrics", self._metrics, response_class=Response)
         return router
 
-    async def _metrics(self) -> Response:
-        """What Prometheus scrapes."""
-        from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-
-        from .prometheus import KafkaCollector
+    async def _metrics(self, request: Request) -> Response:
+        """What Prometheus scrapes, in the format that it asks for."""
+        from prometheus_client import CollectorRegistry
+        from prometheus_client.exposition import choose_encoder
 
         registry = CollectorRegistry()
-        registry.register(KafkaCollector(*self._running()))
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+        registry.register(self._collector() if self._scrapes is None else await self._scrapes.workers())
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry), media_type=content_type)
+
+    def _own_page(self) -> str:
+        from prometheus_client import CollectorRegistry, generate_latest
+
+        registry = CollectorRegistry()
+        registry.register(self._collector())
+        return generate_latest(registry).decode()
+
+    def _collector(self) -> KafkaCollector:
+        from .prometheus import KafkaCollector
+
+        return KafkaCollector(*self._running())
 
     def _running(self) -> Iterator[Producer[Any, Any] | TransactionPipeline[Any, Any] | AnyConsumer]:
         for dependency in self._dependencies:

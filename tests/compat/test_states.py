@@ -11,6 +11,7 @@ import pytest
 
 from aiokafka_lead.compat import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka_lead.compat.errors import ConsumerStoppedError, KafkaConnectionError, KafkaError
+from aiokafka_lead.compat.util import parse_kafka_version
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 pytestmark = pytest.mark.anyio
@@ -260,3 +261,24 @@ async def test_options_of_a_producer(cluster: EmbeddedCluster, options: dict[str
 async def test_options_of_a_consumer(cluster: EmbeddedCluster, options: dict[str, Any]) -> None:
     async with AIOKafkaConsumer("events", bootstrap_servers=cluster.bootstrap_servers, **options) as reader:
         assert reader.subscription() == {"events"}
+
+
+# --- names that libraries use ----------------------------------------------------------------------------------------
+
+
+def test_versions_of_kafka() -> None:
+    assert parse_kafka_version("2.3.1") == (2, 3, 1)
+    assert parse_kafka_version("0.10") == (0, 10, 0)
+    for wrong in ("3.0", "0.8.2", "2", "x.1", "1.2.3.4"):
+        with pytest.raises(ValueError, match=wrong):
+            parse_kafka_version(wrong)
+
+
+async def test_private_names_that_are_not_there_say_so(cluster: EmbeddedCluster) -> None:
+    reader = consumer(cluster, group_id=None)
+    assert not hasattr(reader, "_fetcher")
+    with pytest.raises(AttributeError, match=r"has no attribute '_fetcher'.*guide"):
+        _ = reader._fetcher
+    with pytest.raises(AttributeError, match=r"has no attribute 'fetch_it'$"):
+        _ = reader.fetch_it
+    await reader.stop()

@@ -256,6 +256,9 @@ _SERVER = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/\s]+)
 
 def servers(name: str, value: Any) -> tuple[tuple[str, int], ...]:
     """``"host:port,host2"``, or an iterable of such; the port defaults to 9092, IPv6 addresses stand in brackets."""
+    if isinstance(value, Mapping):
+        names = ", ".join(f"{str(key).replace('.', '_')}=..." for key in value)
+        raise ConfigTypeError(f"{name} must be like 'host:9092'; a dict's options are keyword arguments here: {names}")
     if isinstance(value, str):
         items: Iterable[Any] = value.split(",")
     elif isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)):

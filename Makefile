@@ -115,6 +115,7 @@ imports: $(DEV)
 
 generated: $(DEV)
 	$(PY) -m aiokafka_lead._wire.codegen --check
+	$(PY) -m tools.monitoring --check
 
 fmt: $(DEV)
 	$(BIN)/ruff check --fix-only .

@@ -13,10 +13,11 @@ import anyio
 from ._accel import warn_if_plain
 from ._io.cancellation import to_the_end
 from ._io.client import Client as InternalClient
+from ._io.deadline import Deadline
 from ._io.loop import Waiter
 from ._io.pushed_metrics import PushedMetrics
 from ._options.arguments import TIMEOUT
-from ._options.checks import boolean, hide_secrets
+from ._options.checks import boolean, discreet, hide_secrets
 from ._options.logs import client_log
 from .admin import AdminClient
 from .config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
@@ -62,8 +63,11 @@ class ClientHealth:
         return not self.problems
 
 
-STOP_SHARE = 0.45
-"""Of a stop's time, what consumers have, and what the others have after them."""
+RESERVE_SHARE = 0.2
+RESERVE_MS = 1500.0
+"""Of a stop's time, what is left to the others when consumers take theirs: a part, and no more than so."""
+CLOSING_SHARE = 0.25
+"""Of that, what connections have after the others."""
 
 
 class Client(PushedMetrics):
@@ -90,6 +94,7 @@ class Client(PushedMetrics):
     ``fetch_max_bytes``.
     """
 
+    @discreet
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ClientOptions]) -> None:
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
         self._config = ClientConfig.from_options(bootstrap_servers, options)
@@ -125,13 +130,13 @@ class Client(PushedMetrics):
             await self._stopped.done_within(None if timeout_ms is None else timeout_ms / 1000)
             return
         self._stopped = Waiter()
-        share_ms = None if timeout_ms is None else timeout_ms * STOP_SHARE
+        deadline = None if timeout_ms is None else Deadline(timeout_ms)
         try:
             if self._client.children:
-                await to_the_end(partial(self._stop_children, share_ms), "kafka shared client's end")
+                await to_the_end(partial(self._stop_children, deadline), "kafka shared client's end")
         finally:
             try:
-                await self._client.stop(None if timeout_ms is None else timeout_ms * (1 - 2 * STOP_SHARE))
+                await self._client.stop(None if deadline is None else deadline.left_ms())
             finally:
                 self._stopped.set_result(None)
 
@@ -140,20 +145,25 @@ class Client(PushedMetrics):
 
         return SharedConnections(lambda: self._client.brokers.connections_made)
 
-    async def _stop_children(self, timeout_ms: float | None) -> None:
-        async def stop(child: InternalClient) -> None:
+    async def _stop_children(self, deadline: Deadline | None) -> None:
+        async def stop(child: InternalClient, timeout_ms: float | None) -> None:
             try:
                 await child.stop_facade(timeout_ms)
             except KafkaError as error:
                 self._log.warning("a client did not stop as it should: %s", error)
 
-        async with anyio.create_task_group() as stopping:
-            for child in list(self._client.children):
-                if not isinstance(child.config, ProducerConfig | AdminConfig):
-                    stopping.start_soon(stop, child)
-        async with anyio.create_task_group() as stopping:
-            for child in list(self._client.children):
-                stopping.start_soon(stop, child)
+        async def stop_all(children: list[InternalClient], reserve_share: float) -> None:
+            timeout_ms = None
+            if deadline is not None:
+                reserve_ms = min(deadline.timeout_ms * RESERVE_SHARE, RESERVE_MS) * reserve_share
+                timeout_ms = max(0.0, deadline.left_ms() - reserve_ms)
+            async with anyio.create_task_group() as stopping:
+                for child in children:
+                    stopping.start_soon(stop, child, timeout_ms)
+
+        children = self._client.children
+        await stop_all([child for child in children if not isinstance(child.config, ProducerConfig | AdminConfig)], 1)
+        await stop_all(list(children), CLOSING_SHARE)
 
     async def __aenter__(self) -> Self:
         await self.start()

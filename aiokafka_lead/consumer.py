@@ -26,7 +26,7 @@ from ._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
 from ._io.consumer.group_calls import GroupCalls
 from ._io.pushed_metrics import PushedMetrics
 from ._options.arguments import TIMEOUT
-from ._options.checks import boolean
+from ._options.checks import boolean, discreet
 from ._options.logs import client_log
 from ._options.read_types import KD, VD, K, V
 from ._records import ConsumerRecord
@@ -164,6 +164,7 @@ class Consumer(GroupCalls, PushedMetrics, Generic[K, V]):
     def __init__(
         self, *topics: str, bootstrap_servers: str | Iterable[str], **options: Unpack[ConsumerOptions]
     ) -> None: ...
+    @discreet
     def __init__(self, *topics: str, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
         self._set_up(ConsumerConfig.from_options(bootstrap_servers, options), topics)
@@ -388,13 +389,13 @@ class Consumer(GroupCalls, PushedMetrics, Generic[K, V]):
         only what ``order`` puts behind its record waits. Records are deserialized as their turn comes.
 
         When the consumer is stopped (`stop` may be called from a handler, too) this waits for the handlers at work, for
-        half of the stop's time, commits and returns. So it does after `unsubscribe`, but waits for them as long as a
-        rebalance does, or without a group as long as they take. When it is cancelled, so are the handlers, and theirs
-        and all other records that are not done come again, also to a task that reads on with this consumer. Raises
-        `HandlerError` for a record whose ``retries`` are used up, if there is no ``dead_letter_topic`` or its dead
-        letter was refused; `ConfigTypeError` for a handler that is not async, where that shows only when it is called,
-        after that one call; and what else keeps a consumer from reading. A handler has failed, too, when anything but
-        `run` cancels the task that it runs in.
+        all of the stop's time but its last quarter (2 s at most), commits and returns. So it does after `unsubscribe`,
+        but waits for them as long as a rebalance does, or without a group as long as they take. When it is cancelled,
+        so are the handlers, and theirs and all other records that are not done come again, also to a task that reads on
+        with this consumer. Raises `HandlerError` for a record whose ``retries`` are used up, if there is no
+        ``dead_letter_topic`` or its dead letter was refused; `ConfigTypeError` for a handler that is not async, where
+        that shows only when it is called, after that one call; and what else keeps a consumer from reading. A handler
+        has failed, too, when anything but `run` cancels the task that it runs in.
 
             async def handle(record, txn): await txn.send("out", record.value)
 

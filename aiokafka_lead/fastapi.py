@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -11,6 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
+from anyio.abc import TaskGroup
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
@@ -18,7 +20,7 @@ from ._core.run.exactly_once import checked_producer
 from ._core.run.handler import checked_handler
 from ._core.run.options import HandlingConfig, RunConfig
 from ._core.share.run_options import ShareRunConfig
-from ._options.checks import boolean
+from ._options.checks import boolean, discreet
 from .admin import AdminClient
 from .client import Client
 from .config import ClientConfig
@@ -37,10 +39,12 @@ if TYPE_CHECKING:
 
     from ._core.run.options import RunOptions
     from ._core.share.run_options import ShareRunOptions
+    from ._scrapes import Scrapes
     from .config import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
     from .config.share import ShareConsumerOptions
     from .consumer import Consumer
     from .pipeline import TransactionPipeline
+    from .prometheus import KafkaCollector
     from .share import ShareConsumer
 
     AnyConsumer = Consumer[Any, Any] | ShareConsumer[Any, Any]
@@ -49,6 +53,8 @@ __all__ = ["Dependency", "Kafka"]
 
 T = TypeVar("T")
 Handler = Callable[..., Awaitable[object]]
+
+_HAS_PROMETHEUS = find_spec("prometheus_client") is not None
 
 RETRY_AFTER_S = 5
 """When the client of a request that met no Kafka is asked to come back."""
@@ -138,6 +144,7 @@ class Kafka:
     clients of its own, and so has each worker process.
     """
 
+    @discreet
     def __init__(
         self, bootstrap_servers: str | Iterable[str], *, wait: bool = False, **options: Unpack[ClientOptions]
     ) -> None:
@@ -150,6 +157,9 @@ class Kafka:
         self._consuming: list[_Consuming] = []
         self._client: Client | None = None
         self._stopping = False
+        self._scrapes: Scrapes | None = None
+        """While the app runs with several workers."""
+        self._servers = bootstrap_servers
         self._client_id = options.get("client_id", ClientConfig.client_id)
         self._counts: Counter[str] = Counter()
 
@@ -256,7 +266,13 @@ class Kafka:
                 for dependency in self._dependencies:
                     made = await stack.enter_async_context(dependency._made(client))
                     await made.start(wait=self._wait)
-                tasks = await stack.enter_async_context(anyio.create_task_group())
+                tasks = await stack.enter_async_context(_tasks())
+                if (directory := os.environ.get("PROMETHEUS_MULTIPROC_DIR")) and _HAS_PROMETHEUS:
+                    from ._scrapes import Scrapes
+
+                    self._scrapes = Scrapes(directory, repr((self._client_id, self._servers)), self._own_page)
+                    stack.callback(self._scrapes.end)
+                    await tasks.start(self._scrapes.serve)
                 for consuming in self._consuming:
                     consuming.ended = None
                     consuming.consumer = consuming.make(client)
@@ -269,7 +285,7 @@ class Kafka:
                     with anyio.CancelScope(shield=True):
                         await client.stop(self._close_timeout_ms)
         finally:
-            self._client = None
+            self._client = self._scrapes = None
 
     # --- routes ------------------------------------------------------------------------------------------------------
 
@@ -296,19 +312,31 @@ class Kafka:
                 problems.append("the app is being stopped")
             return self._page(problems)
 
-        if find_spec("prometheus_client") is not None:
+        if _HAS_PROMETHEUS:
             router.add_api_route("/metrics", self._metrics, response_class=Response)
         return router
 
-    async def _metrics(self) -> Response:
-        """What Prometheus scrapes."""
-        from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-
-        from .prometheus import KafkaCollector
+    async def _metrics(self, request: Request) -> Response:
+        """What Prometheus scrapes, in the format that it asks for."""
+        from prometheus_client import CollectorRegistry
+        from prometheus_client.exposition import choose_encoder
 
         registry = CollectorRegistry()
-        registry.register(KafkaCollector(*self._running()))
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+        registry.register(self._collector() if self._scrapes is None else await self._scrapes.workers())
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry), media_type=content_type)
+
+    def _own_page(self) -> str:
+        from prometheus_client import CollectorRegistry, generate_latest
+
+        registry = CollectorRegistry()
+        registry.register(self._collector())
+        return generate_latest(registry).decode()
+
+    def _collector(self) -> KafkaCollector:
+        from .prometheus import KafkaCollector
+
+        return KafkaCollector(*self._running())
 
     def _running(self) -> Iterator[Producer[Any, Any] | TransactionPipeline[Any, Any] | AnyConsumer]:
         for dependency in self._dependencies:
@@ -345,6 +373,20 @@ class Kafka:
         stuck = [why for health in healths if health.reachable for why in health.stuck.values()]
         content = {"healthy": not problems and not stuck, "problems": [*problems, *stuck]}
         return JSONResponse(content, 503 if problems else 200)
+
+
+@asynccontextmanager
+async def _tasks() -> AsyncIterator[TaskGroup]:
+    """A task group that lets an error of the block out as it is, where anyio's would raise a group of errors."""
+    failure: BaseException | None = None
+    async with anyio.create_task_group() as tasks:
+        try:
+            yield tasks
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
+            failure = error
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 async def _too_large(request: Request, error: Exception) -> JSONResponse:

@@ -14,11 +14,12 @@ from ._core.producer.health import ProducerHealth
 from ._core.transactions.state import TransactionHealth
 from ._io.cancellation import to_the_end
 from ._io.client import Client
+from ._io.deadline import Deadline
 from ._io.loop import Waiter
 from ._io.transactions.pipeline import Pipeline
 from ._io.transactions.pipelined import PipelinedTransaction
 from ._options.arguments import TIMEOUT
-from ._options.checks import boolean, integer
+from ._options.checks import boolean, discreet, integer
 from ._options.logs import client_log
 from ._options.sent_types import KS, VS, K, V
 from .config import ProducerConfig
@@ -37,8 +38,11 @@ __all__ = ["TransactionPipeline"]
 
 IN_FLIGHT = integer(2, 100)
 
-_SHARE = 0.45
-"""Of a stop's time, what transactions in flight have, and what the producers have after them."""
+_RESERVE_SHARE = 0.2
+_RESERVE_MS = 1500.0
+"""Of a stop's time, what producers have after the transactions in flight: a part, and no more than so."""
+_CLOSING_SHARE = 0.1
+"""Of what is left then, what connections have after the producers."""
 
 
 class TransactionPipeline(Generic[K, V]):
@@ -102,6 +106,7 @@ class TransactionPipeline(Generic[K, V]):
     def __init__(
         self, bootstrap_servers: str | Iterable[str], *, in_flight: int = 2, **options: Unpack[ProducerOptions]
     ) -> None: ...
+    @discreet
     def __init__(self, bootstrap_servers: str | Iterable[str], *, in_flight: int = 2, **options: Any) -> None:
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
         config = ProducerConfig.from_options(bootstrap_servers, options)
@@ -161,12 +166,15 @@ class TransactionPipeline(Generic[K, V]):
             await self._stopped.done_within(None if timeout_ms is None else timeout_ms / 1000)
             return
         self._stopped = Waiter()
-        share_ms = None if timeout_ms is None else timeout_ms * _SHARE
+        deadline = None if timeout_ms is None else Deadline(timeout_ms)
+        within_ms = self._config.max_block_ms
+        if timeout_ms is not None:
+            within_ms = timeout_ms - min(timeout_ms * _RESERVE_SHARE, _RESERVE_MS)
         try:
-            await self._pipeline.finish((self._config.max_block_ms if share_ms is None else share_ms) / 1000)
+            await self._pipeline.finish(within_ms / 1000)
         finally:
             try:
-                await self._stop_all(timeout_ms)
+                await self._stop_all(None if deadline is None else deadline.left_ms())
             finally:
                 self._stopped.set_result(None)
         failure = self._pipeline.take_failure()
@@ -174,7 +182,7 @@ class TransactionPipeline(Generic[K, V]):
             raise failure
 
     async def _stop_all(self, timeout_ms: float | None) -> None:
-        share_ms = None if timeout_ms is None else timeout_ms * _SHARE
+        share_ms = None if timeout_ms is None else timeout_ms * (1 - _CLOSING_SHARE)
 
         async def stop() -> None:
             async with anyio.create_task_group() as stopping:
@@ -186,7 +194,7 @@ class TransactionPipeline(Generic[K, V]):
         finally:
             self._pipeline.close()
             if self._own_client is not None:
-                await self._own_client.stop(None if timeout_ms is None else timeout_ms * (1 - 2 * _SHARE))
+                await self._own_client.stop(None if timeout_ms is None else timeout_ms * _CLOSING_SHARE)
 
     async def __aenter__(self) -> Self:
         await self.start()

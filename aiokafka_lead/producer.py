@@ -28,7 +28,7 @@ from ._io.transactions.calls import TransactionalCalls
 from ._io.transactions.gate import TransactionGate
 from ._io.transactions.manager import Transactions
 from ._options.arguments import TIMEOUT, topic_name
-from ._options.checks import boolean
+from ._options.checks import boolean, discreet
 from ._options.sent_types import KS, VS, K, V
 from .config import ProducerConfig
 from .errors import (
@@ -99,6 +99,7 @@ class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
     ) -> None: ...
     @overload
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ProducerOptions]) -> None: ...
+    @discreet
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
         self._set_up(ProducerConfig.from_options(bootstrap_servers, options))

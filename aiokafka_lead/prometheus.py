@@ -11,137 +11,250 @@ Needs the ``prometheus`` extra. Nothing is counted for it: the clients count any
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from ._core.latencies import LatencyHistogram
-from .consumer import Consumer, ConsumerMetrics
+from .consumer import Consumer
 from .errors import ConfigTypeError
 from .pipeline import TransactionPipeline
 from .producer import Producer
-from .share import ShareConsumer, ShareConsumerMetrics
+from .share import ShareConsumer
 
-__all__ = ["KafkaCollector"]
+__all__ = ["METRICS", "KafkaCollector", "KafkaMetric"]
 
 T = TypeVar("T")
 Single = Producer[Any, Any] | Consumer[Any, Any] | ShareConsumer[Any, Any]
 Client = Single | TransactionPipeline[Any, Any]
 
 
-class _Figure(NamedTuple):
-    """A metric: where its value comes from, its name, and what it says."""
+class _Seen(NamedTuple):
+    """What one client says, at one moment."""
 
-    of: Callable[[Any], float | None]
     name: str
-    text: str
-    gauge: bool = False
+    metrics: Any
+    health: Any
+    lag: Any
 
+
+_Rows = Callable[[_Seen], Iterable[tuple[tuple[str, ...], Any]]]
+"""Values of a client, each with those of the labels beside ``client_id``."""
+
+
+class KafkaMetric(NamedTuple):
+    """One of `METRICS`. A scrape shows a counter with ``_total`` behind its name."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    source: tuple[tuple[str, ...], _Rows]
+    text: str
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """In order."""
+        return ("client_id", *self.source[0])
+
+    @property
+    def unit(self) -> str:
+        """``"seconds"``, ``"bytes"``, or nothing: then it counts what its name says."""
+        return next((unit for unit in ("seconds", "bytes") if self.name.endswith(f"_{unit}")), "")
+
+    def family(self, clients: Iterable[_Seen]) -> Any:
+        """What a scrape gets of it."""
+        family: Any = _FAMILIES[self.kind](self.name, self.text, labels=self.labels)
+        for seen in clients:
+            for labels, value in self.source[1](seen):
+                if self.kind == "histogram":
+                    family.add_metric([seen.name, *labels], _buckets(value), value.sum_ms / 1000)
+                elif value is not None:
+                    family.add_metric([seen.name, *labels], value)
+        return family
+
+
+_FAMILIES: dict[str, Any] = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "histogram": HistogramMetricFamily,
+}
+
+
+def _own(attribute: str) -> tuple[tuple[str, ...], _Rows]:
+    of = attrgetter(attribute)
+    return (), lambda seen: [((), of(seen.metrics))]
+
+
+def _by_topic(attribute: str) -> tuple[tuple[str, ...], _Rows]:
+    of = attrgetter(attribute)
+    return ("topic",), lambda seen: [((topic,), of(each)) for topic, each in seen.metrics.topics.items()]
+
+
+def _by_partition(of_client: Callable[[_Seen], Mapping[Any, Any]], of: Callable[[Any], Any]) -> Any:
+    def rows(seen: _Seen) -> Iterable[tuple[tuple[str, ...], Any]]:
+        return [((tp.topic, str(tp.partition)), of(each)) for tp, each in of_client(seen).items()]
+
+    return ("topic", "partition"), rows
+
+
+_PLACES: Callable[[_Seen], Mapping[Any, Any]] = attrgetter("metrics.partitions")
+_HEALTHY: tuple[tuple[str, ...], _Rows] = ((), lambda seen: [((), float(seen.health.healthy))])
+_STUCK: tuple[tuple[str, ...], _Rows] = ((), lambda seen: [((), len(seen.health.stuck))])
+
+_MOVES = "Refusals by a former leader that another one made good."
+_FETCH_LATENCY = "From a fetch request to its answer, time that the broker waited for records included."
+_SOUND = "1 while health() finds no problem."
 
 _PRODUCER = (
-    _Figure(
-        lambda m: m.records_expired,
+    KafkaMetric("kafka_producer_records_acked", "counter", _by_topic("records_acked"), "Records acknowledged."),
+    KafkaMetric("kafka_producer_records_failed", "counter", _by_topic("records_failed"), "Records given up."),
+    KafkaMetric(
         "kafka_producer_records_expired",
-        "Records not acknowledged within delivery_timeout_ms.",
+        "counter",
+        _own("records_expired"),
+        "Of those given up, records not acknowledged within delivery_timeout_ms.",
     ),
-    _Figure(lambda m: m.requests, "kafka_producer_requests", "Produce requests."),
-    _Figure(lambda m: m.bytes_sent, "kafka_producer_sent_bytes", "Bytes of record batches sent, each try counted."),
-    _Figure(lambda m: m.retries, "kafka_producer_batch_retries", "Batches sent again."),
-    _Figure(lambda m: m.batches_split, "kafka_producer_batches_split", "Batches that a broker found too large."),
-    _Figure(lambda m: m.buffer_waits, "kafka_producer_buffer_waits", "Sends that had to wait for buffer_memory."),
-    _Figure(
-        lambda m: m.leader_moves,
-        "kafka_producer_leader_moves",
-        "Refusals by a former leader that another one made good.",
+    KafkaMetric("kafka_producer_batches_acked", "counter", _by_topic("batches_acked"), "Batches acknowledged."),
+    KafkaMetric("kafka_producer_requests", "counter", _own("requests"), "Produce requests."),
+    KafkaMetric(
+        "kafka_producer_sent_bytes", "counter", _own("bytes_sent"), "Bytes of record batches sent, each try counted."
     ),
-    _Figure(lambda m: m.buffer_used_bytes, "kafka_producer_buffer_used_bytes", "Bytes of buffer_memory in use.", True),
-    _Figure(
-        lambda m: m.batches_pending, "kafka_producer_batches_pending", "Batches neither acknowledged nor failed.", True
+    KafkaMetric("kafka_producer_batch_retries", "counter", _own("retries"), "Batches sent again."),
+    KafkaMetric(
+        "kafka_producer_batches_split", "counter", _own("batches_split"), "Batches that a broker found too large."
     ),
-)
-_PRODUCER_TOPIC = (
-    _Figure(lambda m: m.records_acked, "kafka_producer_records_acked", "Records acknowledged."),
-    _Figure(lambda m: m.records_failed, "kafka_producer_records_failed", "Records given up."),
-    _Figure(lambda m: m.batches_acked, "kafka_producer_batches_acked", "Batches acknowledged."),
+    KafkaMetric(
+        "kafka_producer_buffer_waits", "counter", _own("buffer_waits"), "Sends that had to wait for buffer_memory."
+    ),
+    KafkaMetric("kafka_producer_leader_moves", "counter", _own("leader_moves"), _MOVES),
+    KafkaMetric(
+        "kafka_producer_buffer_used_bytes", "gauge", _own("buffer_used_bytes"), "Bytes of buffer_memory in use."
+    ),
+    KafkaMetric(
+        "kafka_producer_batches_pending", "gauge", _own("batches_pending"), "Batches neither acknowledged nor failed."
+    ),
+    KafkaMetric(
+        "kafka_producer_send_latency_seconds",
+        "histogram",
+        _own("send_latency"),
+        "From the first record of a batch to its acknowledgement.",
+    ),
+    KafkaMetric("kafka_producer_healthy", "gauge", _HEALTHY, _SOUND),
 )
 _CONSUMER = (
-    _Figure(lambda m: m.fetches, "kafka_consumer_fetches", "Fetch requests."),
-    _Figure(lambda m: m.failed_fetches, "kafka_consumer_failed_fetches", "Fetch requests without an answer."),
-    _Figure(lambda m: m.offset_resets, "kafka_consumer_offset_resets", "Positions that auto_offset_reset moved."),
-    _Figure(
-        lambda m: m.leader_moves,
-        "kafka_consumer_leader_moves",
-        "Refusals by a former leader that another one made good.",
+    KafkaMetric(
+        "kafka_consumer_records", "counter", _by_topic("records_consumed"), "Records handed out to the application."
     ),
-    _Figure(lambda m: m.buffered_bytes, "kafka_consumer_buffered_bytes", "Bytes fetched and not yet handed out.", True),
-)
-_CONSUMER_TOPIC = (
-    _Figure(lambda m: m.records_consumed, "kafka_consumer_records", "Records handed out to the application."),
-    _Figure(lambda m: m.bytes_fetched, "kafka_consumer_fetched_bytes", "Bytes of record batches received."),
-)
-_PARTITION = (
-    _Figure(lambda m: m.position, "kafka_consumer_position", "The offset of the next record.", True),
-    _Figure(lambda m: m.high_watermark, "kafka_consumer_high_watermark", "The offset behind the last record.", True),
-)
-_SHARE = (
-    _Figure(lambda m: m.fetches, "kafka_share_consumer_fetches", "Fetch requests."),
-    _Figure(lambda m: m.failed_fetches, "kafka_share_consumer_failed_fetches", "Fetch requests without an answer."),
-    _Figure(
-        lambda m: m.leader_moves,
-        "kafka_share_consumer_leader_moves",
-        "Refusals by a former leader that another one made good.",
+    KafkaMetric(
+        "kafka_consumer_fetched_bytes", "counter", _by_topic("bytes_fetched"), "Bytes of record batches received."
     ),
-    _Figure(
-        lambda m: m.buffered_records, "kafka_share_consumer_buffered_records", "Acquired and not yet handed out.", True
+    KafkaMetric("kafka_consumer_fetches", "counter", _own("fetches"), "Fetch requests."),
+    KafkaMetric(
+        "kafka_consumer_failed_fetches", "counter", _own("failed_fetches"), "Fetch requests without an answer."
     ),
-)
-_SHARE_TOPIC = (
-    _Figure(lambda m: m.records_consumed, "kafka_share_consumer_records", "Records handed out to the application."),
-    _Figure(lambda m: m.bytes_fetched, "kafka_share_consumer_fetched_bytes", "Bytes of record batches received."),
-    _Figure(lambda m: m.records_accepted, "kafka_share_consumer_records_accepted", "Records accepted."),
-    _Figure(lambda m: m.records_released, "kafka_share_consumer_records_released", "Records given back to the group."),
-    _Figure(lambda m: m.records_rejected, "kafka_share_consumer_records_rejected", "Records rejected."),
-    _Figure(lambda m: m.locks_renewed, "kafka_share_consumer_locks_renewed", "Locks renewed."),
-    _Figure(lambda m: m.records_lost, "kafka_share_consumer_records_lost", "Records whose lock was lost before."),
-)
-
-_HISTOGRAMS: tuple[tuple[str, Callable[[ConsumerMetrics], LatencyHistogram], str], ...] = (
-    (
-        "kafka_consumer_fetch_latency_seconds",
-        lambda m: m.fetch_latency,
-        "From a fetch request to its answer, time that the broker waited for records included.",
+    KafkaMetric(
+        "kafka_consumer_offset_resets", "counter", _own("offset_resets"), "Positions that auto_offset_reset moved."
     ),
-    ("kafka_consumer_commit_latency_seconds", lambda m: m.commit_latency, "Of commits that were stored."),
-    (
+    KafkaMetric("kafka_consumer_leader_moves", "counter", _own("leader_moves"), _MOVES),
+    KafkaMetric(
+        "kafka_consumer_buffered_bytes", "gauge", _own("buffered_bytes"), "Bytes fetched and not yet handed out."
+    ),
+    KafkaMetric(
+        "kafka_consumer_position",
+        "gauge",
+        _by_partition(_PLACES, attrgetter("position")),
+        "The offset of the next record.",
+    ),
+    KafkaMetric(
+        "kafka_consumer_high_watermark",
+        "gauge",
+        _by_partition(_PLACES, attrgetter("high_watermark")),
+        "The offset behind the last record.",
+    ),
+    KafkaMetric(
+        "kafka_consumer_lag",
+        "gauge",
+        _by_partition(attrgetter("lag.partitions"), lambda behind: behind),
+        "Offsets between what is done and the end.",
+    ),
+    KafkaMetric("kafka_consumer_fetch_latency_seconds", "histogram", _own("fetch_latency"), _FETCH_LATENCY),
+    KafkaMetric(
+        "kafka_consumer_commit_latency_seconds", "histogram", _own("commit_latency"), "Of commits that were stored."
+    ),
+    KafkaMetric(
         "kafka_consumer_rebalance_latency_seconds",
-        lambda m: m.rebalance_latency,
+        "histogram",
+        _own("rebalance_latency"),
         "From when the member knew of a rebalance to when it had its partitions.",
     ),
+    KafkaMetric("kafka_consumer_healthy", "gauge", _HEALTHY, _SOUND),
+    KafkaMetric("kafka_consumer_stuck_partitions", "gauge", _STUCK, "Partitions that health() finds not to advance."),
 )
-_SHARE_HISTOGRAMS: tuple[tuple[str, Callable[[ShareConsumerMetrics], LatencyHistogram], str], ...] = (
-    (
-        "kafka_share_consumer_fetch_latency_seconds",
-        lambda m: m.fetch_latency,
-        "From a fetch request to its answer, time that the broker waited for records included.",
+_SHARE_CONSUMER = (
+    KafkaMetric(
+        "kafka_share_consumer_records",
+        "counter",
+        _by_topic("records_consumed"),
+        "Records handed out, each delivery counted.",
     ),
-    (
+    KafkaMetric(
+        "kafka_share_consumer_fetched_bytes", "counter", _by_topic("bytes_fetched"), "Bytes of record batches received."
+    ),
+    KafkaMetric("kafka_share_consumer_records_accepted", "counter", _by_topic("records_accepted"), "Records accepted."),
+    KafkaMetric(
+        "kafka_share_consumer_records_released",
+        "counter",
+        _by_topic("records_released"),
+        "Records given back to the group.",
+    ),
+    KafkaMetric("kafka_share_consumer_records_rejected", "counter", _by_topic("records_rejected"), "Records rejected."),
+    KafkaMetric("kafka_share_consumer_locks_renewed", "counter", _by_topic("locks_renewed"), "Locks renewed."),
+    KafkaMetric(
+        "kafka_share_consumer_records_lost",
+        "counter",
+        _by_topic("records_lost"),
+        "Records whose lock ended before they were acknowledged: they are delivered again.",
+    ),
+    KafkaMetric("kafka_share_consumer_fetches", "counter", _own("fetches"), "Fetch requests."),
+    KafkaMetric(
+        "kafka_share_consumer_failed_fetches", "counter", _own("failed_fetches"), "Fetch requests without an answer."
+    ),
+    KafkaMetric("kafka_share_consumer_leader_moves", "counter", _own("leader_moves"), _MOVES),
+    KafkaMetric(
+        "kafka_share_consumer_buffered_records",
+        "gauge",
+        _own("buffered_records"),
+        "Records acquired and not yet handed out.",
+    ),
+    KafkaMetric("kafka_share_consumer_fetch_latency_seconds", "histogram", _own("fetch_latency"), _FETCH_LATENCY),
+    KafkaMetric(
         "kafka_share_consumer_acknowledge_latency_seconds",
-        lambda m: m.acknowledge_latency,
+        "histogram",
+        _own("acknowledge_latency"),
         "From a request with acknowledgements to its answer.",
     ),
+    KafkaMetric("kafka_share_consumer_healthy", "gauge", _HEALTHY, _SOUND),
 )
+
+
+METRICS: Mapping[type[Single], tuple[KafkaMetric, ...]] = {
+    Producer: _PRODUCER,
+    Consumer: _CONSUMER,
+    ShareConsumer: _SHARE_CONSUMER,
+}
+"""All that a scrape shows, by kind of client."""
 
 
 class KafkaCollector(Collector):
     """A collector of these producers, pipelines and consumers, and of those that are added later.
 
-    Metrics have the label ``client_id``, by which clients of one process are told apart: give each its own. The
-    producers of a pipeline have the pipeline's, with ``-0``, ``-1`` and so on. A client that is added while another one
-    of its kind has the same ``client_id`` is called by that with ``-2``, ``-3`` and so on, as long as it is there: a
-    scrape with a series twice would be refused whole.
+    A registry takes one: register it, and `add` clients to it wherever they are made. Metrics are those of `METRICS`,
+    with the label ``client_id``, by which clients of one process are told apart: give each its own. The producers of a
+    pipeline have the pipeline's, with ``-0``, ``-1`` and so on. A client that is added while another one of its kind
+    has the same ``client_id`` is called by that with ``-2``, ``-3`` and so on, as long as it is there: a scrape with a
+    series twice would be refused whole.
     """
 
     def __init__(self, *clients: Client) -> None:
@@ -167,16 +280,18 @@ class KafkaCollector(Collector):
         for each in _singles(client):
             self._names.pop(each, None)
 
-    def describe(self) -> Iterable[Metric]:
-        """Nothing: names depend on no client, but the registry need not know them before."""
-        return ()
+    def describe(self) -> Iterator[Metric]:
+        """Every metric without values: a registry refuses a second collector of the same at once."""
+        for metric in itertools.chain.from_iterable(METRICS.values()):
+            yield metric.family(())
 
     def collect(self) -> Iterator[Metric]:
         """What the clients say now. Called in any thread."""
-        named = [(name, client) for client, name in self._names.copy().items()]
-        yield from _of_producers([(name, client) for name, client in named if isinstance(client, Producer)])
-        yield from _of_consumers([(name, client) for name, client in named if isinstance(client, Consumer)])
-        yield from _of_share_consumers([(name, client) for name, client in named if isinstance(client, ShareConsumer)])
+        named = self._names.copy()
+        for kind, metrics in METRICS.items():
+            seen = [_see(client, name) for client, name in named.items() if isinstance(client, kind)]
+            for metric in metrics:
+                yield metric.family(seen)
 
     def _free_name(self, client: Single) -> str:
         """One that no other client of its kind has: their metrics have the same names."""
@@ -190,97 +305,12 @@ def _singles(client: Client) -> list[Single]:
 
 
 def _kind(client: Single) -> type[Single]:
-    kinds: tuple[type[Single], ...] = (Producer, Consumer, ShareConsumer)
-    return next(kind for kind in kinds if isinstance(client, kind))
+    return next(kind for kind in METRICS if isinstance(client, kind))
 
 
-def _of_producers(producers: list[tuple[str, Producer[Any, Any]]]) -> Iterator[Metric]:
-    found = [(name, _look(producer.metrics)) for name, producer in producers]
-    yield from _counts(_PRODUCER, _PRODUCER_TOPIC, found)
-    yield _histogram(
-        "kafka_producer_send_latency_seconds",
-        "From the first record of a batch to its acknowledgement.",
-        [(name, metrics.send_latency) for name, metrics in found],
-    )
-    yield _healths("kafka_producer_healthy", [(name, _look(producer.health).healthy) for name, producer in producers])
-
-
-def _of_consumers(consumers: list[tuple[str, Consumer[Any, Any]]]) -> Iterator[Metric]:
-    found = [(name, _look(consumer.metrics)) for name, consumer in consumers]
-    yield from _counts(_CONSUMER, _CONSUMER_TOPIC, found)
-    places = [
-        ([name, tp.topic, str(tp.partition)], each)
-        for name, metrics in found
-        for tp, each in metrics.partitions.items()
-    ]
-    yield from _figures(_PARTITION, ["client_id", "topic", "partition"], places)
-    lag = GaugeMetricFamily(
-        "kafka_consumer_lag", "Offsets between what is done and the end.", labels=["client_id", "topic", "partition"]
-    )
-    for name, consumer in consumers:
-        for tp, behind in _look(consumer.lag).partitions.items():
-            if behind is not None:
-                lag.add_metric([name, tp.topic, str(tp.partition)], behind)
-    yield lag
-    for metric, of, text in _HISTOGRAMS:
-        yield _histogram(metric, text, [(name, of(metrics)) for name, metrics in found])
-    healths = [(name, _look(consumer.health)) for name, consumer in consumers]
-    yield _healths("kafka_consumer_healthy", [(name, health.healthy) for name, health in healths])
-    stuck = GaugeMetricFamily(
-        "kafka_consumer_stuck_partitions", "Partitions that health() finds not to advance.", labels=["client_id"]
-    )
-    for name, health in healths:
-        stuck.add_metric([name], len(health.stuck))
-    yield stuck
-
-
-def _of_share_consumers(consumers: list[tuple[str, ShareConsumer[Any, Any]]]) -> Iterator[Metric]:
-    found = [(name, _look(consumer.metrics)) for name, consumer in consumers]
-    yield from _counts(_SHARE, _SHARE_TOPIC, found)
-    for metric, of, text in _SHARE_HISTOGRAMS:
-        yield _histogram(metric, text, [(name, of(metrics)) for name, metrics in found])
-    yield _healths(
-        "kafka_share_consumer_healthy", [(name, _look(consumer.health).healthy) for name, consumer in consumers]
-    )
-
-
-def _counts(
-    figures: Iterable[_Figure], by_topic: Iterable[_Figure], found: Sequence[tuple[str, Any]]
-) -> Iterator[Metric]:
-    """The counts of clients of one kind, and those of their topics."""
-    yield from _figures(figures, ["client_id"], [([name], metrics) for name, metrics in found])
-    topics = [([name, topic], each) for name, metrics in found for topic, each in metrics.topics.items()]
-    yield from _figures(by_topic, ["client_id", "topic"], topics)
-
-
-def _figures(figures: Iterable[_Figure], labels: list[str], rows: list[tuple[list[str], Any]]) -> Iterator[Metric]:
-    for figure in figures:
-        kind = GaugeMetricFamily if figure.gauge else CounterMetricFamily
-        family = kind(figure.name, figure.text, labels=labels)
-        for values, metrics in rows:
-            value = figure.of(metrics)
-            if value is not None:
-                family.add_metric(values, value)
-        yield family
-
-
-def _histogram(name: str, text: str, rows: Iterable[tuple[str, LatencyHistogram]]) -> Metric:
-    family = HistogramMetricFamily(name, text, labels=["client_id"])
-    for client_id, histogram in rows:
-        buckets, so_far = [], 0
-        for bound_ms, count in zip(histogram.bounds_ms, histogram.counts, strict=False):
-            so_far += count
-            buckets.append((str(bound_ms / 1000), float(so_far)))
-        buckets.append(("+Inf", float(histogram.count)))
-        family.add_metric([client_id], buckets, histogram.sum_ms / 1000)
-    return family
-
-
-def _healths(name: str, rows: Iterable[tuple[str, bool]]) -> Metric:
-    family = GaugeMetricFamily(name, "1 while health() finds no problem.", labels=["client_id"])
-    for client_id, healthy in rows:
-        family.add_metric([client_id], float(healthy))
-    return family
+def _see(client: Single, name: str) -> _Seen:
+    lag = _look(client.lag) if isinstance(client, Consumer) else None
+    return _Seen(name, _look(client.metrics), _look(client.health), lag)
 
 
 def _look(ask: Callable[[], T]) -> T:
@@ -291,3 +321,9 @@ def _look(ask: Callable[[], T]) -> T:
         except RuntimeError:
             continue
     return ask()
+
+
+def _buckets(histogram: Any) -> list[tuple[str, float]]:
+    bounds = [str(bound_ms / 1000) for bound_ms in histogram.bounds_ms]
+    counts = map(float, itertools.accumulate(histogram.counts))
+    return [*zip(bounds, counts, strict=False), ("+Inf", float(histogram.count))]

@@ -21,7 +21,7 @@ from ._io.share.engine import HOT_REQUESTS, ShareEngine
 from ._io.share.reader import ShareBatches
 from ._io.share.traced import TracedShareBatches, TracedShareRecords
 from ._options.arguments import TIMEOUT
-from ._options.checks import boolean
+from ._options.checks import boolean, discreet
 from ._options.read_types import KD, VD, K, V
 from ._runs import attended, dead_letters_by
 from .config.share import ShareConsumerConfig
@@ -91,6 +91,7 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
     def __init__(
         self, *topics: str, bootstrap_servers: str | Iterable[str], **options: Unpack[ShareConsumerOptions]
     ) -> None: ...
+    @discreet
     def __init__(self, *topics: str, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
         self._set_up(ShareConsumerConfig.from_options(bootstrap_servers, options), topics)
@@ -224,10 +225,10 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
         handler.
 
         When the consumer is stopped (`stop` may be called from a handler, too) what was not begun is released, the
-        handlers at work have half of the stop's time, and this returns. So it does after `unsubscribe`. When it is
-        cancelled, so are the handlers, and all records in hand are released. Raises `HandlerError` for a record whose
-        dead letter was refused, `ConfigTypeError` for a handler that is not async, and what else keeps a consumer from
-        reading.
+        handlers at work have all of the stop's time but its last quarter (2 s at most), and this returns. So it does
+        after `unsubscribe`. When it is cancelled, so are the handlers, and all records in hand are released. Raises
+        `HandlerError` for a record whose dead letter was refused, `ConfigTypeError` for a handler that is not async,
+        and what else keeps a consumer from reading.
         """
         self._client.check()
         from ._core.run.handler import checked_handler

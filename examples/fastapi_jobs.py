@@ -4,7 +4,7 @@ Run it, with a Kafka cluster of 4.2 or newer at BOOTSTRAP_SERVERS (default: loca
 aiokafka_lead.testing --port 9092`` serves one):
 
     pip install 'aiokafka-lead[fastapi]' uvicorn
-    uvicorn examples.fastapi_jobs:app --timeout-graceful-shutdown 10
+    uvicorn examples.fastapi_jobs:app --timeout-graceful-shutdown 20
     curl -X POST localhost:8000/thumbnails -H 'content-type: application/json' -d '{"image": "cat.png"}'
 
 Start it as often as you like: all processes share the work, however many partitions the topic has (KIP-932). At a stop
@@ -36,7 +36,7 @@ log = logging.getLogger(f"uvicorn.{__name__}")  # uvicorn shows its own loggers,
 
 # The end takes less than an orchestrator grants (Kubernetes: 30 s, from which the last requests take their part).
 kafka = Kafka(SERVERS, client_id="thumbnails", wait=True, request_timeout_ms=5_000, close_timeout_ms=8_000)
-jobs = kafka.producer(linger_ms=0, max_block_ms=3_000, delivery_timeout_ms=6_000)
+jobs = kafka.producer(linger_ms=0, max_block_ms=5_000, delivery_timeout_ms=15_000)
 
 
 class Job(BaseModel):

@@ -4,10 +4,10 @@ Run it, with a Kafka cluster at BOOTSTRAP_SERVERS (default: localhost:9092; ``py
 9092`` serves one):
 
     pip install 'aiokafka-lead[fastapi]' uvicorn
-    uvicorn examples.fastapi_orders:app --workers 2 --timeout-graceful-shutdown 10
+    uvicorn examples.fastapi_orders:app --workers 2 --timeout-graceful-shutdown 20
     curl -X POST localhost:8000/orders -H 'content-type: application/json' -d '{"customer": "ann", "cents": 1250}'
 
-It starts though Kafka is down, and says at ``/health/ready`` when it is up. A request is answered within 10 s.
+It starts though Kafka is down, and says at ``/health/ready`` when it is up. A request is answered within 20 s.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOPIC = os.environ.get("ORDERS_TOPIC", "orders")
 
 kafka = Kafka(os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"), client_id="orders-api", request_timeout_ms=5_000)
 # Every request waits for its own record, so that none may linger.
-orders = kafka.producer(linger_ms=0, max_block_ms=3_000, delivery_timeout_ms=6_000)
+orders = kafka.producer(linger_ms=0, max_block_ms=5_000, delivery_timeout_ms=15_000)
 
 app = FastAPI(lifespan=kafka.lifespan)
 app.include_router(kafka.router())

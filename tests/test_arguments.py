@@ -381,9 +381,10 @@ CLUSTER += [
         "isr",
     )
 ]
+CLUSTER.append(("records", {"topic": "events"}, "partition", NO_NUMBERS[1:]))
 CLUSTER += [
     (name, {"topic": "events"}, "partition", NO_NUMBERS)
-    for name in ("records", "end_offset", "start_offset", "forget_producers", "leader", "leader_epoch", "move_leader")
+    for name in ("end_offset", "start_offset", "forget_producers", "leader", "leader_epoch", "move_leader")
 ]
 FAULTS: list[Case] = [
     ("add", {}, "api", ["Prodduce", 1.5, True, [], int]),

@@ -7,9 +7,11 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from aiokafka_lead import config
+from aiokafka_lead import Producer, config
 from aiokafka_lead.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from aiokafka_lead.errors import ConfigError, ConfigTypeError
+
+from .leaks import everything
 
 
 @pytest.mark.parametrize("kind", ["Client", "Producer", "Consumer", "Admin"])
@@ -49,6 +51,13 @@ def test_bootstrap_servers(given: Any, servers: tuple[tuple[str, int], ...]) -> 
 def test_bootstrap_servers_that_name_no_server(given: Any) -> None:
     with pytest.raises(ConfigError, match=r"^bootstrap_servers "):
         ClientConfig.from_options(given, {})
+
+
+def test_a_dict_of_options_as_other_clients_take_it() -> None:
+    secret = "MARKED"
+    with pytest.raises(ConfigTypeError, match=r"arguments here: bootstrap_servers=\.\.\., sasl_password") as caught:
+        Producer({"bootstrap.servers": "localhost:9092", "sasl.password": secret})
+    assert secret not in everything(caught.value)
 
 
 @pytest.mark.parametrize("given", [None, 9092, b"a:1", [b"a:1"], [("a", 1)]])

@@ -167,3 +167,26 @@ def test_the_pictures_are_those_of_the_results() -> None:
     """``python -m benchmarks pictures`` has been run since a result or the table of costs changed."""
     stored = {name: (pictures.RESULTS / name).read_text() for name in pictures.pictures()}
     assert stored == pictures.pictures()
+
+
+def test_the_times_of_a_deployment_fit_each_other() -> None:
+    text = (ROOT / "docs/deployment.md").read_text()
+    services = (ROOT / "docs/services.md").read_text()
+
+    def number(pattern: str, page: str = text) -> int:
+        found = re.search(pattern, page)
+        assert found is not None, pattern
+        return int(found[1].replace("_", "").replace(",", ""))
+
+    graceful_s, close_ms = number(r'graceful-shutdown", "(\d+)"'), number(r"close_timeout_ms=([\d_]+)", services)
+    block_ms, delivery_ms = (number(rf"{name}=([\d_]+)", services) for name in ("max_block_ms", "delivery_timeout_ms"))
+    grace_s = number(r"terminationGracePeriodSeconds: (\d+)") - number(r"preStop: \{sleep: \{seconds: (\d+)")
+    assert grace_s * 1000 > graceful_s * 1000 + close_ms
+    assert graceful_s * 1000 >= block_ms + delivery_ms
+    assert delivery_ms > 9_600
+    for name, given in (
+        ("max_block_ms", block_ms),
+        ("delivery_timeout_ms", delivery_ms),
+        ("close_timeout_ms", close_ms),
+    ):
+        assert number(rf"`{name}` \| ([\d,]+)") == given

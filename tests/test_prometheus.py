@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
+import re
 from typing import Any
 
 import anyio
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
 from aiokafka_lead import Consumer, Producer, ShareConsumer, TransactionPipeline
 from aiokafka_lead.errors import ConfigTypeError
-from aiokafka_lead.prometheus import KafkaCollector
+from aiokafka_lead.prometheus import METRICS, KafkaCollector
 from tests.embedded import cluster_with
 from tests.share.support import configure, fill, take
+from tools import monitoring
 
 pytestmark = pytest.mark.anyio
 
@@ -106,14 +110,50 @@ async def test_a_scrape_of_a_pipeline_tells_its_producers_apart(cluster: Any) ->
         assert await scrape(registry) == {}
 
 
-async def test_every_metric_is_documented(cluster: Any) -> None:
-    page = (Path(__file__).parents[1] / "docs" / "observability.md").read_text()
-    servers = cluster.bootstrap_servers
-    producer, consumer = Producer(servers), Consumer(bootstrap_servers=servers)
-    jobs = ShareConsumer(bootstrap_servers=servers, group_id="g")
-    names = [family.name for family in KafkaCollector(producer, consumer, jobs).collect()]
-    assert len(names) > 39
-    assert [name for name in names if f"`{name}`" not in page] == []
+def test_docs_dashboard_and_alerts_are_those_of_the_table() -> None:
+    for path, text in monitoring.made().items():
+        assert path.read_text() == text, "python -m tools.monitoring"
+
+
+def test_dashboard_and_alerts_ask_for_what_a_scrape_shows() -> None:
+    described = KafkaCollector().describe()
+    known = {metric.name: metric.type for metric in described}
+    texts = [monitoring.ALERTS.read_text(), monitoring.DASHBOARD.read_text()]
+    for name in re.findall(r"\bkafka_(?!lead)\w+", "".join(texts)):
+        base, _, suffix = name.rpartition("_")
+        if suffix in ("total", "bucket", "count"):
+            assert known[base] == ("counter" if suffix == "total" else "histogram")
+        else:
+            assert known[name] == "gauge"
+    panels = json.loads(texts[1])["panels"]
+    shown = {panel["description"] for panel in panels if panel["type"] == "timeseries"}
+    assert shown >= {metric.text for metrics in METRICS.values() for metric in metrics}
+    assert len({panel["id"] for panel in panels}) == len(panels)
+
+
+async def test_a_registry_takes_one_collector(cluster: Any) -> None:
+    registry = CollectorRegistry()
+    first = KafkaCollector(Producer(cluster.bootstrap_servers))
+    registry.register(first)
+    with pytest.raises(ValueError, match="Duplicated timeseries"):
+        registry.register(KafkaCollector(Consumer(bootstrap_servers=cluster.bootstrap_servers)))
+    registry.unregister(first)
+    registry.register(KafkaCollector())
+
+
+async def test_openmetrics_takes_every_page(cluster: Any) -> None:
+    strange = 'a"b\\c\nd {e="f"} \u00e9'
+    async with (
+        Producer(cluster.bootstrap_servers, client_id=strange) as producer,
+        Consumer("events", bootstrap_servers=cluster.bootstrap_servers, client_id=strange) as consumer,
+    ):
+        await producer.send_and_wait("events", b"1")
+        collector = KafkaCollector(producer, consumer, ShareConsumer(bootstrap_servers="a", group_id="g"))
+        registry = CollectorRegistry()
+        registry.register(collector)
+        text = openmetrics.generate_latest(registry).decode()  # type: ignore[no-untyped-call]
+    samples = [sample for family in openmetrics_families(text) for sample in family.samples]  # type: ignore[no-untyped-call]
+    assert {sample.labels["client_id"] for sample in samples} == {strange, "aiokafka-lead"}
 
 
 def test_only_clients_are_collected_from() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import logging
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import anyio
 import pytest
 
-from aiokafka_lead import AdminClient, Consumer, Producer
+from aiokafka_lead import AdminClient, Client, Consumer, Producer, ShareConsumer, TransactionPipeline
 from aiokafka_lead._core.connection.sasl.oauthbearer import OAuthBearer
 from aiokafka_lead._wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -20,7 +21,8 @@ from aiokafka_lead._wire.messages.create_delegation_token import CreateDelegatio
 from aiokafka_lead._wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from aiokafka_lead._wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from aiokafka_lead.config import ClientConfig, ConsumerConfig
-from aiokafka_lead.errors import ConfigError, KafkaError, SaslAuthenticationFailedError
+from aiokafka_lead.errors import ConfigError, ConfigTypeError, KafkaError, SaslAuthenticationFailedError
+from aiokafka_lead.fastapi import Kafka
 from aiokafka_lead.oidc import ClientCredentials, Token
 from aiokafka_lead.oidc.msk import AwsCredentials
 from aiokafka_lead.spark.kafka_options import client_options
@@ -70,7 +72,14 @@ def consumer(servers: str, **options: Any) -> Consumer[Any, Any]:
     return Consumer(bootstrap_servers=servers, **options)
 
 
-@pytest.mark.parametrize("client", [Producer, AdminClient, consumer])
+def share_consumer(servers: str, **options: Any) -> ShareConsumer[Any, Any]:
+    return ShareConsumer(bootstrap_servers=servers, group_id="g", **options)
+
+
+CLIENTS = [Producer, AdminClient, consumer, share_consumer, TransactionPipeline, Client, Kafka]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize(
     "options",
     [
@@ -80,6 +89,10 @@ def consumer(servers: str, **options: Any) -> Consumer[Any, Any]:
         PASSWORD | {"sasl_plain_password": SECRET + "\ud800"},
         PASSWORD | {"sasl_oauthbearer_client_credentials_client_secret": SECRET},
         PASSWORD | {"security_protocol": "SASL_SSL", "ssl_password": SECRET, "ssl_certfile": "/nowhere"},
+        PASSWORD | {"sasl_plain_pasword": SECRET},
+        PASSWORD | {"sasl_plain_password": BYTES},
+        PASSWORD | {"sasl_plain_password": [SECRET]},
+        PASSWORD | {"security_protocol": "SSL", "ssl_certdata": SECRET, "ssl_keydata": BYTES},
     ],
 )
 def test_mistakes_in_options(client: Any, options: dict[str, Any]) -> None:
@@ -89,10 +102,33 @@ def test_mistakes_in_options(client: Any, options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("servers", [f"SASL_SSL://alice:{SECRET}@host:9092", f"alice:{SECRET}@host:9092"])
-def test_servers_with_credentials(servers: str) -> None:
+@pytest.mark.parametrize("client", CLIENTS)
+def test_servers_with_credentials(client: Any, servers: str) -> None:
     with pytest.raises(ConfigError, match="no credentials") as caught:
-        Producer(servers)
-    assert SECRET not in str(caught.value)
+        client(servers)
+    assert SECRET not in everything(caught.value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Token(SECRET + " x"),
+        lambda: Token(SECRET.encode()),  # type: ignore[arg-type]
+        lambda: Token("a", None, {"a": SECRET + "\0"}),
+        lambda: ClientCredentials(f"https://alice:{SECRET}@host/token", "alice", "x"),
+        lambda: ClientCredentials("ftp://host/token", "alice", SECRET),
+    ],
+)
+def test_mistakes_in_providers_of_tokens(make: Callable[[], object]) -> None:
+    with pytest.raises((ConfigError, ConfigTypeError)) as caught:
+        make()
+    assert SECRET not in everything(caught.value)
+
+
+def test_a_misspelt_secret_of_a_client_on_shared_connections() -> None:
+    with pytest.raises(ConfigTypeError, match="did you mean sasl_plain_password") as caught:
+        Client("a", **PASSWORD).producer(sasl_plain_pasword=SECRET)  # type: ignore[call-overload]
+    assert SECRET not in everything(caught.value)
 
 
 def test_sparks_options() -> None:

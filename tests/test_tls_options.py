@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
+from aiokafka_lead import Producer
 from aiokafka_lead.config import ClientConfig
+from aiokafka_lead.errors import ConfigError
+
+from .leaks import everything
 
 PASSWORD = "pass-word"
 
@@ -219,6 +224,56 @@ def test_a_mistake_names_its_option(files: Files, options: dict[str, Any], words
     assert not [text for text in shown if PASSWORD in text or "PRIVATE" in text]
 
 
+FORMS = {
+    "Windows' line ends": lambda pem: pem.replace("\n", "\r\n"),
+    "one line": lambda pem: pem.replace("\n", " "),
+    "a comment": lambda pem: f"# Autorit\u00e9\n{pem}\n# \u2026",
+    "a comment that the environment could not decode": lambda pem: "# Autorit\udce9\n" + pem,
+    "quoted": lambda pem: f"'{pem.strip()}'",
+    "a mark of UTF-8 before it": lambda pem: "\ufeff" + pem,
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+def test_pem_as_it_comes_out_of_an_environment(files: Files, form: Callable[[str], str]) -> None:
+    texts = {"ssl_cadata": files.ca_text, "ssl_certdata": files.chain_text, "ssl_keydata": files.key_text}
+    made = config(**{name: form(text) for name, text in texts.items()}).tls_material.context()
+    assert len(made.get_ca_certs()) == 1
+    assert handshake_presents(made) == "alice"
+    paths = {name: files.write(name, form(text).encode(errors="surrogateescape")) for name, text in texts.items()}
+    same = {name.replace("data", "file"): path for name, path in paths.items()}
+    assert handshake_presents(config(**same).tls_material.context()) == "alice"
+    assert len(config(ssl_cadata=form(files.ca_text + files.chain_text)).tls_material.context().get_ca_certs()) == 1
+    traditional = Path(files.traditional).read_text()
+    if form is not FORMS["one line"]:  # such a key has a header, which needs lines
+        texts["ssl_keydata"] = traditional
+        config(**{name: form(text) for name, text in texts.items()}, ssl_password=PASSWORD)
+
+
+@pytest.mark.parametrize("at_fault", ["ssl_cadata", "ssl_certdata", "ssl_keydata"])
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda pem: pem.replace("\n", "\n!!", 1), "can be used"),
+        (lambda pem: pem.replace("\n", "\n\u00e9\u00e9", 1), "can be used"),
+        (lambda pem: pem.replace("\n", "\\n"), r"line ends of its PEM are the two characters \\n"),
+        (lambda pem: pem[:200], "has no end"),
+    ],
+)
+def test_pem_that_is_damaged_names_its_option(
+    files: Files, at_fault: str, damage: Callable[[str], str], words: str
+) -> None:
+    texts: dict[str, Any] = {
+        "ssl_cadata": files.ca_text,
+        "ssl_certdata": files.chain_text,
+        "ssl_keydata": files.key_text,
+    }
+    texts[at_fault] = damage(texts[at_fault])
+    with pytest.raises(ConfigError, match=f"^{at_fault}: .*{words}") as caught:
+        Producer("a", security_protocol="SSL", **texts)
+    assert files.key_text[40:60] not in everything(caught.value)
+
+
 def test_secrets_stay_out_of_reprs(files: Files) -> None:
     made = config(ssl_certdata=files.chain_text, ssl_keydata=files.encrypted_text, ssl_password=PASSWORD)
     for shown in (repr(made), repr(made.tls_material)):
@@ -236,6 +291,7 @@ def test_pkcs12_needs_its_extra(files: Files) -> None:
     program = f"""
 import sys
 sys.modules["cryptography"] = None
+from aiokafka_lead import Producer
 from aiokafka_lead.config import ClientConfig
 ClientConfig.from_options("a", {{"security_protocol": "SSL", "ssl_certfile": {files.both!r}}})
 try:
@@ -252,6 +308,7 @@ def test_texts_where_the_system_has_no_files_in_memory(files: Files, tmp_path: P
 import os, tempfile
 vars(os).pop("memfd_create", None)
 tempfile.tempdir = {str(tmp_path)!r}
+from aiokafka_lead import Producer
 from aiokafka_lead.config import ClientConfig
 options = {{"ssl_certdata": {files.chain_text!r}, "ssl_keydata": {files.key_text!r}}}
 ClientConfig.from_options("a", {{"security_protocol": "SSL", **options}})

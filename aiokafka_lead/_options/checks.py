@@ -7,16 +7,19 @@ both messages begin with the option's name.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from ..errors import ConfigError, ConfigTypeError
+from ..errors.base import without_frames
 
 Check = Callable[[str, Any], Any]
 _C = TypeVar("_C", bound="Checked")
+_P = ParamSpec("_P")
 
 DEFAULT_PORT = 9092
 INT16_MAX = 2**15 - 1
@@ -112,6 +115,23 @@ def hidden(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(map(hidden, value))
     return {name: hidden(inner) for name, inner in value.items()} if type(value) is dict else value
+
+
+def discreet(constructor: Callable[_P, None]) -> Callable[_P, None]:
+    """A constructor of which nothing that it was given is left in the frames of its errors about options.
+
+    Collectors of errors keep the variables of each function that an error has passed through.
+    """
+
+    @functools.wraps(constructor)
+    def construct(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        try:
+            constructor(*args, **kwargs)
+        except (ConfigError, ConfigTypeError) as error:
+            del args, kwargs
+            raise without_frames(error)  # noqa: B904
+
+    return construct
 
 
 def integer(low: int, high: int = INT32_MAX) -> Check:
@@ -245,6 +265,9 @@ _SERVER = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/\s]+)
 
 def servers(name: str, value: Any) -> tuple[tuple[str, int], ...]:
     """``"host:port,host2"``, or an iterable of such; the port defaults to 9092, IPv6 addresses stand in brackets."""
+    if isinstance(value, Mapping):
+        names = ", ".join(f"{str(key).replace('.', '_')}=..." for key in value)
+        raise ConfigTypeError(f"{name} must be like 'host:9092'; a dict's options are keyword arguments here: {names}")
     if isinstance(value, str):
         items: Iterable[Any] = value.split(",")
     elif isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)):

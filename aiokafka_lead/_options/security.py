@@ -85,9 +85,12 @@ def _context(name: str, value: Any) -> Any:
 
 
 def _authorities(name: str, value: Any) -> str | bytes:
-    if isinstance(value, bytes) and value:
-        return value
-    return text(name, value)
+    return value if isinstance(value, bytes) and value else _pem(name, value)
+
+
+def _pem(name: str, value: Any) -> str:
+    """A text whose comments may be in an encoding that the environment could not decode."""
+    return text(name, type(value)(value.encode(errors="replace").decode()) if isinstance(value, str) else value)
 
 
 @dataclass(init=False, repr=False, eq=False)
@@ -100,9 +103,9 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
     ssl_cadata: str | bytes | None = option(None, optional(_authorities))
     ssl_ca_password: str | None = option(None, optional(text), secret=True)
     ssl_certfile: str | None = option(None, optional(path))
-    ssl_certdata: str | None = option(None, optional(text))
+    ssl_certdata: str | None = option(None, optional(_pem))
     ssl_keyfile: str | None = option(None, optional(path))
-    ssl_keydata: str | None = option(None, optional(text), secret=True)
+    ssl_keydata: str | None = option(None, optional(_pem), secret=True)
     ssl_password: str | None = option(None, optional(text), secret=True)
     ssl_check_hostname: bool = option(True, boolean)
     sasl_mechanism: SaslMechanism | None = option(

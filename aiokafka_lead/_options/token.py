@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import ConfigError, ConfigTypeError
+from .checks import discreet
 
 __all__ = ["MAX_TOKEN_BYTES", "Token", "expiry_of_jwt"]
 
@@ -41,6 +42,9 @@ class Token:
         _check_value(self.value)
         _check_end(self.expires_at)
         object.__setattr__(self, "extensions", MappingProxyType(_checked_extensions(self.extensions)))
+
+
+Token.__init__ = discreet(Token.__init__)  # type: ignore[method-assign]
 
 
 def _check_value(value: Any) -> None:

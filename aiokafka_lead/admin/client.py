@@ -9,7 +9,7 @@ from .._core.metadata.metrics import MetadataMetrics
 from .._io.client import Client
 from .._io.pushed_metrics import PushedMetrics
 from .._options.arguments import TIMEOUT
-from .._options.checks import boolean
+from .._options.checks import boolean, discreet
 from ..config import AdminConfig, AdminOptions
 from ._calls import Calls
 from ._facade.brokers import BrokerCalls
@@ -47,6 +47,7 @@ class AdminClient(
     `ConfigTypeError` (a TypeError), and nothing is sent then.
     """
 
+    @discreet
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[AdminOptions]) -> None:
         self._set_up(AdminConfig.from_options(bootstrap_servers, options))
 

@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from typing import Annotated, Any
 
 import typer
 
 from .._options.version import __version__
-from . import acls, bench, configs, consume, doctor, groups, produce, replay, serve, top, topics
+from . import acls, bench, configs, consume, copying, doctor, groups, produce, replay, serve, top, topics
+from .registering import shared_parameters
 
 __all__ = ["make_app"]
 
-_MODULES = (produce, consume, topics, groups, configs, acls, doctor, top, replay, bench, serve)
+_MODULES = (produce, consume, copying, topics, groups, configs, acls, doctor, top, replay, bench, serve)
 """Each adds its command, or a family of them."""
 
 _HELP = """Read, write, watch and change a Kafka cluster.
 
 Options of the connection come from the command line, AIOKAFKA_LEAD_* in the environment, or a profile in TOML; secrets
-never from the command line. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not reachable, 4 not allowed.
+never from the command line. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not reachable, 4 not allowed, 5 too much
+lag, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
 """
 
 
 def make_app() -> typer.Typer:
     """The program."""
     app = typer.Typer(name="aiokafka-lead", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.callback(invoke_without_command=True, help=_HELP)(_program)
+
+    def program(
+        context: typer.Context,
+        *,
+        version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+        **shared: Any,
+    ) -> None:
+        if version:
+            typer.echo(__version__)
+            raise typer.Exit
+        context.obj = shared
+
+    own = [each for each in inspect.signature(program, eval_str=True).parameters.values() if each.name != "shared"]
+    parameters = [*own, *shared_parameters()]
+    program.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    program.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    app.callback(invoke_without_command=True, help=_HELP)(program)
     for module in _MODULES:
         module.register(app)
     return app
-
-
-def _program(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
-) -> None:
-    if version:
-        typer.echo(__version__)
-        raise typer.Exit

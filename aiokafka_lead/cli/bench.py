@@ -11,7 +11,7 @@ from uuid import uuid4
 import anyio
 import typer
 
-from ..admin import NewTopic
+from ..admin import AdminClient, NewTopic
 from ..errors import UnknownTopicOrPartitionError
 from ..types import TopicPartition
 from .registering import add
@@ -41,14 +41,14 @@ async def bench(
     """
     topic = f"aiokafka-lead-bench-{uuid4().hex[:8]}"
     async with session.admin() as admin:
-        await admin.create_topics([NewTopic(topic, partitions)])
         try:
+            await admin.create_topics([NewTopic(topic, partitions)])
             await _led(admin, topic, partitions)
             written_s, latencies = await _write(session, topic, records, os.urandom(size), compression)
             read_s, read = await _read(session, topic, partitions, records)
         finally:
             with anyio.CancelScope(shield=True):
-                await admin.delete_topics([topic], timeout_ms=10_000)
+                await _delete(admin, topic)
     facts = {
         "records": records,
         "bytes_each": size,
@@ -62,6 +62,13 @@ async def bench(
         session.out.json(facts)
     else:
         session.out.rows([{"what": name, "value": value} for name, value in facts.items()], ["what", "value"], "")
+
+
+async def _delete(admin: AdminClient, topic: str) -> None:
+    try:
+        await admin.delete_topics([topic], timeout_ms=10_000)
+    except UnknownTopicOrPartitionError:
+        pass  # it was not made
 
 
 async def _led(admin: Any, topic: str, partitions: int) -> None:

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import os
-import re
-import sys
-from collections.abc import Callable, Mapping
-from stat import S_ISREG
 from typing import Annotated, Any, Protocol
 
+import anyio
 import typer
 
 from .._records.record import ConsumerRecord
 from ..consumer import Consumer
-from ..errors import ConfigError
+from ..errors import CommitFailedError, ConfigError
 from ..types import TopicPartition
 from .arrow_files import ArrowFile
-from .places import beginnings, endings
-from .record_text import DECODERS, Decoder, as_json, template
+from .matching import Wanted, matching
+from .names import described_topics
+from .output import Output
+from .places import isolation, part_of
+from .record_text import FORMS, SCHEMA_FORM, as_json, template
 from .registering import add
-from .schemas import BY_SCHEMA, AsJson, registry_of
+from .schemas import AsJson, BadRecord, registry_of
 from .session import Session
 
 __all__ = ["register"]
 
 Record = ConsumerRecord[Any, Any]
 _AS_TEXT = "%v\\n"
+_ON_ERROR = ("stop", "skip", "raw")
+_SLOW_READER_S = 1.0
+_LAST_COMMIT_S = 5.0
 
 
 class Sink(Protocol):
@@ -34,11 +36,14 @@ class Sink(Protocol):
     def write(self, record: Record) -> None:
         """Take one record."""
 
-    def flush(self) -> None:
+    is_kept: bool
+    """Whether what was flushed is not lost, though `close` is never called."""
+
+    async def flush(self) -> None:
         """Nothing more comes at once."""
 
     def close(self) -> None:
-        """Nothing more comes at all."""
+        """Nothing more comes at all. May be called again."""
 
 
 def register(app: typer.Typer) -> None:
@@ -69,63 +74,145 @@ async def consume(
         str | None, typer.Option("--group", "-g", help="Read as a member of this group, and commit what was printed.")
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", "-f", help="A template: %t %p %o %k %v %h %T %D, \\n, \\t.")
+        str, typer.Option("--format", "-f", help=r"A template: %t %p %o %k %v %h %T %D, \n, \t, \x1f, \u00e9.")
     ] = _AS_TEXT,
     key_as: Annotated[str, typer.Option("--key-as", help="text, json, hex, base64 or schema.")] = "text",
     value_as: Annotated[
         str, typer.Option("--value-as", help="text, json, hex, base64, or schema: JSON, by the registry.")
     ] = "text",
+    on_error: Annotated[
+        str,
+        typer.Option(
+            "--on-error", help="With a schema, at a record that does not fit it: stop, skip it, or show it raw."
+        ),
+    ] = "stop",
     key_match: Annotated[str | None, typer.Option("--key", help="Only keys in which this expression occurs.")] = None,
     value_match: Annotated[str | None, typer.Option("--value", help="Only values in which it occurs.")] = None,
     header_match: Annotated[
         list[str] | None,
         typer.Option("--header", metavar="NAME[=REGEX]", help="Only records with such a header; may be repeated."),
     ] = None,
+    match_bytes: Annotated[
+        bool, typer.Option("--match-bytes", help="Expressions are of bytes, not of text in UTF-8.")
+    ] = False,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", metavar="CONDITION", help="Like 'value.amount > 10'; may be repeated: all must hold."),
+    ] = None,
     output: Annotated[
         str | None,
         typer.Option("--output", "-O", metavar="FILE", help="Write to FILE.parquet or FILE.arrow instead."),
     ] = None,
-    committed: Annotated[bool, typer.Option("--committed", help="Of transactions, only committed ones.")] = False,
+    committed: Annotated[
+        bool,
+        typer.Option(
+            "--committed", help="Of transactions, only committed ones (read_committed). Default: all records."
+        ),
+    ] = False,
 ) -> None:
     """Read records."""
     if group is not None and (offset is not None or until is not None or partition is not None):
         raise ConfigError("--group excludes --offset, --until and --partition: the group says where it reads")
-    wanted = _filter(key_match, value_match, header_match or ())
-    sink = _sink(session, form, _decoder("--key-as", key_as), _decoder("--value-as", value_as), output)
-    isolation = {"isolation_level": "read_committed"} if committed else {}
-    by_schema = (key_as == BY_SCHEMA, value_as == BY_SCHEMA)
-    read_by = AsJson(registry_of(session.options), keys=by_schema[0], values=by_schema[1]) if any(by_schema) else None
+    for option, name in (("--key-as", key_as), ("--value-as", value_as)):
+        if name not in (*FORMS, SCHEMA_FORM):
+            raise ConfigError(f"{option} takes {', '.join(FORMS)} or {SCHEMA_FORM}, not {name!r}")
+    wanted = matching(key_match, value_match, header_match or (), where or (), in_bytes=match_bytes)
+    selection = _Selection(session, wanted, on_error, key_as == SCHEMA_FORM, value_as == SCHEMA_FORM)
+    sink = _sink(session.out, form, key_as, value_as, output)
     try:
         if group is not None:
-            names = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
-            async with session.consumer(*topics, **names, **isolation) as consumer:
-                await _read_as_member(consumer, sink, wanted, read_by, count)
+            await _read_as_member(session, topics, group, sink, selection, count, committed)
         else:
-            to_file = output is not None or S_ISREG(os.fstat(1).st_mode)
             place = offset or ("end" if until is None else "beginning")
-            await _read(session, topics, partition, place, until, isolation, sink, wanted, read_by, count, to_file)
+            shows = output is not None or session.out.stdout.is_file
+            await _read(session, topics, partition, place, until, sink, selection, count, committed, shows)
     finally:
         sink.close()
+        selection.close()
 
 
 async def _read_as_member(
-    consumer: Consumer[Any, Any],
+    session: Session,
+    topics: list[str],
+    group: str,
     sink: Sink,
-    wanted: Callable[[Record], bool],
-    read_by: AsJson | None,
+    selection: _Selection,
     count: int | None,
+    committed: bool,
 ) -> None:
-    left = count
-    while left is None or left > 0:
-        found = await consumer.getmany(timeout_ms=1000, max_records=left)
-        for records in found.values():
-            for record in filter(wanted, records if read_by is None else await read_by.records(records)):
-                sink.write(record)
-                if left is not None:
-                    left -= 1
-        sink.flush()
-        if found:
-            await consumer.commit()
+    async with session.admin() as admin:
+        there = list(await described_topics(session, admin, topics))
+    names = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    done: dict[TopicPartition, int] = {}
+    async with session.consumer(*there, **names, **isolation(committed=committed)) as consumer:
+        left = count
+        held: list[Record] = []
+        try:
+            while left is None or left > 0:
+                if not held:
+                    found = await consumer.getmany(timeout_ms=1000, max_records=left)
+                    held = [record for records in found.values() for record in records]
+                records, held = held[:left], held[left:] if left is not None else []
+                if not records:
+                    continue
+                whole = False
+                try:
+                    await selection.prepare(records)
+                    for record in records:
+                        if (shown := selection.of(record)) is not None:
+                            sink.write(shown)
+                            left = None if left is None else left - 1
+                        done[TopicPartition(record.topic, record.partition)] = record.offset + 1
+                    whole = True
+                finally:
+                    held += await _flushed(consumer, sink)
+                    if sink.is_kept:
+                        # With nothing in hand, positions say it, those of partitions without records among them.
+                        await _commit(session, consumer, None if whole and not held else done)
+                        done = {}
+        finally:
+            if not sink.is_kept:  # a file, which is whole before anything is committed, at a signal, too
+                sink.close()
+                with anyio.move_on_after(_LAST_COMMIT_S, shield=True):
+                    await _commit(session, consumer, done)
+
+
+async def _flushed(consumer: Consumer[Any, Any], sink: Sink) -> list[Record]:
+    """Wait for a slow reader, and stay in the group for so long.
+
+    A member that does not poll is taken for stuck (``max_poll_interval_ms``). Returns records that came from partitions
+    that were assigned meanwhile.
+    """
+    held: list[Record] = []
+
+    async def poll() -> None:
+        await anyio.sleep(_SLOW_READER_S)
+        paused: set[TopicPartition] = set()
+        try:
+            while True:
+                new = consumer.assignment() - paused
+                consumer.pause(*new)
+                paused |= new
+                for records in (await consumer.getmany(timeout_ms=1000)).values():
+                    held.extend(records)
+        finally:
+            consumer.resume(*(paused & consumer.assignment()))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(poll)
+        await sink.flush()
+        tasks.cancel_scope.cancel()
+    return held
+
+
+async def _commit(session: Session, consumer: Consumer[Any, Any], done: dict[TopicPartition, int] | None) -> None:
+    """Commit these offsets, or for None all positions."""
+    if done == {}:
+        return
+    try:
+        await consumer.commit(done)
+    except CommitFailedError as error:
+        session.out.note(f"printed, but not committed, so that another member may have it again: {error}")
 
 
 async def _read(
@@ -134,114 +221,93 @@ async def _read(
     numbers: list[int] | None,
     offset: str,
     until: str | None,
-    isolation: Mapping[str, Any],
     sink: Sink,
-    wanted: Callable[[Record], bool],
-    read_by: AsJson | None,
+    selection: _Selection,
     count: int | None,
-    writes_to_file: bool,
+    committed: bool,
+    shows_progress: bool,
 ) -> None:
-    async with session.admin() as admin:
-        described = await admin.describe_topics(topics)
-        partitions = [
-            TopicPartition(topic.name, each.partition)
-            for topic in described.values()
-            for each in topic.partitions
-            if numbers is None or each.partition in numbers
-        ]
-        there = {where.partition for where in partitions}
-        missing = [number for number in numbers or () if number not in there]
-        if missing:
-            raise ConfigError(f"--partition: {', '.join(topics)} has no partition {missing[0]}")
-        first = await beginnings(admin, partitions, offset)
-        last = await endings(admin, partitions, until)
-    open_ones = {where for where in partitions if last is None or first[where] < last[where]}
-    total = None if last is None else sum(last[where] - first[where] for where in open_ones)
-    if not open_ones:
+    part = await part_of(session, topics, numbers, offset, until, committed=committed)
+    if not part.open:
         return
-    if offset == "end" and last is None:
+    if offset == "end" and until is None:
         session.out.hint("waiting for new records (Ctrl-C ends; -o beginning reads those that are there)")
-    async with session.consumer(**isolation) as consumer:
-        consumer.assign(open_ones)
-        for where in open_ones:
-            consumer.seek(where, first[where])
-        with session.out.progress(wanted=total is not None and writes_to_file) as progress:
-            task = None if progress is None else progress.add_task(", ".join(topics), total=total)
+    async with session.consumer(**isolation(committed=committed)) as consumer:
+        part.begin(consumer)
+        with session.out.progress(wanted=part.total is not None and shows_progress) as progress:
+            task = None if progress is None else progress.add_task(", ".join(topics), total=part.total)
             left = count
-            while open_ones and (left is None or left > 0):
-                found = await consumer.getmany(timeout_ms=500)
-                for where, records in found.items():
-                    before_end = [each for each in records if last is None or each.offset < last[where]]
-                    for record in before_end if read_by is None else await read_by.records(before_end):
-                        if left != 0 and wanted(record):
-                            sink.write(record)
+            while part.open and left != 0:
+                records = await part.batch(consumer)
+                try:
+                    await selection.prepare(records)
+                    for record in records:
+                        if left != 0 and (shown := selection.of(record)) is not None:
+                            sink.write(shown)
                             left = None if left is None else left - 1
-                sink.flush()
-                if last is not None:
-                    # The last records before the end may be markers of transactions, which nobody is given.
-                    for where in list(open_ones):
-                        if await consumer.position(where) >= last[where]:
-                            open_ones.discard(where)
-                            consumer.pause(where)
+                finally:
+                    await sink.flush()
                 if progress is not None and task is not None:
-                    progress.advance(task, sum(map(len, found.values())))
+                    progress.advance(task, len(records))
 
 
-def _decoder(option: str, name: str) -> Decoder:
-    if name == BY_SCHEMA:
-        return DECODERS["json"]
-    if name not in DECODERS:
-        raise ConfigError(f"{option} takes {', '.join(DECODERS)} or {BY_SCHEMA}, not {name!r}")
-    return DECODERS[name]
+class _Selection:
+    """Which records are shown, and as what."""
+
+    def __init__(self, session: Session, wanted: Wanted, on_error: str, keys: bool, values: bool) -> None:
+        if on_error not in _ON_ERROR:
+            raise ConfigError(f"--on-error takes {', '.join(_ON_ERROR)}, not {on_error!r}")
+        self._note = session.out.note
+        self._wanted = wanted
+        self._on_error = on_error
+        self._by_schema = AsJson(registry_of(session.options), keys=keys, values=values) if keys or values else None
+        self._bad = 0
+
+    async def prepare(self, records: list[Record]) -> None:
+        """Have what `of` needs for these."""
+        if self._by_schema is not None:
+            await self._by_schema.prepare(records)
+
+    def of(self, record: Record) -> Record | None:
+        """What is shown of a record; None for one that is left out. Raises `BadRecord` if that stops the reading."""
+        if self._by_schema is not None:
+            try:
+                record = self._by_schema.record(record)
+            except BadRecord as error:
+                if self._on_error == "stop":
+                    raise
+                self._bad += 1
+                self._note(f"{'skipped' if self._on_error == 'skip' else 'shown raw'}: {error}")
+                if self._on_error == "skip":
+                    return None
+        return record if self._wanted(record) else None
+
+    def close(self) -> None:
+        """Say how many were bad."""
+        if self._bad:
+            self._note(f"{self._bad} records did not fit their schemas")
 
 
-def _filter(key: str | None, value: str | None, headers: list[str] | tuple[str, ...]) -> Callable[[Record], bool]:
-    of_key, of_value = _expression("--key", key), _expression("--value", value)
-    of_headers = []
-    for text in headers:
-        name, separator, expression = text.partition("=")
-        of_headers.append((name, _expression("--header", expression if separator else "")))
-
-    def wanted(record: Record) -> bool:
-        if of_key is not None and (record.key is None or of_key.search(record.key) is None):
-            return False
-        if of_value is not None and (record.value is None or of_value.search(record.value) is None):
-            return False
-        return all(
-            any(found == name and (each is None or each.search(content or b"")) for found, content in record.headers)
-            for name, each in of_headers
-        )
-
-    return wanted
-
-
-def _expression(option: str, text: str | None) -> re.Pattern[bytes] | None:
-    try:
-        return None if text is None else re.compile(text.encode())
-    except re.error as error:
-        raise ConfigError(f"{option}: {text!r} is no regular expression: {error}") from None
-
-
-def _sink(session: Session, form: str, key: Decoder, value: Decoder, output: str | None) -> Sink:
+def _sink(out: Output, form: str, key_as: str, value_as: str, output: str | None) -> Sink:
     if output is not None:
-        return ArrowFile(output, lambda text: session.out.note(text))
-    if session.out.as_json:
-        return _Lines(lambda record: session.out.json_line(as_json(record, key, value)))
-    write = template(form, key, value)
-    return _Lines(lambda record: sys.stdout.write(write(record)))
+        return ArrowFile(output, out.note)
+    if out.as_json:
+        return _Lines(out, lambda record: out.stdout.write_json(as_json(record, key_as, value_as) + "\n"))
+    write = template(form, key_as, value_as, out.stdout)
+    return _Lines(out, lambda record: out.stdout.write_bytes(write(record)))
 
 
 class _Lines:
     """Records on standard output."""
 
-    def __init__(self, write: Callable[[Record], object]) -> None:
-        self._write = write
+    is_kept = True
 
-    def write(self, record: Record) -> None:
-        self._write(record)
+    def __init__(self, out: Output, write: Any) -> None:
+        self.write = write
+        self._out = out
 
-    def flush(self) -> None:
-        sys.stdout.flush()
+    async def flush(self) -> None:
+        await self._out.drain()
 
     def close(self) -> None:
-        sys.stdout.flush()
+        """Done by `flush`."""

@@ -26,7 +26,7 @@ _SKEW_MS = 1_000
 _SLOW_MS = 250.0
 _ROUND_TRIPS = 3
 _NAMED_AT_MOST = 5
-_MARKS = {"ok": "[green]ok[/]", "warning": "[yellow]warning[/]", "error": "[bold red]error[/]"}
+_STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
 
 
 def register(app: typer.Typer) -> None:
@@ -60,9 +60,9 @@ async def doctor(
 
 
 def _print(session: Session, finding: Finding) -> None:
-    session.out.marked(_MARKS[finding.level], finding.what)
+    session.out.marked(finding.level, _STYLES[finding.level], finding.what)
     if finding.cure:
-        session.out.marked("     ->", finding.cure)
+        session.out.marked("     ->", "", finding.cure)
 
 
 async def _bootstrap(session: Session, config: ClientConfig, findings: Findings) -> str | None:

@@ -2,27 +2,73 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.util import find_spec
 
 NEEDED = ("typer", "rich")
-INTERRUPTED = 130
-"""As `ExitCode` has it, which is not loaded yet."""
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+"""As `ExitCode` has them, which is not loaded yet."""
 
 
 def main() -> int:
     """Run the command line; returns the exit code."""
+    _open_closed()
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        text = f"aiokafka-lead needs {' and '.join(missing)}: pip install 'aiokafka-lead[cli]'"
-        print(text, file=sys.stderr)  # noqa: T201
-        return 2
+        return _failed(f"aiokafka-lead needs {' and '.join(missing)}: pip install 'aiokafka-lead[cli]'", USAGE)
+    from .signals import Interrupted, ignore_signals, raise_at_signals
+
+    raise_at_signals()
+    try:
+        return _run()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Interrupted as signalled:
+        return signalled.code
+    finally:
+        ignore_signals()
+
+
+def _run() -> int:
     try:
         from .app import make_app
 
-        make_app()()
-    except KeyboardInterrupt:  # before any command has begun
-        return INTERRUPTED
+        code = _ended(make_app())
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = 0
+    except OSError as error:  # of what Typer prints itself, help and the like
+        code = _failed(f"error: standard output cannot be written: {error.strerror}", FAILED)
+    else:
+        return code
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python tries again at its end, and complains
+    return code
+
+
+def _ended(app: object) -> int:
+    try:
+        app()  # type: ignore[operator]
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
+
+
+def _failed(text: str, code: int) -> int:
+    print(text, file=sys.stderr)  # noqa: T201
+    return code
+
+
+def _open_closed() -> None:
+    """Put something in place of descriptors that the program was started without.
+
+    Else a socket may get their number, which libuv refuses with an abort, and Python has no stream at all. Input is
+    empty then, what goes to stderr is lost, and what goes to stdout fails when it is written.
+    """
+    for number, mode in enumerate(("r", "w", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_WRONLY if number == 2 else os.O_RDONLY)
+            stream = open(number, mode, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+            setattr(sys, ("stdin", "stdout", "stderr")[number], stream)

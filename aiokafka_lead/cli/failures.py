@@ -34,7 +34,10 @@ class ExitCode(IntEnum):
     """No broker could be reached, or none answered in time."""
     REFUSED = 4
     """TLS or SASL failed, or this user may not do that."""
+    LAG = 5
+    """A group has more lag than `groups lag --fail-above` allows."""
     INTERRUPTED = 130
+    """Ctrl-C; of SIGTERM it is 143, of SIGHUP 129."""
 
 
 class Failed(Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import anyio
@@ -13,7 +13,9 @@ from ..admin import AdminClient, GroupType, OffsetSpec, ResetTo, ToOffset, ToShi
 from ..errors import ConfigError
 from ..types import OffsetAndMetadata, TopicPartition
 from .asking import confirm
+from .failures import ExitCode
 from .lags import PartitionLag, lag_of_groups
+from .names import done_of, missing_group, succeeded, told
 from .output import table
 from .registering import add
 from .session import Session
@@ -36,6 +38,7 @@ def register(app: typer.Typer) -> None:
     add(groups, "describe", describe_groups)
     add(groups, "lag", lag)
     add(groups, "reset", reset)
+    add(groups, "clone", clone)
     add(groups, "forget", forget)
     add(groups, "delete", delete_groups)
     app.add_typer(groups, name="groups")
@@ -68,11 +71,11 @@ async def describe_groups(session: Session, groups: Groups) -> None:
         consumers = [name for name in groups if name not in (*share, *streams)]
         found: list[Any] = []
         if consumers:
-            found += (await admin.describe_consumer_groups(consumers)).values()
+            found += (await succeeded(session, admin, admin.describe_consumer_groups(consumers))).values()
         if share:
-            found += (await admin.describe_share_groups(share)).values()
+            found += (await succeeded(session, admin, admin.describe_share_groups(share))).values()
         if streams:
-            found += (await admin.describe_streams_groups(streams)).values()
+            found += (await succeeded(session, admin, admin.describe_streams_groups(streams))).values()
     for group in found:
         common = {"group": group.group_id, "state": group.state.value, "coordinator": group.coordinator_id}
         for member in group.members:
@@ -83,7 +86,7 @@ async def describe_groups(session: Session, groups: Groups) -> None:
             )
         if not group.members:
             rows.append({**common, "member": None, "client": None, "host": None, "has": []})
-    session.out.rows(rows, ["group", "state", "coordinator", "member", "client", "host", "has"], "no groups")
+    session.out.rows(rows, ["group", "state", "coordinator", "member", "client", "host", "has"], "")
 
 
 async def lag(
@@ -91,35 +94,59 @@ async def lag(
     groups: Annotated[
         list[str] | None, typer.Argument(metavar="GROUP", help="Ids of groups; all unless some are named.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it anew until Ctrl-C, with rates.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Show it again and again until Ctrl-C, with rates.")
+    ] = False,
     interval: Annotated[str, typer.Option("--interval", help="Between two looks, with --watch.")] = "2s",
     count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many looks, with --watch.")] = None,
+    fail_above: Annotated[
+        int | None,
+        typer.Option("--fail-above", metavar="N", min=0, help="Exit code 5 if a group's lag in all is larger."),
+    ] = None,
 ) -> None:
-    """How far groups are behind, partition by partition."""
+    """How far groups are behind, partition by partition. Ends are those of all records, committed or not."""
     pause_s = pause(interval)
     async with session.admin() as admin:
         if not watch:
-            found = await lag_of_groups(admin, groups)
-            session.out.rows(list(map(_row, found)), _LAG_COLUMNS, "no group has an offset or a partition")
+            found, failures = await lag_of_groups(admin, groups)
+            await told(session, admin, failures)
+            session.out.rows(list(map(_row, found)), _LAG_COLUMNS, "" if failures else "no group has an offset")
+            _check(session, found, fail_above)
             return
         before: dict[tuple[str, Any], int] = {}
         before_at = 0.0
         looks = 0
-        with session.out.live("") as live:
+        with session.out.live() as show:
             while True:
-                found = await lag_of_groups(admin, groups)
+                found, failures = await lag_of_groups(admin, groups)
+                if failures:
+                    await told(session, admin, failures)
+                    session.raise_failures()
                 now = anyio.current_time()
                 rows = _with_rates(found, before, now - before_at)
                 if session.out.as_json:
                     session.out.json_line(rows)
+                    await session.out.drain()
                 else:
-                    live.update(_watched(rows, session.out.console.height), refresh=True)
+                    await show(_watched(rows, session.out.height))
                 before = {(each.group, each.where): each.committed for each in found if each.committed is not None}
                 before_at = now
                 looks += 1
                 if looks == count:
+                    _check(session, found, fail_above)
                     return
                 await anyio.sleep(pause_s)
+
+
+def _check(session: Session, found: Sequence[PartitionLag], fail_above: int | None) -> None:
+    """Tell of groups with too much lag; a partition without a committed offset counts as none."""
+    if fail_above is None:
+        return
+    for group in dict.fromkeys(each.group for each in found):
+        lags = [each.lag for each in found if each.group == group]
+        total = sum(lag or 0 for lag in lags)
+        if total > fail_above:
+            session.fail(f"group {group!r} is {total:,} records behind, more than {fail_above:,}", ExitCode.LAG)
 
 
 def _row(each: PartitionLag) -> dict[str, Any]:
@@ -146,11 +173,11 @@ def _with_rates(
     return rows
 
 
-def _watched(rows: Sequence[dict[str, Any]], height: int) -> RenderableType:
+def _watched(rows: Sequence[dict[str, Any]], height: int | None) -> RenderableType:
     """As much as fits: where that is not all, the partitions with the most lag."""
     total = sum(row["lag"] or 0 for row in rows)
     title = f"lag of all: {total:,} records (Ctrl-C ends)"
-    fits = max(1, height - _HEAD_LINES)
+    fits = len(rows) if height is None else max(1, height - _HEAD_LINES)
     if len(rows) > fits:
         title += f"; the {fits} partitions of {len(rows)} with the most"
         behind = sorted(range(len(rows)), key=lambda at: -(rows[at]["lag"] or 0))[:fits]
@@ -194,11 +221,13 @@ async def reset(
             {"topic": where.topic, "partition": where.partition, "before": before, "after": after}
             for where, (before, after) in sorted(planned.items())
         ]
-        if dry_run or not rows:
-            session.out.rows(rows, ["topic", "partition", "before", "after"], f"{group} has no offsets")
+        if not rows:
+            raise await missing_group(admin, group, f"{group} has no offsets: name topics with --topic")
+        if dry_run:
+            session.out.rows(rows, ["topic", "partition", "before", "after"], "")
             return
         if not yes:
-            session.out.notes.print(table(rows, ["topic", "partition", "before", "after"]))
+            session.out.note_rows(rows, ["topic", "partition", "before", "after"])
             confirm(f"Reset {group}?")
         # What was shown is what is done, though the topic's end may have moved on.
         if shares:
@@ -206,6 +235,56 @@ async def reset(
         else:
             await admin.alter_consumer_group_offsets(group, offsets)
     session.out.rows(rows, ["topic", "partition", "before", "after"], "")
+
+
+async def clone(
+    session: Session,
+    group: Group,
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The group that gets its offsets; it has no members.")],
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", "-t", help="A topic; may be repeated. Without: all of them.")
+    ] = None,
+    move: Annotated[
+        bool, typer.Option("--move", help="Forget them in GROUP then, which has no members either.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Give a group the committed offsets of another one, so that it goes on where that is now."""
+    columns = ["topic", "partition", "before", "after"]
+    async with session.admin() as admin:
+        for name in (group, new):
+            if await _is_share_group(admin, name):
+                raise ConfigError(f"{name} is a share group, which has no offsets that could be cloned")
+        offsets = _of_topics(await admin.list_consumer_group_offsets(group), topic)
+        if not offsets:
+            raise await missing_group(admin, group, f"{group} has no offsets")
+        before = _of_topics(await admin.list_consumer_group_offsets(new), topic)
+        rows = [
+            {
+                "topic": where.topic,
+                "partition": where.partition,
+                "before": before[where].offset if where in before else None,
+                "after": each.offset,
+            }
+            for where, each in sorted(offsets.items())
+        ]
+        if not dry_run:
+            if not yes:
+                session.out.note_rows(rows, columns)
+                confirm(f"Give these offsets to {new}{f', and forget them in {group}' if move else ''}?")
+            await admin.alter_consumer_group_offsets(new, offsets)
+            if move:
+                await admin.delete_consumer_group_offsets(group, list(offsets))
+    session.out.rows(rows, columns, "")
+
+
+def _of_topics(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | None], topics: Sequence[str] | None
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {
+        where: each for where, each in offsets.items() if each is not None and (not topics or where.topic in topics)
+    }
 
 
 async def _is_share_group(admin: AdminClient, group_id: str) -> bool:
@@ -232,7 +311,7 @@ async def forget(
             known = await admin.list_consumer_group_offsets(group)
             mine = [where for where in known if where.topic in topic]
             if not mine:
-                raise ConfigError(f"{group} has no offset in {', '.join(topic)}")
+                raise await missing_group(admin, group, f"{group} has no offset in {', '.join(topic)}")
             await admin.delete_consumer_group_offsets(group, mine)
     session.out.done(f"{group}: forgotten: {', '.join(topic)}", group=group, forgotten=list(topic))
 
@@ -258,5 +337,6 @@ async def delete_groups(
     if not yes:
         confirm(f"Delete {', '.join(groups)} with their offsets?")
     async with session.admin() as admin:
-        await admin.delete_consumer_groups(groups)
-    session.out.done(f"deleted: {', '.join(groups)}", deleted=list(groups))
+        deleted = await done_of(session, admin, admin.delete_consumer_groups(groups), groups)
+    if deleted:
+        session.out.done(f"deleted: {', '.join(deleted)}", deleted=deleted)

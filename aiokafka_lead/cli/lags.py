@@ -46,10 +46,13 @@ class _Places:
         self.committed: dict[str, dict[TopicPartition, int | None]] = {}
         self.holders: dict[str, dict[TopicPartition, str]] = {}
         self.counted: dict[tuple[str, TopicPartition], int | None] = {}
+        self.failures: dict[str, KafkaError] = {}
 
 
-async def lag_of_groups(admin: AdminClient, groups: Iterable[str] | None = None) -> list[PartitionLag]:
-    """Every partition in which a group has an offset or a member, by group; raises for a group that is not there.
+async def lag_of_groups(
+    admin: AdminClient, groups: Iterable[str] | None = None
+) -> tuple[list[PartitionLag], dict[str, KafkaError]]:
+    """Every partition in which a group has an offset or a member, by group; and why some could not be looked at.
 
     Without names: every group of consumers that commits offsets, and every share group.
     """
@@ -60,7 +63,7 @@ async def lag_of_groups(admin: AdminClient, groups: Iterable[str] | None = None)
     await _look_at_consumers(admin, [name for name in names if name not in shares], places)
     await _look_at_shares(admin, shares, places)
     ends = await _ends(admin, {where for offsets in places.committed.values() for where in offsets})
-    return [
+    found = [
         PartitionLag(
             name,
             where,
@@ -70,8 +73,10 @@ async def lag_of_groups(admin: AdminClient, groups: Iterable[str] | None = None)
             places.counted.get((name, where)),
         )
         for name in names
+        if name not in places.failures
         for where, offset in sorted(places.committed[name].items())
     ]
+    return found, places.failures
 
 
 def _has_lag(group: GroupListing) -> bool:
@@ -86,12 +91,15 @@ async def _look_at_consumers(admin: AdminClient, names: Sequence[str], places: _
         places.committed[group] = {where: None if each is None else each.offset for where, each in offsets.items()}
 
     described = await outcomes_of(admin.describe_consumer_groups(names)) if names else {}
-    await _each(ask, names)
+    await _each(ask, names, places.failures)
     for name, found in described.items():
+        if name in places.failures:
+            continue
         if isinstance(found, GroupIdNotFoundError) and places.committed[name]:
             continue  # an older broker may not describe what has offsets alone
         if isinstance(found, KafkaError):
-            raise found
+            places.failures[name] = found
+            continue
         places.holders[name] = {where: member.client_id for member in found.members for where in member.assignment}
         for where in places.holders[name]:
             places.committed[name].setdefault(where, None)
@@ -103,9 +111,12 @@ async def _look_at_shares(admin: AdminClient, names: Sequence[str], places: _Pla
         places.committed[group] = {where: each and each.start_offset for where, each in offsets.items()}
         places.counted.update({(group, where): each and each.lag for where, each in offsets.items()})
 
-    described = await admin.describe_share_groups(names) if names else {}
-    await _each(ask, names)
+    described = await outcomes_of(admin.describe_share_groups(names)) if names else {}
+    await _each(ask, names, places.failures)
     for name, found in described.items():
+        if isinstance(found, KafkaError):
+            places.failures[name] = found
+            continue
         sharing: dict[TopicPartition, list[str]] = {}
         for member in found.members:
             for where in member.assignment:
@@ -115,12 +126,15 @@ async def _look_at_shares(admin: AdminClient, names: Sequence[str], places: _Pla
             places.committed[name].setdefault(where, None)
 
 
-async def _each(ask: Callable[[str], Awaitable[None]], names: Iterable[str]) -> None:
+async def _each(ask: Callable[[str], Awaitable[None]], names: Iterable[str], failures: dict[str, KafkaError]) -> None:
     room = anyio.Semaphore(_AT_ONCE)
 
     async def in_turn(name: str) -> None:
         async with room:
-            await ask(name)
+            try:
+                await ask(name)
+            except KafkaError as error:
+                failures[name] = error
 
     async with anyio.create_task_group() as asking:
         for name in names:

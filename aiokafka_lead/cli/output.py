@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.markup import escape, render
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
-__all__ = ["Output", "table"]
+from .failures import Failed
+from .stdout import Stdout, visible
 
+__all__ = ["Output", "table"]
 
 _MARK_WIDTH = 8
 """Of what stands before a text: a finding's level."""
+
+_ANY_WIDTH = 1_000_000
+"""Of what is no terminal: a row has one line, however long."""
 
 
 def table(
@@ -27,7 +31,8 @@ def table(
 ) -> Table:
     """Rows for people: numbers to the right, and nothing of what a broker says is taken for markup.
 
-    ``in_lines``: each row has one line, for displays that are drawn anew; names that are too long for that are cut.
+    ``in_lines``: each row has one line, for displays that are drawn again and again; at a terminal, names that are too
+    long for that are cut.
     """
     made = Table(*[], title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
@@ -50,27 +55,56 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
-        return escape(", ".join(map(str, value)))
+        value = ", ".join(map(str, value))
     if isinstance(value, float):
         return f"{value:,.1f}"
-    text = "".join(char if char.isprintable() else repr(char)[1:-1] for char in str(value))
-    return escape(text)
+    return escape("".join(char if char.isprintable() else repr(char)[1:-1] for char in str(value)))
 
 
-class _Console(Console):
-    """Raises BrokenPipeError where nobody reads any more, instead of ending the program as a failed one."""
+class _Stderr:
+    """Standard error, whose own failures nobody can be told of: disk full, nobody reads."""
 
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
+    encoding = "utf-8"
+
+    def write(self, text: str) -> int:
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            pass
+        return len(text)
+
+    def flush(self) -> None:
+        """Done by `write`."""
+
+    def isatty(self) -> bool:
+        return sys.stderr.isatty()
 
 
 class Output:
-    """Where a command's results go. ``as_json`` prints JSON instead of tables."""
+    """Where a command's results go. ``as_json`` prints JSON instead of tables.
+
+    All of it is kept until `drain`, which a command that goes on calls itself.
+    """
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
-        self.console = _Console(file=sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
-        self.notes = Console(file=sys.stderr, highlight=False, soft_wrap=not sys.stderr.isatty())
+        self.stdout = Stdout()
+        self.console = _console(self.stdout)
+        self.notes = _console(_Stderr())
+        self._done = ""
+
+    @property
+    def height(self) -> int | None:
+        """The lines of the terminal; None where results go elsewhere."""
+        return self.console.height if self.console.is_terminal else None
+
+    async def drain(self) -> None:
+        """Wait until all that was printed is written; raises what `Stdout.drain` does."""
+        try:
+            await self.stdout.drain()
+        except Failed as failed:
+            raise Failed(f"{failed}{self._done and '; it would say: '}{self._done}") from None
 
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str], empty: str) -> None:
         """A table of results, or a JSON array of objects with all that the rows have."""
@@ -78,37 +112,42 @@ class Output:
         if self.as_json:
             self.json(found)
         elif found:
-            self.console.print(table(found, columns))
-        else:
+            self._show(self.console, table(found, columns))
+        elif empty:
             self.note(empty)
+
+    def note_rows(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+        """A table beside the results."""
+        self._show(self.notes, table(rows, columns))
 
     def json(self, value: Any) -> None:
         """One JSON document."""
-        self.console.file.write(json.dumps(value, indent=2, default=str, ensure_ascii=False) + "\n")
+        self.stdout.write_json(json.dumps(value, indent=2, default=str, ensure_ascii=False) + "\n")
 
     def json_line(self, value: Any) -> None:
         """One JSON document on one line, of many that follow each other."""
-        self.console.file.write(json.dumps(value, default=str, ensure_ascii=False) + "\n")
+        self.stdout.write_json(json.dumps(value, default=str, ensure_ascii=False) + "\n")
 
     def done(self, text: str, **facts: Any) -> None:
-        """A change that was made."""
+        """A change that was made; said in the error, too, where it cannot be printed."""
+        self._done = text
         if self.as_json:
             self.json(facts)
         else:
-            self.console.print(escape(text))
+            self.console.print(escape(visible(text)), soft_wrap=True)
 
-    def marked(self, mark: str, text: str) -> None:
+    def marked(self, mark: str, style: str, text: str) -> None:
         """Text behind a mark, which stands by itself: lines that a terminal has no room for begin below the text."""
-        row = Table.grid(Column(width=_MARK_WIDTH), Column(overflow="fold"))
-        row.add_row(mark, escape(text))
         if self.console.is_terminal:
+            row = Table.grid(Column(width=_MARK_WIDTH), Column(overflow="fold"))
+            row.add_row(f"[{style}]{mark}[/]" if style else mark, escape(visible(text)))
             self.console.print(row)
         else:
-            self.console.print(f"{mark}{' ' * (_MARK_WIDTH - cell_len(render(mark).plain))}{escape(text)}")
+            self.stdout.write(f"{mark:{_MARK_WIDTH}}{text}\n")
 
     def note(self, text: str) -> None:
         """Something beside the results."""
-        self.notes.print(escape(text))
+        self.notes.print(escape(visible(text)))
 
     def hint(self, text: str) -> None:
         """Something for a person who waits, at a terminal only."""
@@ -117,19 +156,30 @@ class Output:
 
     def error(self, text: str) -> None:
         """Why the command failed."""
-        self.notes.print(f"[bold red]error:[/] {escape(text)}")
+        self.notes.print(f"[bold red]error:[/] {escape(visible(text))}")
 
     @contextmanager
-    def live(self, first: RenderableType) -> Iterator[Live]:
-        """A display that is drawn anew in place; what it showed last stays on the terminal."""
-        screen = self.console.is_terminal
-        live = Live(first, console=self.console, auto_refresh=False, screen=screen)
+    def live(self) -> Iterator[Callable[[RenderableType], Awaitable[None]]]:
+        """Shows one thing after the other: in place at a terminal, where the last one stays, else below each other."""
+        if not self.console.is_terminal:
+
+            async def show(shown: RenderableType) -> None:
+                self._show(self.console, shown)
+                await self.drain()
+
+            yield show
+            return
+        live = Live("", console=self.console, auto_refresh=False, screen=True)
+
+        async def update(shown: RenderableType) -> None:
+            live.update(shown, refresh=True)
+            await self.drain()
+
         try:
             with live:
-                yield live
+                yield update
         finally:
-            if screen:
-                self.console.print(live.get_renderable())
+            self.console.print(live.get_renderable())
 
     def progress(self, *, wanted: bool) -> AbstractContextManager[Progress | None]:
         """A bar on stderr for long work, at a terminal only."""
@@ -149,3 +199,17 @@ class Output:
     def together(*parts: RenderableType) -> Group:
         """Several things below each other."""
         return Group(*parts)
+
+    @staticmethod
+    def _show(console: Console, shown: RenderableType) -> None:
+        if console.is_terminal:
+            console.print(shown)
+            return
+        with console.capture() as caught:
+            console.print(shown)
+        for line in caught.get().splitlines():
+            console.file.write(line.rstrip() + "\n")
+
+
+def _console(stream: Any) -> Console:
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else _ANY_WIDTH)

@@ -1,60 +1,130 @@
-"""Where a reader begins and where it ends."""
+"""A part of topics, from where a reader begins to where it ends."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
+from .._records.record import ConsumerRecord
 from ..admin import AdminClient, OffsetSpec
+from ..consumer import Consumer
 from ..errors import ConfigError
 from ..types import TopicPartition
+from .names import described_topics
+from .session import Session
 from .times import moment_ms
 
-__all__ = ["beginnings", "endings"]
+__all__ = ["Part", "isolation", "part_of"]
+
+Record = ConsumerRecord[Any, Any]
 
 
-async def beginnings(
-    admin: AdminClient, partitions: Collection[TopicPartition], place: str
-) -> dict[TopicPartition, int]:
-    """The offset at which each partition is begun.
+class Part:
+    """Where partitions are begun and ended, and those that are not read to their end yet."""
 
-    ``beginning``, ``end``, an offset, ``-N`` for the last so many records, ``@TIME`` for the first at or after a time.
+    def __init__(self, first: Mapping[TopicPartition, int], last: Mapping[TopicPartition, int] | None) -> None:
+        self.first = first
+        self.last = last
+        self.open = {where for where in first if last is None or first[where] < last[where]}
+        self.total = None if last is None else sum(last[where] - first[where] for where in self.open)
+        """Offsets, of which some may have no record."""
+
+    def begin(self, consumer: Consumer[Any, Any]) -> None:
+        """Have the consumer read from where the part begins."""
+        consumer.assign(self.open)
+        for where in self.open:
+            consumer.seek(where, self.first[where])
+
+    async def batch(self, consumer: Consumer[Any, Any]) -> list[Record]:
+        """The records that come next, none within half a second, and none from behind the end."""
+        found = await consumer.getmany(timeout_ms=500)
+        last = self.last
+        if last is None:
+            return [record for records in found.values() for record in records]
+        # The last records before the end may be markers of transactions, which nobody is given.
+        for where in list(self.open):
+            if await consumer.position(where) >= last[where]:
+                self.open.discard(where)
+                consumer.pause(where)
+        return [record for where, records in found.items() for record in records if record.offset < last[where]]
+
+
+def isolation(*, committed: bool) -> dict[str, Any]:
+    """The consumer's option."""
+    return {"isolation_level": "read_committed" if committed else "read_uncommitted"}
+
+
+async def part_of(
+    session: Session,
+    topics: Iterable[str],
+    numbers: Collection[int] | None,
+    offset: str,
+    until: str | None,
+    *,
+    committed: bool,
+) -> Part:
+    """The part between two places; tells of topics that are not there, and raises `Failed` if none is.
+
+    ``offset``: ``beginning``, ``end``, an offset, ``-N`` for the last so many records, ``@TIME`` for the first at or
+    after a time. ``until``: ``end`` as it is now, an offset or ``@TIME``; None never ends. ``committed``: the end is
+    that of the last transaction that is not open.
     """
+    async with session.admin() as admin:
+        described = await described_topics(session, admin, topics)
+        partitions = [
+            TopicPartition(topic.name, each.partition)
+            for topic in described.values()
+            for each in topic.partitions
+            if numbers is None or each.partition in numbers
+        ]
+        there = {where.partition for where in partitions}
+        missing = [number for number in numbers or () if number not in there]
+        if missing:
+            raise ConfigError(f"--partition: {', '.join(described)} has no partition {missing[0]}")
+        ends = await _offsets(admin, dict.fromkeys(partitions, int(OffsetSpec.LATEST)), committed)
+        first = await _beginnings(admin, partitions, offset, ends)
+        return Part(first, None if until is None else await _endings(admin, partitions, until, ends))
+
+
+async def _beginnings(
+    admin: AdminClient, partitions: Collection[TopicPartition], place: str, ends: Mapping[TopicPartition, int]
+) -> Mapping[TopicPartition, int]:
+    if place in ("end", "latest"):
+        return ends
+    if place.startswith("@"):
+        return await _by_time(admin, partitions, place, ends)
     first = await _offsets(admin, dict.fromkeys(partitions, int(OffsetSpec.EARLIEST)))
-    last = await _offsets(admin, dict.fromkeys(partitions, int(OffsetSpec.LATEST)))
     if place in ("beginning", "earliest"):
         return first
-    if place in ("end", "latest"):
-        return last
-    if place.startswith("@"):
-        found = await admin.list_offsets(dict.fromkeys(partitions, moment_ms(place[1:])))
-        return {where: last[where] if at is None else at.offset for where, at in found.items()}
     number = _number(place, "--offset")
     if place.startswith("-"):
-        return {where: max(first[where], last[where] + number) for where in partitions}
-    return {where: max(first[where], min(number, last[where])) for where in partitions}
+        return {where: max(first[where], ends[where] + number) for where in partitions}
+    return {where: max(first[where], min(number, ends[where])) for where in partitions}
 
 
-async def endings(
-    admin: AdminClient, partitions: Collection[TopicPartition], place: str | None
-) -> Mapping[TopicPartition, int] | None:
-    """The offset before which each partition ends; None for a reader that does not end.
-
-    ``end``, an offset, or ``@TIME``; never beyond the end as it is now.
-    """
-    if place is None:
-        return None
-    last = await _offsets(admin, dict.fromkeys(partitions, int(OffsetSpec.LATEST)))
+async def _endings(
+    admin: AdminClient, partitions: Collection[TopicPartition], place: str, ends: Mapping[TopicPartition, int]
+) -> Mapping[TopicPartition, int]:
     if place in ("end", "latest"):
-        return last
+        return ends
     if place.startswith("@"):
-        found = await admin.list_offsets(dict.fromkeys(partitions, moment_ms(place[1:])))
-        return {where: last[where] if at is None else at.offset for where, at in found.items()}
+        return await _by_time(admin, partitions, place, ends)
     number = _number(place, "--until")
-    return {where: min(number, last[where]) for where in partitions}
+    return {where: min(number, ends[where]) for where in partitions}
 
 
-async def _offsets(admin: AdminClient, at: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    return {where: 0 if found is None else found.offset for where, found in (await admin.list_offsets(at)).items()}
+async def _by_time(
+    admin: AdminClient, partitions: Collection[TopicPartition], place: str, ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    found = await admin.list_offsets(dict.fromkeys(partitions, moment_ms(place[1:])))
+    return {where: ends[where] if at is None else min(at.offset, ends[where]) for where, at in found.items()}
+
+
+async def _offsets(
+    admin: AdminClient, at: Mapping[TopicPartition, int], committed: bool = False
+) -> dict[TopicPartition, int]:
+    found = await admin.list_offsets(at, read_committed=committed)
+    return {where: 0 if each is None else each.offset for where, each in found.items()}
 
 
 def _number(text: str, option: str) -> int:

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import sys
+from collections import deque
+from collections.abc import Mapping
 from typing import Annotated, Any
 
+import anyio
 import typer
 
-from ..errors import ConfigError, SchemaContentError
-from ..schema import SchemaSerializer
-from .failures import Failed
+from .._core.producer.delivery import Delivery
+from ..admin import AdminClient, ConfigResource, ConfigResourceType
+from ..errors import ConfigError, ConfigTypeError, KafkaError, SchemaContentError
+from ..producer import Producer
+from .escapes import without_escapes
+from .failures import ExitCode, Failed, exit_code, sentence
+from .input_json import record_of
+from .names import missing_topic
 from .registering import add
-from .schemas import registry_of, serializer_of
+from .schemas import FromJson, registry_of, writer_of
 from .session import Session
 from .stdin import lines
 
-__all__ = ["register"]
+__all__ = ["register", "topic_to_write"]
 
-_FIELDS = ("key", "value", "headers", "partition", "timestamp_ms")
-_KNOWN = {*_FIELDS, "key_base64", "value_base64", "topic", "offset"}
-"""All that ``consume --json`` prints can be written again; where a record was is left out."""
+_LONGEST_LINE = 64_000_000
+_LINE_PER_RECORD = 4
+"""A line in base64 or with escapes is longer than its record, but not by more than this."""
+
+_CREATED_WITHIN_S = {"true": 10.0, "false": 0.0}
+"""By what the brokers' configuration says of topics that are written to, and are not there."""
+
+_MAYBE_CREATED_WITHIN_S = 0.7
+"""Where that is not known."""
+
+_AUTO_CREATE = "auto.create.topics.enable"
+
+_IN_FLIGHT = 10_000
+"""Deliveries that are not looked at yet; the producer's own memory bounds their bytes."""
 
 
 def register(app: typer.Typer) -> None:
@@ -67,78 +84,137 @@ async def produce(
     headers = [_header(text) for text in header or ()]
     if input_json and (key_separator is not None or key is not None):
         raise ConfigError("--input-json excludes --key and --key-separator: a line says its own key")
-    separator = None if key_separator is None else key_separator.encode()
-    constant = None if key is None else key.encode()
-    serializers: dict[str, SchemaSerializer[Any]] = {}
+    if key_separator == "":
+        raise ConfigError("--key-separator is empty: a line cannot be parted there")
+    separator = None if key_separator is None else without_escapes("--key-separator", key_separator)
+    constant = None if key is None else key.encode("utf-8", "surrogateescape")
+    schemas: dict[str, FromJson] = {}
     for part, given in (("key", key_schema), ("value", value_schema)):
         if given is not None:
             registry = registry_of(session.options)
-            serializers[part] = await serializer_of(registry, given, topic, is_key=part == "key", register=register)
-    written = 0
-    number = 0
+            schemas[part] = await writer_of(registry, given, topic, is_key=part == "key", register=register)
+
+    def parsed(line: bytes, number: int) -> dict[str, Any]:
+        if input_json:
+            record = record_of(line, number, schemas)
+            record["headers"] = [*headers, *record["headers"]]
+        else:
+            record = {**_from_line(line, separator, constant, number), "headers": headers}
+        if null_value and not record.get("value"):
+            record["value"] = None
+        record.setdefault("partition", partition)
+        return record
+
     compressing = {} if compression == "none" else {"compression_type": compression}
+    longest = max(_LONGEST_LINE, _LINE_PER_RECORD * session.options.get("max_request_size", 0))
     is_typed = sys.stdin.isatty()
     async with session.producer(**compressing) as producer:
+        await topic_to_write(session, producer, topic)
         if is_typed:
             session.out.hint("each line is a record (Ctrl-D ends)")
+        writing = _Writing(producer, topic)
+        number = 0
         with session.out.progress(wanted=not is_typed) as progress:
             task = None if progress is None else progress.add_task(f"to {topic}", total=None)
-            pending: list[Any] = []
-            async for some in lines():
-                for line in some:
-                    number += 1
-                    if input_json:
-                        record = _from_json(line, number)
-                        record["headers"] = [*headers, *record.get("headers", ())]
-                    else:
-                        record = _from_line(line, separator, constant, number)
-                        record["headers"] = headers
-                    if null_value and not record.get("value"):
-                        record["value"] = None
-                    for part, serializer in serializers.items():
-                        record[part] = await _by_schema(serializer, record.get(part), topic, part, number)
-                    record.setdefault("partition", partition)
-                    pending.append(await producer.send(topic, **record))
-                written += await _settled(pending, all_of_them=False)
-                if progress is not None and task is not None:
-                    progress.update(task, completed=written)
-            written += await _settled(pending, all_of_them=True)
-    session.out.done(f"{topic}: {written} records", topic=topic, records=written)
+            try:
+                async for some in lines(longest):
+                    for line in some:
+                        number += 1
+                        record = parsed(line, number)
+                        for part, schema in schemas.items():
+                            record[part] = await _by_schema(schema, record.get(part), topic, part, number)
+                        await writing.send(record, number)
+                    await writing.settle(leave=_IN_FLIGHT)
+                    if progress is not None and task is not None:
+                        progress.update(task, completed=writing.written)
+                await writing.settle()
+            except Exception as error:
+                raise await writing.stopped(error) from None
+    session.out.done(f"{topic}: {writing.written} records", topic=topic, records=writing.written)
 
 
-async def _by_schema(
-    serializer: SchemaSerializer[Any], content: bytes | None, topic: str, part: str, number: int
-) -> bytes | None:
+async def topic_to_write(session: Session, producer: Producer[Any, Any], topic: str) -> None:
+    """Return once the topic is there, which some clusters create now; raises `Failed` where they do not."""
+    async with session.admin() as admin:
+        if topic in await admin.list_topics(include_internal=True):
+            return
+        creates = await _auto_create(admin)
+        try:
+            with anyio.fail_after(_CREATED_WITHIN_S.get(creates, _MAYBE_CREATED_WITHIN_S)):
+                await producer.partitions_for(topic)
+        except TimeoutError:
+            raise await missing_topic(admin, topic) from None
+
+
+async def _auto_create(admin: AdminClient) -> str:
+    """What the configuration says of it; nothing where this user may not know."""
+    try:
+        brokers = (await admin.describe_cluster()).brokers
+        resource = ConfigResource(ConfigResourceType.BROKER, str(brokers[0].node_id))
+        entry = (await admin.describe_configs([resource]))[resource].get(_AUTO_CREATE)
+    except KafkaError:
+        return ""
+    return "" if entry is None or entry.value is None else entry.value
+
+
+class _Writing:
+    """Records on their way, by the line that each comes from."""
+
+    def __init__(self, producer: Producer[Any, Any], topic: str) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._pending: deque[tuple[int, Delivery]] = deque()
+        self.written = 0
+
+    async def send(self, record: Mapping[str, Any], number: int) -> None:
+        """Send one; raises `Failed` for one that cannot be."""
+        try:
+            delivery = await self._producer.send(self._topic, **record)
+        except (ConfigError, ConfigTypeError, KafkaError) as error:
+            raise _at_line(number, error) from None
+        self._pending.append((number, delivery))
+
+    async def settle(self, *, leave: int = 0) -> None:
+        """Wait for acknowledgements, oldest first, until so few are left; raises `Failed` for what failed."""
+        while len(self._pending) > leave:
+            number, delivery = self._pending[0]
+            try:
+                await delivery
+            except KafkaError as error:
+                raise _at_line(number, error) from None
+            finally:
+                self._pending.popleft()
+            self.written += 1
+
+    async def stopped(self, error: Exception) -> Exception:
+        """The error with how many were written in spite of it, which this waits for."""
+        while self._pending:
+            try:
+                await self.settle()
+            except Failed:
+                continue
+        return Failed(f"{sentence(error)}\n{self.written} records were written", exit_code(error))
+
+
+def _at_line(number: int, error: Exception) -> Failed:
+    wrong = isinstance(error, (ConfigError, ConfigTypeError))
+    return Failed(f"line {number}: {sentence(error)}", ExitCode.FAILED if wrong else exit_code(error))
+
+
+async def _by_schema(schema: FromJson, content: bytes | None, topic: str, part: str, number: int) -> bytes | None:
     if content is None:
         return None
     try:
-        value = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise Failed(f"line {number}: the {part} is not JSON: {error}") from None
-    try:
-        return await serializer.encode(value, topic, is_key=part == "key")
+        return await schema.encode(content, topic, is_key=part == "key")
     except SchemaContentError as error:
         raise Failed(f"line {number}: the {part} does not fit its schema: {error}") from None
-
-
-async def _settled(pending: list[Any], *, all_of_them: bool) -> int:
-    """Await what was sent, oldest first, and raise what failed; some are left on their way unless the input has ended.
-
-    That bounds what is held here, while the producer's own memory bounds the records.
-    """
-    keep = 0 if all_of_them else 10_000
-    count = max(0, len(pending) - keep)
-    for delivery in pending[:count]:
-        await delivery
-    del pending[:count]
-    return count
 
 
 def _header(text: str) -> tuple[str, bytes]:
     name, separator, value = text.partition("=")
     if not separator:
         raise ConfigError(f"--header takes NAME=VALUE, not {text!r}")
-    return name, value.encode()
+    return name, value.encode("utf-8", "surrogateescape")
 
 
 def _from_line(line: bytes, separator: bytes | None, key: bytes | None, number: int) -> dict[str, Any]:
@@ -146,46 +222,5 @@ def _from_line(line: bytes, separator: bytes | None, key: bytes | None, number: 
         return {"key": key, "value": line}
     own, found, value = line.partition(separator)
     if not found:
-        raise Failed(f"line {number} has no key: there is no {separator.decode()!r} in it")
+        raise Failed(f"line {number} has no key: there is no {separator.decode(errors='backslashreplace')!r} in it")
     return {"key": own, "value": value}
-
-
-def _from_json(line: bytes, number: int) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise Failed(f"line {number} is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise Failed(f"line {number} is no JSON object")
-    unknown = [name for name in found if name not in _KNOWN]
-    if unknown:
-        raise Failed(f"line {number}: {unknown[0]!r} is none of {', '.join(_FIELDS)}")
-    record: dict[str, Any] = {name: found[name] for name in _FIELDS if found.get(name) is not None}
-    for name in ("key", "value"):
-        encoded = found.get(f"{name}_base64")
-        if encoded is not None:
-            record[name] = _decoded(encoded, number)
-        elif name in record:
-            record[name] = _bytes(record[name])
-    record["headers"] = _headers(record.get("headers", []), number)
-    return record
-
-
-def _headers(found: Any, number: int) -> list[tuple[str, bytes | None]]:
-    pairs = [[*pair] for pair in found.items()] if isinstance(found, dict) else found
-    fine = isinstance(pairs, list) and all(isinstance(each, list) and len(each) == 2 for each in pairs)
-    if not fine:
-        raise Failed(f"line {number}: headers are an object, or a list of pairs of a name and a value")
-    return [(str(name), None if value is None else _bytes(value)) for name, value in pairs]
-
-
-def _decoded(text: Any, number: int) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (TypeError, ValueError):
-        raise Failed(f"line {number}: {text!r} is not base64") from None
-
-
-def _bytes(value: Any) -> bytes:
-    """Text as it is, anything else as JSON."""
-    return value.encode() if isinstance(value, str) else json.dumps(value, separators=(",", ":")).encode()

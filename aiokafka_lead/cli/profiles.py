@@ -16,6 +16,7 @@ from typing import Any
 from .._options.checks import Secret
 from ..config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from ..errors import ConfigError
+from .names import close_to
 from .schemas import RegistrySettings
 
 __all__ = ["ENVIRONMENT_PREFIX", "options_of", "profile_path"]
@@ -60,7 +61,7 @@ def options_of(
             raise ConfigError(f"--option takes NAME=VALUE, not {name!r}")
         known = _FIELDS.get(name)
         if known is None:
-            raise ConfigError(f"--option {name}: there is no such option")
+            raise ConfigError(f"--option {name}: there is no such option{close_to(name, _FIELDS)}")
         if not known.repr:
             variable = ENVIRONMENT_PREFIX + name.upper()
             raise ConfigError(
@@ -95,12 +96,13 @@ def _profile(name: str | None, path: Path) -> dict[str, Any]:
     if found is None:
         if name is None:
             return {}
-        raise ConfigError(f"{path} has no profile {name!r}, but {', '.join(map(repr, profiles)) or 'none at all'}")
+        others = ", ".join(map(repr, profiles)) or "none at all"
+        raise ConfigError(f"{path} has no profile {name!r}, but {others}{close_to(name, profiles)}")
     if not isinstance(found, dict):
         raise ConfigError(f"{path}: profile {name or 'default'!r} must be a table of options")
     unknown = [option for option in found if option not in _FIELDS]
     if unknown:
-        raise ConfigError(f"{path}: {unknown[0]} is not an option of a client")
+        raise ConfigError(f"{path}: {unknown[0]} is not an option of a client{close_to(unknown[0], _FIELDS)}")
     secret = [option for option in found if not _FIELDS[option].repr]
     if secret and os.name == "posix" and path.stat().st_mode & 0o077:
         raise ConfigError(f"{path} has a secret ({secret[0]}), and others may read it: chmod 600 {path}")

@@ -1,4 +1,4 @@
-"""How a record is shown: as text, by a template, or as JSON."""
+"""How a record is shown: as text, by a template, or as JSON that `produce --input-json` reads again."""
 
 from __future__ import annotations
 
@@ -10,101 +10,149 @@ from typing import Any
 
 from .._records.record import ConsumerRecord
 from ..errors import ConfigError
+from .escapes import ESCAPE, unescaped
+from .stdout import Stdout, visible
 from .times import shown_time
 
-__all__ = ["DECODERS", "Decoder", "as_json", "template"]
+__all__ = ["FORMS", "SCHEMA_FORM", "SchemaJson", "as_json", "strict_json", "template"]
 
 Record = ConsumerRecord[Any, Any]
-Decoder = Callable[[bytes], Any]
+
+FORMS = ("text", "json", "hex", "base64")
+"""What ``--key-as`` and ``--value-as`` can ask for without a registry."""
+
+SCHEMA_FORM = "schema"
+"""What they call that with one."""
+
+_PART = re.compile(rf"%(?P<directive>.|$)|{ESCAPE.pattern}", re.DOTALL)
+_LINE_ENDS = re.compile("[\r\n]")
 
 
-def _text(content: bytes) -> str:
-    return content.decode("utf-8", "backslashreplace")
+class SchemaJson(bytes):
+    """JSON that was made by a schema, in place of the bytes that were read."""
 
 
-def _json(content: bytes) -> Any:
+def strict_json(text: str) -> Any:
+    """The value of a JSON text; raises ValueError for what the standard does not have: NaN, and what is too deep."""
+
+    def refuse(constant: str) -> Any:
+        raise ValueError(f"{constant} is not JSON")
+
     try:
-        return json.loads(content)
-    except (ValueError, RecursionError):  # the latter for what is too deep
-        return _text(content)
+        return json.loads(text, parse_constant=refuse)
+    except RecursionError:
+        raise ValueError("it is too deep") from None
 
 
-DECODERS: dict[str, Decoder] = {
-    "text": _text,
-    "json": _json,
-    "hex": bytes.hex,
-    "base64": lambda content: base64.b64encode(content).decode(),
-}
-"""By the name that an option gives: what a key or value is shown as."""
-
-_DIRECTIVE = re.compile(r"%(.)|\\(.)", re.DOTALL)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
-
-
-def as_json(record: Record, key: Decoder, value: Decoder) -> dict[str, Any]:
-    """All that a record has; a key or value that is not UTF-8 text is given in base64 beside it."""
-    shown: dict[str, Any] = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp_ms": record.timestamp_ms,
-    }
-    for name, content, decode in (("key", record.key, key), ("value", record.value, value)):
-        if content is not None and decode in (_text, _json) and not _is_text(content):
-            shown[f"{name}_base64"] = base64.b64encode(content).decode()
-        else:
-            shown[name] = None if content is None else decode(content)
-    shown["headers"] = [[name, None if content is None else _text(content)] for name, content in record.headers]
-    return shown
+def as_json(record: Record, key_as: str, value_as: str) -> str:
+    """All that a record has, on one line; see docs/cli.md, "Records as JSON"."""
+    fields = [
+        f'"topic": {json.dumps(record.topic)}',
+        f'"partition": {record.partition}',
+        f'"offset": {record.offset}',
+        f'"timestamp_ms": {record.timestamp_ms}',
+        *_field("key", record.key, key_as),
+        *_field("value", record.value, value_as),
+        f'"headers": [{", ".join(_header(name, content) for name, content in record.headers)}]',
+    ]
+    return f"{{{', '.join(fields)}}}"
 
 
-def _is_text(content: bytes) -> bool:
+def _field(name: str, content: bytes | None, form: str) -> list[str]:
+    """Its members of the object: what `produce` needs to have the same bytes again."""
+    if content is None:
+        return [f'"{name}": null']
+    if form == "hex":
+        return [f'"{name}": "{content.hex()}"', f'"{name}_as": "hex"']
+    text = _decoded(content)
+    if form == "base64" or text is None:
+        return [f'"{name}_base64": "{base64.b64encode(content).decode()}"']
+    if form == "text" or (form == SCHEMA_FORM and not isinstance(content, SchemaJson)):
+        return [f'"{name}": {_quoted(text)}']
     try:
-        content.decode()
+        value = strict_json(text)
+    except ValueError:
+        return [f'"{name}": {_quoted(text)}']
+    # The text itself: Python's numbers would lose digits, and strings halves of surrogate pairs.
+    shown = f'"{name}": {_LINE_ENDS.sub(" ", text.strip())}'
+    return [shown, f'"{name}_as": "json"'] if value is None or isinstance(value, str) else [shown]
+
+
+def _header(name: str, content: bytes | None) -> str:
+    if content is None:
+        return f"[{_quoted(name)}, null]"
+    text = _decoded(content)
+    encoded = f'{{"base64": "{base64.b64encode(content).decode()}"}}'
+    return f"[{_quoted(name)}, {encoded if text is None else _quoted(text)}]"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _decoded(content: bytes) -> str | None:
+    try:
+        return content.decode()
     except UnicodeDecodeError:
-        return False
-    return True
+        return None
 
 
-def template(text: str, key: Decoder, value: Decoder) -> Callable[[Record], str]:
+def template(text: str, key_as: str, value_as: str, out: Stdout) -> Callable[[Record], bytes]:
     """A function that writes a record by a template; raises `ConfigError` for a directive that is not known.
 
     ``%t`` topic, ``%p`` partition, ``%o`` offset, ``%k`` key, ``%v`` (or ``%s``) value, ``%h`` headers, ``%T`` time in
-    milliseconds, ``%D`` time as a date, ``%%``; ``\\n`` and ``\\t``.
+    milliseconds, ``%D`` time as a date, ``%%``; escapes as in `escapes`. Bytes are written as they are, but at a
+    terminal.
     """
 
-    def content(found: bytes | None, decode: Decoder) -> str:
-        if found is None:
-            return "null"
-        shown = decode(found)
-        return shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)
+    def seen(content: bytes) -> bytes:
+        return out.encoded(visible(content.decode("utf-8", "backslashreplace"))) if out.isatty() else content
 
-    def headers(record: Record) -> str:
-        return ",".join(f"{name}={content(found, _text)}" for name, found in record.headers)
+    def content(found: bytes | None, form: str) -> bytes:
+        return b"null" if found is None else seen(_shown(found, form))
 
-    directives: dict[str, Callable[[Record], str]] = {
-        "t": lambda record: record.topic,
-        "p": lambda record: str(record.partition),
-        "o": lambda record: str(record.offset),
-        "k": lambda record: content(record.key, key),
-        "v": lambda record: content(record.value, value),
-        "s": lambda record: content(record.value, value),
+    def headers(record: Record) -> bytes:
+        return b",".join(seen(name.encode()) + b"=" + content(found, "text") for name, found in record.headers)
+
+    directives: dict[str, Callable[[Record], bytes]] = {
+        "t": lambda record: record.topic.encode(),
+        "p": lambda record: b"%d" % record.partition,
+        "o": lambda record: b"%d" % record.offset,
+        "k": lambda record: content(record.key, key_as),
+        "v": lambda record: content(record.value, value_as),
+        "s": lambda record: content(record.value, value_as),
         "h": headers,
-        "T": lambda record: str(record.timestamp_ms),
-        "D": lambda record: shown_time(record.timestamp_ms),
-        "%": lambda record: "%",
+        "T": lambda record: b"%d" % record.timestamp_ms,
+        "D": lambda record: shown_time(record.timestamp_ms).encode(),
+        "%": lambda record: b"%",
     }
-    parts: list[str | Callable[[Record], str]] = []
+    parts: list[bytes | Callable[[Record], bytes]] = []
     end = 0
-    for found in _DIRECTIVE.finditer(text):
-        parts.append(text[end : found.start()])
+    for found in _PART.finditer(text):
+        parts.append(text[end : found.start()].encode("utf-8", "surrogateescape"))
         end = found.end()
-        directive, escape = found.groups()
-        if escape is not None:
-            parts.append(_ESCAPES.get(escape, escape))
+        directive = found["directive"]
+        if directive is None:
+            parts.append(unescaped("--format", found[2]))
         elif directive in directives:
             parts.append(directives[directive])
         else:
             raise ConfigError(f"--format: there is no %{directive}, but {', '.join('%' + name for name in directives)}")
-    parts.append(text[end:])
-    return lambda record: "".join(part if isinstance(part, str) else part(record) for part in parts)
+    parts.append(text[end:].encode("utf-8", "surrogateescape"))
+    return lambda record: b"".join([part if isinstance(part, bytes) else part(record) for part in parts])
+
+
+def _shown(content: bytes, form: str) -> bytes:
+    """A key or value as a person wants to read it."""
+    if form == "hex":
+        return content.hex().encode()
+    if form == "base64":
+        return base64.b64encode(content)
+    if form in ("json", SCHEMA_FORM) and content[:1] == b'"':
+        try:
+            value = strict_json(content.decode())
+        except ValueError:
+            return content
+        if isinstance(value, str):
+            return value.encode("utf-8", "backslashreplace")
+    return content

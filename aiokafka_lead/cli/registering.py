@@ -5,22 +5,26 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-import sys
-from collections.abc import Awaitable, Callable
-from importlib.util import find_spec
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any
 
 import anyio
 import typer
 
+from ..errors import KafkaError
 from .failures import ExitCode, Failed, exit_code, sentence
+from .names import explained
 from .output import Output
 from .profiles import ENVIRONMENT_PREFIX, options_of
 from .session import Session
+from .signals import Interrupted, run
+from .times import seconds
 
-__all__ = ["add"]
+__all__ = ["add", "ended", "shared_parameters"]
 
 _SHARED = "Cluster and output"
+_LAST_WORDS_S = 1.0
+"""For what was printed before a signal, where the reader is slow."""
 
 
 def _shared(
@@ -53,6 +57,15 @@ def _shared(
         bool,
         typer.Option("--ask-password", "-W", help="Ask for the SASL password.", rich_help_panel=_SHARED),
     ] = False,
+    timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--timeout",
+            metavar="DURATION",
+            help="End with exit code 3 when no broker could be reached, or none answered, for so long: 5s, 1m.",
+            rich_help_panel=_SHARED,
+        ),
+    ] = None,
     verbose: Annotated[
         bool,
         typer.Option("--verbose", "-v", help="Show the client's log on stderr.", rich_help_panel=_SHARED),
@@ -62,18 +75,25 @@ def _shared(
     """The options that all commands share."""
 
 
+def shared_parameters() -> list[inspect.Parameter]:
+    """Those options, which may stand before the command, too."""
+    return list(inspect.signature(_shared, eval_str=True).parameters.values())
+
+
 def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -> None:
     """Make a command of an asynchronous function that takes a `Session` and the command's own options."""
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-    shared = list(inspect.signature(_shared, eval_str=True).parameters.values())
-    names = {parameter.name for parameter in shared}
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own] + shared
+    shared = shared_parameters()
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters = [context, *[each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own], *shared]
 
-    def command(**given: Any) -> None:
-        common = {key: given.pop(key) for key in names}
+    def command(context: typer.Context, **given: Any) -> None:
+        here = {each.name: given.pop(each.name) for each in shared}
+        common = _joined(context.find_root().obj or {}, here)
         out = Output(as_json=common["as_json"])
         _log(verbose=common["verbose"])
-        try:
+
+        async def work() -> None:
             options = options_of(
                 servers=common["bootstrap_servers"],
                 profile=common["profile"],
@@ -81,23 +101,17 @@ def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -
                 environment=os.environ,
                 ask=_ask if common["ask_password"] else None,
             )
-            _run(function, Session(options, out), given)
-            sys.stdout.flush()
-        except KeyboardInterrupt:
-            raise typer.Exit(ExitCode.INTERRUPTED) from None
-        except Exception as error:
-            cause = _single(error)
-            if isinstance(cause, BrokenPipeError):
-                # The program that read the results has enough of them; nothing more can be written, at exit neither.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-                raise typer.Exit(ExitCode.DONE) from None
-            if os.environ.get(f"{ENVIRONMENT_PREFIX}TRACEBACK"):
-                raise
-            if isinstance(cause, typer.Abort):
-                cause = Failed("not confirmed: nothing was changed")
-            if str(cause) or not isinstance(cause, Failed):
-                out.error(sentence(cause))
-            raise typer.Exit(exit_code(cause)) from None
+            session = Session(options, out, seconds("--timeout", common["timeout"]))
+            async with anyio.create_task_group() as beside:
+                beside.start_soon(session.brokers.run)
+                try:
+                    await function(session, **given)
+                except KafkaError as error:
+                    raise await explained(session, error) from None
+                session.raise_failures()
+                beside.cancel_scope.cancel()
+
+        ended(work, out)
 
     # Typer reads the options from here.
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -106,11 +120,55 @@ def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -
     app.command(name)(command)
 
 
-def _run(function: Callable[..., Awaitable[None]], session: Session, given: dict[str, Any]) -> None:
-    async def main() -> None:
-        await function(session, **given)
+def ended(work: Callable[[], Awaitable[None]], out: Output) -> None:
+    """Run a command to its end; raises `typer.Exit` with the code that stands for it, unless it is done."""
+    try:
+        run(lambda: _drained(work, out))
+    except Interrupted as signalled:
+        beside = None if signalled.__context__ is None else _single(signalled.__context__)
+        if isinstance(beside, Exception):  # what could not be finished at the signal
+            out.error(sentence(beside))
+        raise typer.Exit(signalled.code) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    except Exception as error:
+        cause = _single(error)
+        if isinstance(cause, BrokenPipeError):
+            raise typer.Exit(ExitCode.DONE) from None  # the program that read the results has enough of them
+        if os.environ.get(f"{ENVIRONMENT_PREFIX}TRACEBACK"):
+            raise
+        if isinstance(cause, typer.Abort):
+            cause = Failed("not confirmed: nothing was changed")
+        if str(cause) or not isinstance(cause, Failed):
+            out.error(sentence(cause))
+        raise typer.Exit(exit_code(cause)) from None
 
-    anyio.run(main, backend_options={"use_uvloop": find_spec("uvloop") is not None})
+
+async def _drained(work: Callable[[], Awaitable[None]], out: Output) -> None:
+    """Do the work; what it printed is written before anything is said of its end."""
+    try:
+        await work()
+    except Exception:
+        try:
+            await out.drain()
+        except (BrokenPipeError, Failed):
+            pass  # the first failure is the one to tell of
+        raise
+    except BaseException:
+        with anyio.move_on_after(_LAST_WORDS_S, shield=True):
+            try:
+                await out.drain()
+            except (BrokenPipeError, Failed):
+                pass
+        raise
+    await out.drain()
+
+
+def _joined(before: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
+    """Options from before the command and behind it: what stands behind it wins, and lists grow."""
+    joined = {name: value or before.get(name) for name, value in here.items()}
+    joined["option"] = [*(before.get("option") or ()), *(here["option"] or ())]
+    return joined
 
 
 def _log(*, verbose: bool) -> None:
@@ -123,7 +181,10 @@ def _log(*, verbose: bool) -> None:
 def _ask(prompt: str) -> str:
     import getpass
 
-    return getpass.getpass(prompt)
+    from .signals import signals_raise
+
+    with signals_raise():
+        return getpass.getpass(prompt)
 
 
 def _single(error: BaseException) -> BaseException:

@@ -10,9 +10,9 @@ import typer
 from .._core.run.dead_letter import DEAD_LETTER_HEADERS
 from .._records.record import ConsumerRecord
 from ..errors import ConfigError
-from ..types import TopicPartition
 from .failures import Failed
-from .places import beginnings, endings
+from .places import isolation, part_of
+from .produce import topic_to_write
 from .registering import add
 from .session import Session
 
@@ -38,6 +38,10 @@ async def replay(
     keep_partition: Annotated[
         bool, typer.Option("--keep-partition", help="Into the partition they came from, not where the key leads.")
     ] = False,
+    uncommitted: Annotated[
+        bool,
+        typer.Option("--uncommitted", help="Letters of open and aborted transactions, too. Default: read_committed."),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
 ) -> None:
     """Write dead letters to their origin again.
@@ -48,44 +52,33 @@ async def replay(
     """
     counts: dict[str, int] = {}
     skipped = 0
-    async with session.admin() as admin:
-        described = (await admin.describe_topics([topic]))[topic]
-        partitions = [TopicPartition(topic, each.partition) for each in described.partitions]
-        first = await beginnings(admin, partitions, offset)
-        last = await endings(admin, partitions, until)
-        assert last is not None
-    open_ones = {where for where in partitions if first[where] < last[where]}
-    async with session.consumer() as consumer, session.producer() as producer:
-        consumer.assign(open_ones)
-        for where in open_ones:
-            consumer.seek(where, first[where])
-        total = sum(last[where] - first[where] for where in open_ones)
+    part = await part_of(session, [topic], None, offset, until, committed=not uncommitted)
+    async with session.consumer(**isolation(committed=not uncommitted)) as consumer, session.producer() as producer:
+        part.begin(consumer)
         with session.out.progress(wanted=True) as progress:
-            task = None if progress is None else progress.add_task(topic, total=total)
-            while open_ones:
+            task = None if progress is None else progress.add_task(topic, total=part.total)
+            while part.open:
                 sent = []
-                for where, records in (await consumer.getmany(timeout_ms=500)).items():
-                    for record in records:
-                        if record.offset >= last[where]:
-                            break
-                        death = _death(record)
-                        if not _is_wanted(death, origin, group):
-                            skipped += 1
-                            continue
-                        target = to or death[_TOPIC]
-                        if target == topic:
-                            raise Failed(f"{topic}: a letter came from this topic itself; name another with --to")
-                        counts[target] = counts.get(target, 0) + 1
+                records = await part.batch(consumer)
+                for record in records:
+                    death = _death(record)
+                    if not _is_wanted(death, origin, group):
+                        skipped += 1
+                        continue
+                    target = to or death[_TOPIC]
+                    if target == topic:
+                        raise Failed(f"{topic}: a letter came from this topic itself; name another with --to")
+                    if target not in counts:
+                        counts[target] = 0
                         if not dry_run:
-                            sent.append(await producer.send(target, **_life(record, death, keep_partition)))
-                    if progress is not None and task is not None:
-                        progress.advance(task, len(records))
+                            await topic_to_write(session, producer, target)
+                    counts[target] += 1
+                    if not dry_run:
+                        sent.append(await producer.send(target, **_life(record, death, keep_partition)))
                 for delivery in sent:
                     await delivery
-                for where in list(open_ones):
-                    if await consumer.position(where) >= last[where]:
-                        open_ones.discard(where)
-                        consumer.pause(where)
+                if progress is not None and task is not None:
+                    progress.advance(task, len(records))
     rows = [{"topic": name, "records": count, "written": not dry_run} for name, count in sorted(counts.items())]
     session.out.rows(rows, ["topic", "records", "written"], f"{topic}: no such dead letters")
     if skipped:

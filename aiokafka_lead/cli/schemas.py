@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,17 +12,16 @@ import anyio
 
 from .._options.checks import Checked, boolean, option, optional, path, text
 from .._records.record import ConsumerRecord
-from ..errors import ConfigError, KafkaError
+from ..errors import ConfigError, KafkaError, SchemaContentError
 from ..schema import SchemaRegistry, SchemaSerializer
 from ..types import SerializationContext
 from .failures import Failed
+from .record_text import SchemaJson
+from .schema_json import AvroJson, keep_odd_times, plain
 
-__all__ = ["BY_SCHEMA", "AsJson", "RegistrySettings", "registry_of", "serializer_of"]
+__all__ = ["AsJson", "BadRecord", "FromJson", "RegistrySettings", "registry_of", "writer_of"]
 
 Record = ConsumerRecord[Any, Any]
-
-BY_SCHEMA = "schema"
-"""What ``--key-as`` and ``--value-as`` call it."""
 
 LATEST = "latest"
 """What ``--value-schema`` calls the subject's latest version."""
@@ -52,8 +50,17 @@ def registry_of(options: dict[str, Any]) -> SchemaRegistry:
         url,
         basic_auth=None if user is None or password is None else (user, password),
         ssl_cafile=options.get("schema_registry_cafile"),
+        timeout_ms=options["request_timeout_ms"],
         allow_http=options.get("schema_registry_allow_http", False),
     )
+
+
+class BadRecord(Failed):
+    """A record that its schema does not describe, or that has none."""
+
+    def __init__(self, record: Record, part: str, why: Exception) -> None:
+        where = f"{record.topic}-{record.partition} at offset {record.offset}"
+        super().__init__(f"the {part} of the record of {where} cannot be read: {why}")
 
 
 class AsJson:
@@ -63,9 +70,10 @@ class AsJson:
         self._keys = keys
         self._values = values
         self._deserializer = registry.deserializer(validate=False)
+        keep_odd_times()
 
-    async def records(self, records: Sequence[Record]) -> list[Record]:
-        """The same records; raises `Failed` for one that cannot be read, which it names."""
+    async def prepare(self, records: Sequence[Record]) -> None:
+        """Ask the registry for the schemas of these records, before `record`."""
         headers = [record.headers for record in records]
         for wanted, is_key in ((self._keys, True), (self._values, False)):
             if wanted:
@@ -73,48 +81,55 @@ class AsJson:
                 waiting = self._deserializer.prepare(contents, headers, records[0].topic if records else "", is_key)
                 if waiting is not None:
                     await waiting
-        return [
-            record.with_content(
-                self._json(record, record.key, is_key=True) if self._keys else record.key,
-                self._json(record, record.value, is_key=False) if self._values else record.value,
-            )
-            for record in records
-        ]
+
+    def record(self, record: Record) -> Record:
+        """The same record; raises `BadRecord`, and what the registry's absence raises."""
+        return record.with_content(
+            self._json(record, record.key, is_key=True) if self._keys else record.key,
+            self._json(record, record.value, is_key=False) if self._values else record.value,
+        )
 
     def _json(self, record: Record, content: bytes | None, *, is_key: bool) -> bytes | None:
         if content is None:
             return None
-        part = "key" if is_key else "value"
         try:
             value = self._deserializer(content, SerializationContext(record.topic, record.headers, is_key))
-            return json.dumps(value, default=_plain, ensure_ascii=False).encode()
+            return SchemaJson(json.dumps(plain(value), ensure_ascii=False).encode("utf-8", "surrogatepass"))
         except (KafkaError, TypeError, ValueError, RecursionError) as error:
-            where = f"{record.topic}-{record.partition} at offset {record.offset}"
-            raise Failed(f"the {part} of the record of {where} cannot be read: {error}") from None
+            if isinstance(error, KafkaError) and error.retriable:
+                raise  # the registry is away, for which no record is to blame
+            raise BadRecord(record, "key" if is_key else "value", error) from None
 
 
-def _plain(value: Any) -> Any:
-    """What JSON has no word for: bytes in base64, messages of Protobuf as objects, times and numbers as text."""
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if hasattr(value, "DESCRIPTOR"):
-        from google.protobuf.json_format import MessageToDict
+class FromJson:
+    """Writes JSON by a schema."""
 
-        return MessageToDict(value, preserving_proto_field_name=True)
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+    def __init__(self, serializer: SchemaSerializer[Any], avro: str | None) -> None:
+        self._serializer = serializer
+        self._avro = None if avro is None else AvroJson(json.loads(avro))
+
+    async def encode(self, content: bytes, topic: str, *, is_key: bool) -> bytes:
+        """The bytes of a JSON text; raises `SchemaContentError`."""
+        try:
+            value = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise SchemaContentError(f"it is not JSON: {error}") from None
+        if self._avro is not None:
+            value = self._avro.value(value)
+        return await self._serializer.encode(value, topic, is_key=is_key)
 
 
-async def serializer_of(
-    registry: SchemaRegistry, given: str, topic: str, *, is_key: bool, register: bool
-) -> SchemaSerializer[Any]:
+async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key: bool, register: bool) -> FromJson:
     """What writes by a schema: that of a file (``.avsc`` of Avro, ``.json`` JSON Schema), or the subject's latest."""
     if given == LATEST:
         if register:
             raise ConfigError("--register is of no use with the latest schema: that is registered")
-        kind = (await registry.latest(f"{topic}-{'key' if is_key else 'value'}")).schema.type
-        if kind == "PROTOBUF":
+        latest = (await registry.latest(f"{topic}-{'key' if is_key else 'value'}")).schema
+        if latest.type == "PROTOBUF":
             raise ConfigError("the latest schema is one of Protobuf, whose messages are not written from JSON here")
-        return registry.avro_serializer() if kind == "AVRO" else registry.json_serializer()
+        if latest.type == "AVRO":
+            return FromJson(registry.avro_serializer(), latest.text)
+        return FromJson(registry.json_serializer(), None)
     file = Path(given)
     if file.suffix not in (".avsc", ".json"):
         raise ConfigError(f"a schema is a file .avsc (Avro) or .json (JSON Schema), or {LATEST!r}, not {given!r}")
@@ -122,6 +137,7 @@ async def serializer_of(
         schema = await anyio.Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{given} cannot be read: {error}") from None
-    if file.suffix == ".avsc":
-        return registry.avro_serializer(schema, auto_register=register)
-    return registry.json_serializer(schema, auto_register=register)
+    if file.suffix == ".json":
+        return FromJson(registry.json_serializer(schema, auto_register=register), None)
+    serializer = registry.avro_serializer(schema, auto_register=register)  # raises for what is no schema
+    return FromJson(serializer, schema)

@@ -11,6 +11,7 @@ from threading import Semaphore, Thread
 from typing import cast
 
 from .._io.loop import Signal, loop_caller
+from .failures import Failed
 
 __all__ = ["lines"]
 
@@ -19,8 +20,11 @@ _CHUNKS = 4
 """So many are read ahead."""
 
 
-async def lines() -> AsyncIterator[list[bytes]]:
-    """The lines that have come, as soon as there are some, each without its end; the last one may have had none."""
+async def lines(longest: int) -> AsyncIterator[list[bytes]]:
+    """The lines that have come, as soon as there are some, each without its end; the last one may have had none.
+
+    Raises `Failed` for a line that has more bytes than the longest, before it takes more memory.
+    """
     chunks: deque[bytes | OSError] = deque()
     news = Signal()
     room = Semaphore(_CHUNKS)
@@ -32,21 +36,30 @@ async def lines() -> AsyncIterator[list[bytes]]:
 
     # A daemon: a read that waits for a terminal must not keep the program from ending.
     Thread(target=_read, args=(lambda chunk: call_in_loop(come, chunk), room), daemon=True, name="stdin").start()
-    rest = b""
+    number = 1
+    rest: list[bytes] = []  # of a line whose end has not come: joined once, or long lines would be copied many times
+    size = 0
     while True:
         while not chunks:
             await news.wait()
         chunk = chunks.popleft()
         room.release()
         if isinstance(chunk, OSError):
-            raise chunk
+            raise Failed(f"standard input cannot be read: {chunk.strerror}")
         if not chunk:
             break
-        *whole, rest = (rest + chunk).split(b"\n")
-        if whole:
+        first, *others = chunk.split(b"\n")
+        rest.append(first)
+        size += len(first)
+        if size > longest:
+            raise Failed(f"line {number} has more than {longest:,} bytes without an end ({size:,} so far)")
+        if others:
+            whole = [b"".join(rest), *others[:-1]]
+            rest, size = [others[-1]], len(others[-1])
+            number += len(whole)
             yield whole
-    if rest:
-        yield [rest]
+    if size:
+        yield [b"".join(rest)]
 
 
 def _source() -> Callable[[int], bytes]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from ..errors import ConfigError
 
-__all__ = ["duration", "moment_ms", "pause", "shown_time"]
+__all__ = ["NO_TIME", "duration", "moment_ms", "pause", "seconds", "shown_time"]
 
+NO_TIME = -1
+"""A record's timestamp where it has none."""
+
+_LAST_MS = 2**63 - 1
+_EPOCH = datetime(1970, 1, 1)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
 _DURATION = re.compile(rf"(?:{_PART.pattern})+")
@@ -25,30 +30,41 @@ def duration(text: str) -> timedelta:
         raise ConfigError(f"{text!r} is too long") from None
 
 
+def seconds(option: str, text: str | None) -> float | None:
+    """The seconds of an option that takes a duration; a number alone is one of seconds."""
+    if text is None:
+        return None
+    found = duration(f"{text}s" if text.replace(".", "", 1).isdigit() else text).total_seconds()
+    if not found:
+        raise ConfigError(f"{option} must be longer than {text}")
+    return found
+
+
 def pause(interval: str) -> float:
     """The seconds between two looks of a live display."""
-    seconds = duration(interval).total_seconds()
-    if not seconds:
-        raise ConfigError(f"--interval must be longer than {interval}")
-    return seconds
+    return seconds("--interval", interval) or 0.0
 
 
 def moment_ms(text: str) -> int:
     """A time in milliseconds since 1970: a duration before now, an ISO 8601 time, or the milliseconds themselves."""
     if _DURATION.fullmatch(text):
         return max(0, int((time.time() - duration(text).total_seconds()) * 1000))
-    if text.isdigit():
-        return int(text)
     try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
+        # Without a zone it is the time where it was written.
+        found = int(text) if text.isdecimal() else int(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError):
         raise ConfigError(f"{text!r} is no time: write 2h (ago), 2026-11-23T10:00 or milliseconds since 1970") from None
-    # Without a zone it is the time where it was written.
-    return max(0, int(when.timestamp() * 1000))
+    if found > _LAST_MS:
+        raise ConfigError(f"{text!r} is too late: times are milliseconds since 1970, of 64 bits")
+    return max(0, found)
 
 
 def shown_time(timestamp_ms: int) -> str:
-    """A time for people, in UTC."""
-    if timestamp_ms < 0:
+    """A time for people, in UTC: ``-`` for none, and beyond the year 9999 the milliseconds since 1970."""
+    if timestamp_ms == NO_TIME:
         return "-"
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    try:
+        shown = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return f"{timestamp_ms}ms"
+    return shown.isoformat(timespec="milliseconds") + "Z"

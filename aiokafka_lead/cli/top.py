@@ -20,7 +20,10 @@ from .times import pause
 __all__ = ["register"]
 
 _SHOWN = 15
-"""Rows of each table: the busiest."""
+"""Rows of each table: the busiest. At a terminal, what fits."""
+
+_OTHER_LINES = 9
+"""Of the display: three titles, three heads of tables, and a line before each."""
 
 
 def register(app: typer.Typer) -> None:
@@ -50,15 +53,16 @@ async def top(
     looks = 0
     before: Look | None = None
     async with session.admin() as admin:
-        with session.out.live("") as live:
+        with session.out.live() as show:
             while True:
                 now = await _look(admin)
                 moves += 0 if before is None else _moved(before, now)
                 shown = _rows(before, now, moves)
                 if session.out.as_json:
                     session.out.json_line(shown)
+                    await session.out.drain()
                 else:
-                    live.update(_screen(session, shown), refresh=True)
+                    await show(_screen(session, shown))
                 before = now
                 looks += 1
                 if looks == count:
@@ -78,7 +82,8 @@ async def _look(admin: AdminClient) -> Look:
     if led:
         ends = await outcomes_of(admin.list_offsets(dict.fromkeys(led, int(OffsetSpec.LATEST)), timeout_ms=5000))
         look.ends = {where: end.offset for where, end in ends.items() if isinstance(end, OffsetAndTimestamp)}
-    for each in await lag_of_groups(admin):
+    lags, _ = await lag_of_groups(admin)
+    for each in lags:
         look.lags[each.group] = look.lags.get(each.group, 0) + (each.lag or 0)
     return look
 
@@ -131,14 +136,28 @@ def _rows(before: Look | None, now: Look, moves: int) -> dict[str, Any]:
 
 
 def _screen(session: Session, shown: dict[str, Any]) -> RenderableType:
-    brokers = ["broker", "address", "rack", "controller", "leads", "replicas", "out_of_sync"]
-    topics = ["topic", "partitions", "end_offsets", "per_second"]
-    return session.out.together(
-        f"leader moves seen: {shown['leader_moves']} (Ctrl-C ends)",
-        "",
-        table(shown["brokers"], brokers, title="brokers", in_lines=True),
-        "",
-        table(shown["topics"][:_SHOWN], topics, title="topics", in_lines=True),
-        "",
-        table(shown["groups"][:_SHOWN], ["group", "lag", "lag_per_second"], title="groups", in_lines=True),
-    )
+    columns = {
+        "brokers": ["broker", "address", "rack", "controller", "leads", "replicas", "out_of_sync"],
+        "topics": ["topic", "partitions", "end_offsets", "per_second"],
+        "groups": ["group", "lag", "lag_per_second"],
+    }
+    height = session.out.height
+    room = _shares([len(shown[name]) for name in columns], None if height is None else height - 1 - _OTHER_LINES)
+    parts: list[RenderableType] = [f"leader moves seen: {shown['leader_moves']} (Ctrl-C ends)"]
+    for (name, each), fits in zip(columns.items(), room, strict=True):
+        rows = shown[name]
+        title = name if fits >= len(rows) else f"{name}: {fits} of {len(rows)}"
+        parts += ["", table(rows[:fits], each, title=title, in_lines=True)]
+    return session.out.together(*parts)
+
+
+def _shares(wanted: list[int], lines: int | None) -> list[int]:
+    """How many rows each table has: one after the other gets a line, until there are no more."""
+    if lines is None:
+        return [min(each, _SHOWN) for each in wanted]
+    given = [0] * len(wanted)
+    while sum(given) < lines and given != wanted:
+        for at, each in enumerate(wanted):
+            if given[at] < each and sum(given) < lines:
+                given[at] += 1
+    return given

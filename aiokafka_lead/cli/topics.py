@@ -10,6 +10,7 @@ from ..admin import NewTopic, OffsetSpec
 from ..errors import ConfigError
 from ..types import TopicPartition
 from .asking import confirm
+from .names import described_topics, done_of, succeeded
 from .registering import add
 from .session import Session
 
@@ -55,15 +56,15 @@ async def list_topics(
 async def describe_topics(session: Session, names: Names) -> None:
     """The partitions of topics: leader, replicas, and the first and last offset."""
     async with session.admin() as admin:
-        described = await admin.describe_topics(names)
+        described = await described_topics(session, admin, names)
         everything = {
             TopicPartition(topic.name, partition.partition): partition
             for topic in described.values()
             for partition in topic.partitions
         }
         led = [where for where, partition in everything.items() if partition.leader_id >= 0]
-        first = await admin.list_offsets(dict.fromkeys(led, OffsetSpec.EARLIEST))
-        last = await admin.list_offsets(dict.fromkeys(led, OffsetSpec.LATEST))
+        first = await succeeded(session, admin, admin.list_offsets(dict.fromkeys(led, OffsetSpec.EARLIEST)))
+        last = await succeeded(session, admin, admin.list_offsets(dict.fromkeys(led, OffsetSpec.LATEST)))
     rows = []
     for where, partition in everything.items():
         start, end = first.get(where), last.get(where)
@@ -124,8 +125,9 @@ async def delete_topics(
     if not yes:
         confirm(f"Delete {', '.join(names)} with all records?")
     async with session.admin() as admin:
-        await admin.delete_topics(names)
-    session.out.done(f"deleted: {', '.join(names)}", deleted=list(names))
+        deleted = await done_of(session, admin, admin.delete_topics(names), names)
+    if deleted:
+        session.out.done(f"deleted: {', '.join(deleted)}", deleted=deleted)
 
 
 async def add_partitions(
@@ -135,5 +137,6 @@ async def add_partitions(
 ) -> None:
     """Give a topic more partitions; keyed records may go to other partitions from then on."""
     async with session.admin() as admin:
-        await admin.create_partitions({name: total})
+        if not await done_of(session, admin, admin.create_partitions({name: total}), [name]):
+            return
     session.out.done(f"{name}: {total} partitions", topic=name, partitions=total)

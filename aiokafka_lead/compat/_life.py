@@ -33,6 +33,12 @@ class Life:
     def _check_loop(self) -> None:
         assert self._loop is get_running_loop(), "Please create objects with the same loop as running with"
 
+    def __getattr__(self, name: str) -> Any:
+        text = f"{type(self).__name__!r} object has no attribute {name!r}"
+        if name.startswith("_") and not name.startswith("__"):
+            text += ": this is aiokafka_lead.compat, whose guide (From aiokafka) says what there is instead"
+        raise AttributeError(text, name=name, obj=self)
+
     def __del__(self, _warnings: Any = warnings) -> None:
         if self._closed is False:
             name = f"Unclosed AIOKafka{self._kind.capitalize()}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
@@ -13,6 +14,8 @@ from ..errors import ConfigError
 from ._assignors import native_assignors
 
 __all__ = ["CLIENT", "client_options", "consumer_options", "producer_options"]
+
+_log = logging.getLogger("aiokafka_lead.compat")
 
 _NEVER_MS = INT32_MAX
 """Connections that may be idle for ever; None is aiokafka's word for it."""
@@ -35,6 +38,31 @@ CLIENT: dict[str, Any] = {
     "sasl_oauth_token_provider": None,
 }
 """What every client takes, with aiokafka's defaults."""
+
+_MS, _BYTES = (1, INT32_MAX), (1, INT32_MAX)
+_RANGES: dict[str, tuple[int, int]] = {
+    "metadata_max_age_ms": _MS,
+    "request_timeout_ms": _MS,
+    "retry_backoff_ms": (0, INT32_MAX),
+    "connections_max_idle_ms": _MS,
+    "linger_ms": (0, INT32_MAX),
+    "transaction_timeout_ms": _MS,
+    "auto_commit_interval_ms": _MS,
+    "session_timeout_ms": (2, INT32_MAX),
+    "heartbeat_interval_ms": _MS,
+    "max_poll_interval_ms": _MS,
+    "rebalance_timeout_ms": _MS,
+    "fetch_max_wait_ms": (0, INT32_MAX),
+    "fetch_max_bytes": _BYTES,
+    "fetch_min_bytes": (0, INT32_MAX),
+    "max_partition_fetch_bytes": _BYTES,
+    "max_batch_size": (0, INT32_MAX),
+    "max_request_size": _BYTES,
+}
+"""What native options take; aiokafka takes any number."""
+_WHOLE = {name for name in _RANGES if name.endswith(("_bytes", "_size"))} | {"transaction_timeout_ms"}
+_FLAGS = ("enable_auto_commit", "check_crcs", "exclude_internal_topics", "enable_idempotence")
+_NAMES = ("client_id", "client_rack", "group_instance_id")
 
 _SASL_OF = {
     "PLAIN": ("sasl_plain_username", "sasl_plain_password"),
@@ -76,8 +104,18 @@ def client_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with the values of enumerations in place of their members, which kstreams gives."""
-    return {name: value.value if isinstance(value, Enum) else value for name, value in given.items()}
+    """The same as native options take them, where aiokafka is not so strict.
+
+    Enumerations' members, which kstreams gives, are their values, numbers the nearest that can be, flags what they
+    count as, and empty names none.
+    """
+    found = {name: value.value if isinstance(value, Enum) else value for name, value in given.items()}
+    for name, (low, high) in _RANGES.items():
+        if isinstance(value := found.get(name), int | float):
+            near = min(max(value, low), high)
+            found[name] = int(near) if name in _WHOLE or isinstance(near, bool) else near
+    found |= {name: bool(found[name]) for name in _FLAGS if name in found}
+    return found | {name: None for name in _NAMES if found.get(name) == ""}
 
 
 def producer_options(given: Mapping[str, Any], acks_given: bool) -> dict[str, Any]:
@@ -139,7 +177,6 @@ _AS_THEY_ARE = (
     "fetch_max_bytes",
     "fetch_min_bytes",
     "max_partition_fetch_bytes",
-    "auto_offset_reset",
     "enable_auto_commit",
     "auto_commit_interval_ms",
     "check_crcs",
@@ -161,14 +198,28 @@ def consumer_options(given: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError("`max_poll_records` should be positive Integer")
     if given["isolation_level"] not in ("read_uncommitted", "read_committed"):
         raise ConfigError(f"Incorrect isolation level {given['isolation_level']}")
+    if given["group_id"] is None:
+        given["group_instance_id"] = None
+    # With these in another order aiokafka loses its session, or its fetches.
+    given["heartbeat_interval_ms"] = min(given["heartbeat_interval_ms"], given["session_timeout_ms"] / 2)
+    given["fetch_max_wait_ms"] = min(given["fetch_max_wait_ms"], given["request_timeout_ms"] / 2)
     rebalance_ms = given["rebalance_timeout_ms"]
+    strategies = given["partition_assignment_strategy"]
     return (
         client_options(given)
         | {name: given[name] for name in _AS_THEY_ARE}
         | {
-            "max_poll_records": limit,
+            "max_poll_records": None if limit is None else min(int(limit), INT32_MAX),
+            "auto_offset_reset": _reset_policy(given["auto_offset_reset"]),
             "rebalance_timeout_ms": given["session_timeout_ms"] if rebalance_ms is None else rebalance_ms,
-            "partition_assignment_strategy": native_assignors(given["partition_assignment_strategy"]),
             "default_api_timeout_ms": given["request_timeout_ms"],
         }
+        | ({} if given["group_id"] is None else {"partition_assignment_strategy": native_assignors(strategies)})
     )
+
+
+def _reset_policy(name: str) -> str:
+    if name.lower() in ("earliest", "latest", "none"):
+        return name.lower()
+    _log.warning("Unrecognized ``auto_offset_reset`` config, using NONE")
+    return "none"

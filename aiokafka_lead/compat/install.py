@@ -50,7 +50,11 @@ _ROOMS = (
 """Every module that has aiokafka's name for it."""
 
 
-_HOMES = {"aiokafka": _HERE, **{f"aiokafka.{room}": f"{_HERE}.{room}" for room in _ROOMS}}
+_HOMES = {
+    "aiokafka": _HERE,
+    "aiokafka.conn": f"{_HERE}.abc",  # programs take AbstractTokenProvider from there
+    **{f"aiokafka.{room}": f"{_HERE}.{room}" for room in _ROOMS},
+}
 _PACKAGES = {name.rpartition(".")[0] for name in _HOMES}
 
 

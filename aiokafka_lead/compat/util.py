@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import warnings
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ __all__ = [
     "deprecated",
     "get_running_loop",
     "native_offsets",
+    "parse_kafka_version",
 ]
 
 T = TypeVar("T")
@@ -72,6 +74,16 @@ def commit_structure_validate(offsets: Mapping[TopicPartition, Any]) -> dict[Top
                 raise TypeError("Metadata should be a string")
         formatted[tp] = OffsetAndMetadata(offset, metadata)
     return formatted
+
+
+def parse_kafka_version(api_version: str) -> tuple[int, int, int]:
+    """A version of Kafka from 0.9 to 2.x, of which programs ask whether it has what they need; raises ValueError."""
+    if re.fullmatch(r"[0-9]+\.[0-9]+(\.[0-9]+)?", api_version) is None:
+        raise ValueError(api_version)
+    major, minor, patch = (*map(int, api_version.split(".")), 0)[:3]
+    if not (0, 9) <= (major, minor, patch) < (3, 0):
+        raise ValueError(api_version)
+    return major, minor, patch
 
 
 def native_offsets(

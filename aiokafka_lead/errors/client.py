@@ -47,7 +47,7 @@ class NotStartedError(IllegalStateError):
 
 
 class ClientClosedError(IllegalStateError):
-    """The client has been stopped."""
+    """The client has been stopped, or could not start: make a new one, as none starts a second time."""
 
 
 class WrongEventLoopError(IllegalStateError):

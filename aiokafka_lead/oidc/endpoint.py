@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ssl import SSLContext
 from typing import Any, Literal, Protocol
 
-from .._options.checks import Secret, hidden, text
+from .._options.checks import Secret, discreet, hidden, text
 from .._options.token import Token
 from ..errors import ConfigError, TokenProviderError
 from .http import Basic, Endpoint, Form, checked_url
@@ -72,6 +72,7 @@ class ClientCredentials(_FromEndpoint):
     ``extensions`` go to brokers with the token. ``allow_http`` lets secrets go unencrypted beyond this machine.
     """
 
+    @discreet
     def __init__(
         self,
         url: str,
@@ -117,6 +118,7 @@ class ClientCredentials(_FromEndpoint):
 class JwtBearer(_FromEndpoint):
     """A JWT of one's own for a token (RFC 7523, KIP-1139); the other arguments are those of `ClientCredentials`."""
 
+    @discreet
     def __init__(
         self,
         url: str,

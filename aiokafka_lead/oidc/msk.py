@@ -28,11 +28,12 @@ _ALGORITHM = "AWS4-HMAC-SHA256"
 
 
 class AwsCredentials(NamedTuple):
-    """Keys of an AWS identity; ``session_token`` for temporary ones."""
+    """Keys of an AWS identity; ``session_token`` and, in seconds since 1970, ``expires_at`` for temporary ones."""
 
     access_key: str
     secret_key: str
     session_token: str | None = None
+    expires_at: float | None = None
 
     def __repr__(self) -> str:
         return f"AwsCredentials({self.access_key!r})"
@@ -43,7 +44,8 @@ def msk_iam(region: str, credentials: Callable[[], Any] | None = None) -> MskIam
 
     ``credentials`` is called for each token and gives `AwsCredentials`, or what has ``access_key``, ``secret_key`` and
     ``token`` (botocore's). Unless given they are those that botocore finds (profile, role, container, instance) where
-    it is installed, else those of ``AWS_ACCESS_KEY_ID`` and its siblings in the environment.
+    it is installed, else those of ``AWS_ACCESS_KEY_ID`` and its siblings in the environment. No token outlives its
+    credentials, where it is known when these end.
     """
     if re.fullmatch(r"[a-z0-9-]+", text("region", region)) is None:
         raise ConfigError(f"region must be like 'eu-central-1', not {region!r}")
@@ -61,15 +63,37 @@ class MskIam:
         return f"msk_iam({self.region!r})"
 
     def token(self) -> Token:
-        """A new token, valid for 15 minutes; it costs no call of AWS, but getting the credentials may."""
+        """A new token, valid for 15 minutes or as long as the credentials are; `TokenProviderError` once they are not.
+
+        It costs no call of AWS, but getting the credentials may.
+        """
+        keys = _keys_of(self._credentials())
         now = time.time()
-        given = self._credentials()
-        session_token = getattr(given, "session_token", None) or getattr(given, "token", None)
-        keys = AwsCredentials(given.access_key, given.secret_key, session_token)
-        return Token(signed(self.region, keys, now), now + LIFE_S)
+        life_s = LIFE_S if keys.expires_at is None else min(LIFE_S, int(keys.expires_at - now))
+        if life_s < 1:
+            ended = datetime.fromtimestamp(keys.expires_at or now, UTC).isoformat(timespec="seconds")
+            raise TokenProviderError(f"the AWS credentials were valid until {ended}, and no others are given")
+        return Token(signed(self.region, keys, now, life_s), now + life_s)
 
 
-def signed(region: str, keys: AwsCredentials, now: float) -> str:
+def _keys_of(given: Any) -> AwsCredentials:
+    freeze = getattr(given, "get_frozen_credentials", None)
+    frozen = given if freeze is None else freeze()
+    ends = _end_of(given)
+    if freeze is not None and (latest := freeze()) != frozen:  # other threads fetch new ones, too
+        frozen, ends = latest, _end_of(given)
+    session_token = getattr(frozen, "session_token", None) or getattr(frozen, "token", None)
+    return AwsCredentials(frozen.access_key, frozen.secret_key, session_token, ends)
+
+
+def _end_of(given: Any) -> float | None:
+    ends = getattr(given, "expires_at", None)
+    if ends is None:
+        ends = getattr(given, "_expiry_time", None)  # botocore's temporary ones have no other name for it
+    return ends.timestamp() if isinstance(ends, datetime) else ends
+
+
+def signed(region: str, keys: AwsCredentials, now: float, life_s: int = LIFE_S) -> str:
     """The token: a presigned URL, in base64 without padding."""
     host = f"kafka.{region}.amazonaws.com"
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -79,7 +103,7 @@ def signed(region: str, keys: AwsCredentials, now: float) -> str:
         "X-Amz-Algorithm": _ALGORITHM,
         "X-Amz-Credential": f"{keys.access_key}/{scope}",
         "X-Amz-Date": stamp,
-        "X-Amz-Expires": str(LIFE_S),
+        "X-Amz-Expires": str(life_s),
         **({"X-Amz-Security-Token": keys.session_token} if keys.session_token else {}),
         "X-Amz-SignedHeaders": "host",
     }
@@ -109,8 +133,7 @@ class _DefaultCredentials:
             self._found = get_session().get_credentials()
         if self._found is None:
             raise SaslAuthenticationFailedError("no AWS credentials were found (by botocore)")
-        # Fetches those anew that are about to end: MSK's sessions last no longer than they do.
-        return self._found.get_frozen_credentials()
+        return self._found
 
 
 def _from_environment() -> AwsCredentials:
@@ -118,4 +141,14 @@ def _from_environment() -> AwsCredentials:
     if missing := [name for name in names if not os.environ.get(name)]:
         raise TokenProviderError(f"{missing[0]} is not set, and botocore is not installed to find other credentials")
     key, secret = (os.environ[name] for name in names)
-    return AwsCredentials(key, secret, os.environ.get("AWS_SESSION_TOKEN"))
+    return AwsCredentials(key, secret, os.environ.get("AWS_SESSION_TOKEN"), _end_in_environment())
+
+
+def _end_in_environment() -> float | None:
+    name = "AWS_CREDENTIAL_EXPIRATION"
+    given = os.environ.get(name)
+    try:
+        ends = datetime.fromisoformat(given) if given else None
+    except ValueError:
+        raise TokenProviderError(f"{name} is no time as ISO 8601 has it") from None
+    return None if ends is None else (ends if ends.tzinfo else ends.replace(tzinfo=UTC)).timestamp()

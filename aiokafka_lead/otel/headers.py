@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from opentelemetry import propagate
 from opentelemetry.context import Context
-from opentelemetry.propagators.textmap import Getter, Setter
+from opentelemetry.propagators.textmap import Getter, Setter, TextMapPropagator
 
 from ..types import Header, Headers
 
-__all__ = ["extracted", "fields", "injected", "read", "sampled_in", "trace_header", "without"]
+__all__ = ["extracted", "injected", "may_be_sampled", "passed_on", "read", "trace_header", "with_carried"]
 
-TRACE_PARENT = "traceparent"
+_W3C = b"00-"
+_BESIDE = {"tracestate", "baggage"}
+"""Headers that say more about a trace, or nothing, and do not stand for one."""
 
 
 class _Setter(Setter[list[Header]]):
@@ -34,6 +37,30 @@ _SETTER = _Setter()
 _GETTER = _Getter()
 
 
+class _Names(NamedTuple):
+    """The names of headers that a propagator writes, in order."""
+
+    propagator: TextMapPropagator
+    fields: frozenset[str]
+    trace: tuple[str, ...]
+
+
+def _names_of(propagator: TextMapPropagator) -> _Names:
+    names = frozenset(propagator.fields)
+    return _Names(propagator, names, tuple(sorted(names - _BESIDE)))
+
+
+_latest = _names_of(propagate.get_global_textmap())
+
+
+def _names() -> _Names:
+    global _latest
+    propagator = propagate.get_global_textmap()
+    if propagator is not _latest.propagator:
+        _latest = _names_of(propagator)
+    return _latest
+
+
 def injected(context: Context) -> Headers:
     """What a record carries of the context."""
     carrier: list[Header] = []
@@ -51,28 +78,32 @@ def read(headers: Sequence[Header]) -> Context:
     return extracted(headers, Context())
 
 
-def fields() -> frozenset[str]:
-    """The names of the headers that carry contexts."""
-    return frozenset(propagate.get_global_textmap().fields)
-
-
 def trace_header(headers: Sequence[Header]) -> bytes | None:
-    """The W3C trace header, if there is one: it stands for the context where contexts are compared."""
-    found = None
-    for name, value in headers:
-        if name == TRACE_PARENT:
-            found = value
-    return found
+    """Return the trace header, or what B3's and others' say together: it stands for the context in comparisons."""
+    names = _names().trace
+    found = {name: value for name, value in headers if name in names and value is not None}
+    return b",".join([found[name] for name in names if name in found]) if found else None
 
 
-def sampled_in(header: bytes) -> bool:
-    """Whether a W3C trace header says that its trace is recorded."""
+def may_be_sampled(header: bytes) -> bool:
+    """Return False if this is a trace header of W3C that says so: then nobody need read it."""
+    if not header.startswith(_W3C):
+        return True
     try:
         return bool(int(header[-2:], 16) & 1)
     except ValueError:
         return False
 
 
-def without(headers: Headers, names: frozenset[str]) -> Headers:
-    """The headers but for these."""
-    return tuple(header for header in headers if header[0] not in names)
+def with_carried(headers: Headers, carried: Headers) -> Headers:
+    """The headers with those of a context, of which each name is there once."""
+    if not headers:
+        return carried
+    names = {name for name, _ in carried}
+    return (*[header for header in headers if header[0] not in names], *carried)
+
+
+def passed_on(headers: Headers, carried: Headers) -> Headers:
+    """The same where the headers are those that a record came with: nothing stays of the context that it came in."""
+    fields = _names().fields
+    return with_carried(tuple(header for header in headers if header[0] not in fields), carried)

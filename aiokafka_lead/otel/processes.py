@@ -15,7 +15,7 @@ from .._records import ConsumerRecord
 from ..types import Headers
 from .current import is_suppressed, is_valid, with_origin
 from .failures import mark
-from .headers import extracted, read, sampled_in, trace_header
+from .headers import extracted, may_be_sampled, read, trace_header
 from .kit import Kit
 from .names import Attribute
 
@@ -139,12 +139,17 @@ class Processes:
 def link(span: Span, every: Sequence[Headers]) -> None:
     """Link the spans, as far as they are recorded, in which records with these headers were sent: each one once."""
     seen: set[bytes] = set()
+    links = 0
     for headers in every:
         header = trace_header(headers) if headers else None
-        if header is not None and header not in seen and sampled_in(header):
-            seen.add(header)
-            span.add_link(get_current_span(read(headers)).get_span_context())
-            if len(seen) == MOST_LINKS:
+        if header is None or header in seen or not may_be_sampled(header):
+            continue
+        seen.add(header)
+        sender = get_current_span(read(headers)).get_span_context()
+        if sender.trace_flags.sampled:
+            span.add_link(sender)
+            links += 1
+            if links == MOST_LINKS:
                 return
 
 

@@ -14,7 +14,7 @@ from .._core.unsampled import Unsampled
 from ..types import Headers
 from .current import current_getter, is_suppressed, is_valid, origin_of
 from .failures import mark
-from .headers import fields, injected, read, trace_header, without
+from .headers import injected, passed_on, read, trace_header, with_carried
 from .kit import Kit
 from .names import Attribute
 
@@ -99,9 +99,9 @@ class Carried:
             return headers
         own = trace_header(headers) if headers else None
         if own is None:
-            return (*headers, *self._carried)
+            return with_carried(headers, self._carried)
         if own == self._origin:  # the headers of the record that is worked on, passed on
-            return (*without(headers, fields()), *self._carried)
+            return passed_on(headers, self._carried)
         return headers
 
     def taken(self, delivery: Any) -> None:

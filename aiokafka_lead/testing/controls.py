@@ -149,8 +149,13 @@ class ClusterControls:
     def partition_count(self, name: str) -> int:
         return len(self._topic("name", name).partitions)
 
-    def records(self, topic: str, partition: int = 0) -> list[ConsumerRecord[bytes | None, bytes | None]]:
-        """What is stored in a partition, without control records; aborted transactions' records are among it."""
+    def records(self, topic: str, partition: int | None = None) -> list[ConsumerRecord[bytes | None, bytes | None]]:
+        """What is stored in a partition, without control records; aborted transactions' records are among it.
+
+        Without ``partition`` in all of them, one after the other.
+        """
+        if partition is None:
+            return [record for number in range(self.partition_count(topic)) for record in self.records(topic, number)]
         log = self._partition(topic, partition).log
         return [
             record

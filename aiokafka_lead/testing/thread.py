@@ -204,7 +204,7 @@ class ClusterThread:
     def partition_count(self, name: str) -> int:
         return self._call(self._cluster.partition_count, name)
 
-    def records(self, topic: str, partition: int = 0) -> list[ConsumerRecord[bytes | None, bytes | None]]:
+    def records(self, topic: str, partition: int | None = None) -> list[ConsumerRecord[bytes | None, bytes | None]]:
         return self._call(self._cluster.records, topic, partition)
 
     def end_offset(self, topic: str, partition: int = 0) -> int:

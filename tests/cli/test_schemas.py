@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 
 from aiokafka_lead.testing import ClusterThread, EmbeddedSchemaRegistry
@@ -94,3 +96,59 @@ def test_what_is_missing_is_named(cli: CommandLine, cluster: ClusterThread, tmp_
     assert ran.code != 0
     assert "secret" in ran.err
     assert SECRET not in ran.err
+
+
+def test_times_beyond_those_of_python_are_numbers(with_registry: CommandLine, cluster: ClusterThread) -> None:
+    kinds = ["timestamp-millis", "timestamp-micros", "local-timestamp-millis", "time-micros"]
+    fields = [{"name": each.replace("-", "_"), "type": {"type": "long", "logicalType": each}} for each in kinds]
+    value = {field["name"]: 2**61 for field in fields} | {"day": 2**30}
+    fields.append({"name": "day", "type": {"type": "int", "logicalType": "date"}})
+    for topic in ("odd", "odd-again"):
+        cluster.create_topic(topic, 1)
+    written = BytesIO()
+    schema = {"type": "record", "name": "Odd", "fields": fields}
+    fastavro.schemaless_writer(written, fastavro.parse_schema(schema), value)
+    path = Path(with_registry.environment["AIOKAFKA_LEAD_CONFIG"] or "").parent / "odd.avsc"
+    path.write_text(json.dumps(schema))
+    cli = with_registry
+    cli.fine("produce", "odd", "--value-schema", str(path), "--register", stdin=json.dumps(value))
+    shown = cli.fine("consume", "odd", *ALL, "--value-as", "schema", "--json")
+    assert shown.json["value"] == value
+    cli.fine("produce", "odd-again", "--input-json", "--value-schema", str(path), "--register", stdin=shown.out)
+    (first,), (again,) = cluster.records("odd"), cluster.records("odd-again")
+    assert first.value == again.value
+    assert first.value is not None
+    assert first.value[5:] == written.getvalue()
+
+
+def test_times_of_records_beyond_the_year_9999(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("late", 1, configs={"message.timestamp.after.max.ms": str(2**63 - 1)})
+    times = [0, 1, 253402300799999, 253402300800000, 2**62]
+    cli.fine("produce", "late", "--input-json", stdin="\n".join(f'{{"timestamp_ms": {each}}}' for each in times))
+    shown = cli.fine("consume", "late", *ALL, "-f", "%D\\n").lines
+    assert shown[:2] == ["1970-01-01T00:00:00.000Z", "1970-01-01T00:00:00.001Z"]
+    assert shown[2:] == ["9999-12-31T23:59:59.999Z", "253402300800000ms", f"{2**62}ms"]
+    found = [json.loads(line)["timestamp_ms"] for line in cli.fine("consume", "late", *ALL, "--json").lines]
+    assert found == times
+
+
+def test_strings_nulls_and_tombstones_by_a_schema(
+    with_registry: CommandLine, cluster: ClusterThread, tmp_path: Path
+) -> None:
+    cli = with_registry
+    for topic in ("words-there", "words-back"):
+        cluster.create_topic(topic, 1)
+    path = tmp_path / "word.avsc"
+    path.write_text('["null", "string", "double"]')
+    lines = ['{"value": "a"}', '{"value": "null"}', '{"value": null, "value_as": "json"}', '{"value": null}']
+    lines += ['{"value": 1.5}', '{"value": "\\"b\\""}']
+    schema = ("--input-json", "--value-schema", str(path), "--register")
+    cli.fine("produce", "words-there", *schema, stdin="\n".join(lines))
+    shown = cli.fine("consume", "words-there", *ALL, "--json", "--value-as", "schema").out
+    assert [json.loads(line)["value"] for line in shown.splitlines()] == ["a", None, None, None, 1.5, "b"]
+    cli.fine("produce", "words-back", *schema, stdin=shown)
+    there = [record.value for record in cluster.records("words-there")]
+    assert [value and value[5:] for value in there] == [
+        value and value[5:] for value in [record.value for record in cluster.records("words-back")]
+    ]
+    assert there[3] is None

@@ -11,6 +11,7 @@ from aiokafka_lead import Consumer
 from aiokafka_lead.testing import ClusterThread
 
 from .conftest import CommandLine
+from .test_terminal import CONTROLS, LEAVES_SCREEN, AtTerminal
 
 
 def test_top(cli: CommandLine, cluster: ClusterThread) -> None:
@@ -39,19 +40,35 @@ def test_live_displays_that_would_never_end_or_pause(
     assert (ran.code, text in ran.err) == (2, True), ran.err
 
 
+@pytest.mark.parametrize("columns", [80, 120])
 def test_live_displays_have_a_line_for_each_row_and_no_more_rows_than_fit(
-    cli: CommandLine, cluster: ClusterThread
+    cli: CommandLine, cluster: ClusterThread, columns: int
 ) -> None:
-    name = "a-topic-with-a-rather-long-name-for-a-narrow-terminal"
-    cluster.create_topic(name, 20)
+    name = f"a-topic-with-a-rather-long-name-for-a-narrow-terminal-of-{columns}"
+    group = f"a-group-with-a-rather-long-name-of-its-own-for-{columns}"
+    cluster.create_topic(name, 30)
     cli.fine("produce", name, "--partition", "7", stdin="1\n2\n3\n")
-    cli.fine("consume", name, "-g", "a-group-with-a-long-name-of-its-own", "-n", "1")
-    cli.environment |= {"COLUMNS": "80", "LINES": "12"}
-    watched = cli.fine("groups", "lag", "a-group-with-a-long-name-of-its-own", "--watch", "--count", "1").lines
-    for lines in (watched, cli.fine("top", "--count", "1").lines):
-        assert max(map(len, lines)) <= 80
-        assert any("…" in line for line in lines)
-    assert len([line for line in watched if line.startswith("a-group")]) <= 10
+    cli.fine("consume", name, "-g", group, "-n", "1")
+    watched = lines_of(cli, columns, "groups", "lag", group, "--watch", "--count", "1")
+    assert any("…" in line for line in watched)
+    assert 10 < len([line for line in watched if line.startswith("a-group")]) < 24
+    top = lines_of(cli, columns, "top", "--count", "1")
+    assert len(top) <= 24
+    for title in ("brokers", "topics", "groups"):
+        assert any(line.startswith(title) for line in top), top
+    assert any(line.startswith("a-group") for line in top), top
+    piped = cli.fine("groups", "lag", group, "--watch", "--count", "1").lines
+    assert len([line for line in piped if group in line and name in line]) == 30
+    assert cli.fine("top", "--count", "1").out.count(name) >= 1
+
+
+def lines_of(cli: CommandLine, columns: int, *command: str) -> list[str]:
+    """What a live display left on a terminal of 24 lines."""
+    ran = AtTerminal(cli, *command, columns=columns)
+    assert ran.ended() == 0, ran.said
+    lines = CONTROLS.sub("", ran.said.rpartition(LEAVES_SCREEN)[2]).splitlines()
+    assert max(map(len, lines)) <= columns
+    return lines
 
 
 @pytest.mark.anyio

@@ -5,16 +5,20 @@ from __future__ import annotations
 import base64
 import importlib
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import pytest
+from botocore.credentials import RefreshableCredentials
 
 from aiokafka_lead import Producer
 from aiokafka_lead.errors import (
@@ -30,6 +34,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 
 from .identity_provider import Answer, json_answer
 
+AWS_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 SECRET_KEY = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 AT = 1_767_323_045  # 2026-01-02T03:04:05Z
 
@@ -140,7 +145,7 @@ def test_botocore_signs_the_same(key: str, session_token: str | None) -> None:
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> pytest.MonkeyPatch:
     """An environment without any credentials."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+    for name in (*AWS_VARIABLES, "AWS_PROFILE", "AWS_CREDENTIAL_EXPIRATION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
@@ -168,6 +173,54 @@ async def test_credentials_of_a_container_are_found_by_botocore_and_fetched_anew
         provider.token()
         assert len(asked) > first
     assert "Credential=AKIDCONTAINER%2F" in decoded(seen[0][0])
+
+
+def refreshable(left_s: float) -> RefreshableCredentials:
+    """Botocore's of a role whose renewal fails."""
+
+    def refresh() -> dict[str, str]:
+        raise OSError("the metadata service does not answer")
+
+    ends = datetime.now(UTC) + timedelta(seconds=left_s)
+    return RefreshableCredentials("AKID", SECRET_KEY, "session", ends, refresh, "test")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        refreshable,
+        lambda left_s: AwsCredentials("AKID", SECRET_KEY, "session", time.time() + left_s),
+        lambda left_s: AwsCredentials("AKID", SECRET_KEY, "s", datetime.now(UTC) + timedelta(seconds=left_s)),  # type: ignore[arg-type]
+    ],
+)
+def test_a_token_does_not_outlive_its_credentials(made: Callable[[float], Any]) -> None:
+    for left_s, life_s in ((660, 660), (3600, 900)):
+        token = msk_iam("eu-central-1", partial(made, left_s)).token()
+        assert token.expires_at is not None
+        assert life_s - 10 < token.expires_at - time.time() <= life_s
+        expires = parse_qs(urlsplit(decoded(token.value)).query)["X-Amz-Expires"]
+        assert life_s - 10 < int(expires[0]) <= life_s
+
+
+def test_credentials_that_have_ended_make_no_token() -> None:
+    ended = AwsCredentials("AKID", SECRET_KEY, "session", 1_700_000_000)
+    with pytest.raises(TokenProviderError, match="valid until 2023-11-14T22:13:20"):
+        msk_iam("eu-central-1", lambda: ended).token()
+
+
+@pytest.mark.parametrize("zone", ["Z", "+00:00", ""])
+def test_the_environment_says_when_its_credentials_end(aws: pytest.MonkeyPatch, zone: str) -> None:
+    aws.setitem(sys.modules, "botocore.session", None)  # as where it is not installed
+    aws.setenv("AWS_ACCESS_KEY_ID", "AKID")
+    aws.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+    ends = datetime.now(UTC) + timedelta(seconds=300)
+    aws.setenv("AWS_CREDENTIAL_EXPIRATION", ends.strftime("%Y-%m-%dT%H:%M:%S") + zone)
+    token = msk_iam("eu-central-1").token()
+    assert token.expires_at is not None
+    assert token.expires_at <= ends.timestamp()
+    aws.setenv("AWS_CREDENTIAL_EXPIRATION", "soon")
+    with pytest.raises(TokenProviderError, match="AWS_CREDENTIAL_EXPIRATION"):
+        msk_iam("eu-central-1").token()
 
 
 @pytest.mark.anyio

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import anyio
 import pytest
-from opentelemetry import baggage
-from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, detach, set_value
+from opentelemetry import baggage, propagate
+from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, Context, attach, detach, set_value
+from opentelemetry.propagators.composite import CompositePropagator
+from opentelemetry.propagators.textmap import Getter, Setter, TextMapPropagator, default_getter, default_setter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler, TraceIdRatioBased
-from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    StatusCode,
+    TraceFlags,
+    get_current_span,
+    set_span_in_context,
+)
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from aiokafka_lead import Producer
 from aiokafka_lead.compat import AIOKafkaProducer
@@ -274,3 +288,56 @@ async def test_a_batch_that_was_filled_by_hand_has_a_span_and_its_records_the_co
     assert trace_of(first) == trace_of(second)
     assert span.context is not None
     assert b"%032x" % span.context.trace_id in (dict(first.headers)["traceparent"] or b"")
+
+
+class InParts(TextMapPropagator):
+    """Writes as B3 does: a header for each part of a context, and as Jaeger does: one by a name of the baggage's."""
+
+    @property
+    def fields(self) -> set[str]:
+        return {"x-trace", "x-span", "x-sampled"}
+
+    def inject(self, carrier: Any, context: Context | None = None, setter: Setter[Any] = default_setter) -> None:
+        span = get_current_span(context).get_span_context()
+        setter.set(carrier, "x-trace", f"{span.trace_id:032x}")
+        setter.set(carrier, "x-span", f"{span.span_id:016x}")
+        setter.set(carrier, "x-sampled", str(int(span.trace_flags)))
+        setter.set(carrier, "x-baggage-user", "ann")
+
+    def extract(self, carrier: Any, context: Context | None = None, getter: Getter[Any] = default_getter) -> Context:
+        context = Context() if context is None else context
+        trace, span, sampled = (getter.get(carrier, name) for name in ("x-trace", "x-span", "x-sampled"))
+        if not trace or not span or not sampled:
+            return context
+        found = SpanContext(int(trace[0], 16), int(span[0], 16), True, TraceFlags(int(sampled[0])))
+        return set_span_in_context(NonRecordingSpan(found), context)
+
+
+@pytest.fixture(params=[InParts(), CompositePropagator([TraceContextTextMapPropagator(), InParts()])])
+def propagator(request: pytest.FixtureRequest) -> Iterator[TextMapPropagator]:
+    before = propagate.get_global_textmap()
+    propagate.set_global_textmap(request.param)
+    yield request.param
+    propagate.set_global_textmap(before)
+
+
+@pytest.mark.parametrize("sampler", [None, ALWAYS_OFF])
+async def test_headers_that_are_passed_on_hold_each_name_once(
+    cluster: EmbeddedCluster, spans: Spans, propagator: TextMapPropagator
+) -> None:
+    hops = 3
+    async with Producer(cluster.bootstrap_servers) as producer, reader_of(cluster) as consumer:
+        await producer.send_and_wait("events", b"0", partition=0, headers=[("own", b"1"), ("x-baggage-user", b"eve")])
+        with anyio.fail_after(20):
+            async for record in consumer:
+                number = int(record.value or b"")
+                if number == hops:
+                    break
+                await producer.send_and_wait("events", b"%d" % (number + 1), partition=0, headers=record.headers)
+                await producer.send_and_wait("letters", record.value, headers=record.headers)
+    for record in [*cluster.records("events"), *cluster.records("letters")]:
+        names = [name for name, _ in record.headers]
+        assert sorted(names) == sorted({"own", "x-baggage-user", *propagator.fields} & set(names))
+        assert {"own", "x-trace"} <= set(names)
+    if spans.names():
+        assert len({ids(span)[0] for span in [*spans.named("send events"), *spans.named("process events")]}) == 1

@@ -209,8 +209,10 @@ async def test_stop_leaves_no_gap_before_what_was_handled(cluster: EmbeddedClust
 
 
 @again_if_late(400, 8_000)
-async def test_stop_ends_with_a_handler_that_does_not(timeout_ms: int, cluster: EmbeddedCluster) -> None:
-    await fill(cluster, 10)
+async def test_stop_ends_with_a_handler_that_does_not(
+    timeout_ms: int, cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    await fill(cluster, 10, size=100)
     stuck = anyio.Event()
     async with runner_of(cluster) as consumer:
 
@@ -225,6 +227,8 @@ async def test_stop_ends_with_a_handler_that_does_not(timeout_ms: int, cluster: 
                 await stuck.wait()
                 await consumer.stop(timeout_ms=timeout_ms)  # a part of it is for the last commit
     assert await committed(cluster, E0) == 3
+    assert "the record at offset 3 of events-0 took too long" in caplog.text
+    assert "0" * 99 + "3" not in caplog.text
 
 
 @again_if_late(4000, 4000, 4000)

@@ -12,7 +12,13 @@ import pytest
 from fastapi import Depends, FastAPI, Request
 
 from aiokafka_lead import AdminClient, Consumer, ConsumerRecord, Producer, ShareRecord
-from aiokafka_lead.errors import ConfigError, ConfigTypeError, IllegalStateError, KafkaConnectionError
+from aiokafka_lead.errors import (
+    ConfigError,
+    ConfigTypeError,
+    GroupAuthorizationFailedError,
+    IllegalStateError,
+    KafkaConnectionError,
+)
 from aiokafka_lead.fastapi import Kafka
 from aiokafka_lead.testing import EmbeddedCluster
 from tests.share.support import configure
@@ -189,6 +195,26 @@ async def test_an_app_that_must_not_start_without_kafka(ports: PortPool) -> None
     kafka = Kafka(f"127.0.0.1:{ports.take()}", wait=True)
     with pytest.raises(KafkaConnectionError):
         async with running(FastAPI(lifespan=kafka.lifespan)):
+            raise AssertionError
+
+
+@pytest.mark.parametrize("kind", [ZeroDivisionError, KeyboardInterrupt])
+async def test_an_error_in_a_lifespan_comes_out_as_it_is(cluster: EmbeddedCluster, kind: type[BaseException]) -> None:
+    kafka = Kafka(cluster.bootstrap_servers)
+    app = App(kafka).app
+    error = kind("the database is away")
+    for _ in range(2):  # the clients were stopped, and may live again
+        with pytest.raises(kind) as caught:
+            async with kafka.lifespan(app):
+                raise error
+        assert caught.value is error
+
+
+async def test_a_consumer_that_cannot_start_says_so_itself(cluster: EmbeddedCluster) -> None:
+    cluster.faults.add("JoinGroup", error_code=GroupAuthorizationFailedError.code)
+    kafka = Kafka(cluster.bootstrap_servers, wait=True)
+    with pytest.raises(GroupAuthorizationFailedError):
+        async with running(App(kafka).app):
             raise AssertionError
 
 

@@ -13,7 +13,11 @@ from typing import Any
 
 import anyio
 import httpx
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
+from prometheus_client.parser import text_string_to_metric_families as text_families
 
+from aiokafka_lead import AdminClient, Producer, TopicPartition
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 from ..otlp import Collector
@@ -155,3 +159,54 @@ def test_an_app_starts_though_kafka_is_down_and_is_ready_when_it_is_up(ports: Po
             assert http.get("/health/ready").status_code == 200
             assert len(cluster.records("orders")) == 1
         assert server.end() in (0, -signal.SIGTERM)  # a server of one process ends by the signal that it has heeded
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_signal_lets_handlers_end_and_workers_show_their_metrics_together(
+    ports: PortPool, tmp_path: Path, workers: int
+) -> None:
+    port = ports.take()
+    arguments = ("-m", "uvicorn", "tests.service.slow_app:app", "--port", str(port), "--workers", str(workers))
+    with (
+        ClusterThread(EmbeddedCluster(1)) as cluster,
+        Program(
+            *arguments, BOOTSTRAP_SERVERS=cluster.bootstrap_servers, PROMETHEUS_MULTIPROC_DIR=str(tmp_path)
+        ) as server,
+    ):
+        cluster.create_topic("orders")
+        cluster.create_topic("jobs", 2)
+        for _ in range(workers):
+            server.read_until("Application startup complete")
+        by_worker: Counter[str] = Counter()
+        while len(by_worker) < workers:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as http:  # a connection of its own
+                by_worker[http.post("/orders", content=b"1").text] += 1
+        for accept in ("", "application/openmetrics-text; version=1.0.0"):
+            page = httpx.get(f"http://127.0.0.1:{port}/metrics", headers={"accept": accept}).text
+            parse = openmetrics_families if accept else text_families
+            samples = [sample for family in parse(page) for sample in family.samples]
+            assert by_worker == {
+                sample.labels["pid"]: sample.value
+                for sample in samples
+                if sample.name == "kafka_producer_records_acked_total"
+            }
+            series = [(sample.name, *sorted(sample.labels.items())) for sample in samples]
+            assert len(series) == len(set(series))
+        anyio.run(publish, cluster.bootstrap_servers)
+        server.read_until("begun")
+        assert server.end() in (0, -signal.SIGTERM)
+        assert "done\n" in server.lines
+        assert anyio.run(committed, cluster.bootstrap_servers) == 1
+        assert list(tmp_path.glob("*.sock")) == []
+
+
+async def publish(servers: str) -> None:
+    async with Producer(servers) as producer:
+        await producer.send_and_wait("jobs", b"1", partition=0)
+
+
+async def committed(servers: str) -> int:
+    async with AdminClient(servers) as admin:
+        found = (await admin.list_consumer_group_offsets("g"))[TopicPartition("jobs", 0)]
+    assert found is not None
+    return found.offset

@@ -18,6 +18,7 @@ from aiokafka_lead import AdminClient, Client, Consumer, Producer, TopicPartitio
 from aiokafka_lead.errors import ClientClosedError, ConfigError, ConfigTypeError, NotStartedError
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..patience import again_if_late
 from ..ports import PortPool
 
 pytestmark = pytest.mark.anyio
@@ -316,6 +317,37 @@ async def test_what_several_producers_send_while_a_broker_is_busy_leaves_in_one_
         assert sum(partitions) == 20
         assert len(partitions) <= 4
         assert [record.value for n in range(5, 20) for record in cluster.records("wide", n)] == values_in_order(5, 20)
+
+
+@again_if_late(800, 8_000)
+async def test_handlers_have_nearly_all_of_the_client_s_end(timeout_ms: int, cluster: EmbeddedCluster) -> None:
+    handled: list[int] = []
+    at_work = anyio.Event()
+
+    async def handle(record: Any) -> None:
+        at_work.set()
+        await anyio.sleep(timeout_ms * 0.45 / 1000)
+        await producer.send("copies", record.value)
+        handled.append(record.offset)
+
+    client = Client(cluster.bootstrap_servers)
+    producer = client.producer(linger_ms=60_000)
+    consumer = client.consumer("events", group_id="g", auto_offset_reset="earliest")
+    async with anyio.create_task_group() as tasks:
+        with anyio.fail_after(30):
+            for each in (client, producer, consumer):
+                await each.start()
+            await producer.send("events", b"1", partition=0)
+            await producer.flush()
+            tasks.start_soon(consumer.run, handle)
+            await at_work.wait()
+            await client.stop(timeout_ms)
+    assert handled == [0]
+    assert [record.value for record in cluster.records("copies")] == [b"1"]
+    async with AdminClient(cluster.bootstrap_servers) as admin:
+        committed = (await admin.list_consumer_group_offsets("g"))[TopicPartition("events", 0)]
+        assert committed is not None
+        assert committed.offset == 1
 
 
 def values_in_order(start: int, stop: int) -> list[bytes]:

@@ -57,6 +57,17 @@ async def test_records_get_offsets_and_the_leader_epoch() -> None:
         assert cluster.end_offset("t") == 3
 
 
+async def test_records_are_those_of_all_partitions_unless_one_is_named() -> None:
+    async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
+        cluster.create_topic("t", partitions=3)
+        assert cluster.records("t") == []
+        await produce(client, batch(b"a"), partition=2)
+        await produce(client, batch(b"b"), partition=1)
+        assert [(record.partition, record.value) for record in cluster.records("t")] == [(1, b"b"), (2, b"a")]
+        assert [record.value for record in cluster.records("t", 2)] == [b"a"]
+        assert cluster.records("t", 0) == []
+
+
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 async def test_batches_are_stored_as_they_came(compression: str) -> None:
     async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:

@@ -6,14 +6,41 @@ import dis
 import inspect
 from collections.abc import Awaitable, Callable
 from types import FunctionType
-from typing import Any
+from typing import Any, Protocol
 
 from ..._options.callables import function_of
 from ...errors import ConfigTypeError
 
-__all__ = ["NoAwaitableError", "checked_handler"]
+__all__ = ["NoAwaitableError", "checked_handler", "place_of", "time_of_handlers"]
 
 Handler = Callable[..., Awaitable[object]]
+
+
+class _Placed(Protocol):
+    """A record, of a consumer of either kind."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+
+
+def place_of(record: _Placed) -> str:
+    """Name a record in logs and errors, without its contents: these are other people's data, and may be large."""
+    return f"the record at offset {record.offset} of {record.topic}-{record.partition}"
+
+
+RESERVE_SHARE = 0.25
+RESERVE_S = 2.0
+"""Of a stop's time, what the last commit and leaving the group have after the handlers: a part, and no more than so."""
+
+
+def time_of_handlers(deadline: float, timeout_s: float) -> tuple[float, float]:
+    """Until when handlers may work, and until when the run has to end, if a stop of this length ends at a time."""
+    reserve_s = min(timeout_s * RESERVE_SHARE, RESERVE_S)
+    return deadline - reserve_s, deadline - reserve_s / 2
 
 
 class NoAwaitableError(Exception):

@@ -16,6 +16,7 @@ from ..._core.consumer.reset_policy import parse_reset_policy
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
 from ..._core.group.poll_interval import PollInterval
 from ..._core.leadership.patience import RetryPolicy
+from ..._core.run.handler import time_of_handlers
 from ..._core.tracing import ReadTracing, TracedClient, installed
 from ..._options.logs import client_log
 from ..._wire.messages.fetch import FetchRequest
@@ -265,7 +266,7 @@ class ConsumerEngine(Generic[K, V]):
                 self.started = False
                 try:
                     if self.run.work is not None:
-                        await self.run.work.finish(deadline - timeout_s / 2, deadline - timeout_s / 4)
+                        await self.run.work.finish(*time_of_handlers(deadline, timeout_s))
                 finally:
                     await self._depart(deadline)
         finally:

@@ -17,6 +17,7 @@ from ..._core.consumer.position import Position
 from ..._core.consumer.subscription import SubscriptionKind
 from ..._core.run.dead_letter import dead_letter_headers
 from ..._core.run.exactly_once import Attempts, HandlerFailure, TransactionalProducer
+from ..._core.run.handler import place_of
 from ..._core.run.options import RunConfig
 from ..._core.run.refusals import REFUSALS, Outages, Refusals, is_outage
 from ..._core.tracing import RunTracing
@@ -29,7 +30,7 @@ from ...errors import (
     InvalidProducerEpochError,
     KafkaError,
 )
-from ...errors.shown import shown_cause
+from ...errors.shown import shown_cause, some_of
 from ...types import TopicPartition
 from ..cancellation import outlast_cancellation
 from ..loop import Signal, Waiter
@@ -272,7 +273,7 @@ class ExactlyOnceRun:
                 outage_s = max(outage_s, delay_s)
                 continue
             about = {"topic": record.topic, "partition": record.partition}
-            where = f"the record at offset {record.offset} of {record.topic}-{record.partition}"
+            where = place_of(record)
             if not self._attempts.is_hopeless(failure):
                 self._log.info("%s could not be handled, and will be again: %r", where, error, extra=about)
                 if self._tracing is not None:
@@ -343,5 +344,6 @@ class ExactlyOnceRun:
             except TimeoutError:
                 if batch.scope.cancel_called or batch is not self._batch:
                     return
-                self._log.warning("handlers took too long, and are cancelled: their transaction is aborted")
+                at_work = some_of([worker.place for worker in batch.busy]) or "no handler"
+                self._log.warning("a transaction took too long, and is aborted; at work: %s", at_work)
                 batch.scope.cancel()

@@ -16,7 +16,7 @@ from ..._core.consumer.deserializers import Deserializers
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
 from ..._core.consumer.subscription import SubscriptionKind
-from ..._core.run.handler import NoAwaitableError
+from ..._core.run.handler import NoAwaitableError, place_of
 from ..._core.run.options import RunConfig
 from ..._core.run.refusals import REFUSALS, Outages, Refusals, is_outage
 from ..._core.run.retries import Retries
@@ -240,7 +240,7 @@ class Runner:
             self._end(slot, ConfigTypeError(str(error)))
             return
         about = {"topic": record.topic, "partition": record.partition}
-        where = f"the record at offset {record.offset} of {record.topic}-{record.partition}"
+        where = place_of(record)
         if is_outage(error):
             self._postpone(slot, partition, record, error)
             return
@@ -418,7 +418,7 @@ class Runner:
             await self._ended.wait(max(0.0, end_by - time.monotonic()))
         except TimeoutError:
             for worker in self._handling(list(self._work)):
-                self._log.warning("the handler of %r does not end, though it was cancelled", worker.slot.record)
+                self._log.warning("the handler of %s does not end, though it was cancelled", worker.place)
 
     async def _wind_up(self) -> None:
         """Nothing more is taken: wait for handlers, commit."""
@@ -445,9 +445,11 @@ class Runner:
         """Until the deadline; then they are cancelled, and have `CANCELLED_WITHIN_S` to end."""
         await self._handlers_end(partitions, deadline)
         for worker in self._handling(partitions):
-            self._log.warning("the handler of %r took too long, and is cancelled", worker.slot.record)
+            self._log.warning("the handler of %s took too long, and is cancelled", worker.place)
             worker.scope.cancel()
-        await self._handlers_end(partitions, min(time.monotonic() + CANCELLED_WITHIN_S, self._end_by))
+        now = time.monotonic()
+        # What is left until the end is for the commit, too.
+        await self._handlers_end(partitions, min(now + CANCELLED_WITHIN_S, (now + self._end_by) / 2))
 
     async def _handlers_end(self, partitions: Collection[PartitionWork], deadline: float) -> None:
         while self._at_work(partitions):

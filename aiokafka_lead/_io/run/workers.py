@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from time import monotonic
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
+from ..._core.run.handler import place_of
 from ..cancellation import face_cancellation, outlives_cancellation
 from ..loop import Signal, in_trio
 
@@ -26,6 +27,11 @@ class Slot(Protocol):
     @property
     def busy(self) -> bool:
         """Whether there is one now."""
+        ...
+
+    @property
+    def record(self) -> Any:
+        """The record, while there is one."""
         ...
 
 
@@ -67,6 +73,11 @@ class Worker(Generic[S]):
         self.task_id = 0
         self.began_at = 0.0
         """When it began to handle its record."""
+
+    @property
+    def place(self) -> str:
+        """Where the record is that it handles."""
+        return place_of(self.slot.record)
 
 
 class Workers(Generic[S, R]):

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..._core.consumer.deserializers import Deserializers
+from ..._core.run.handler import time_of_handlers
 from ..._core.share.allowance import Allowance
 from ..._core.share.buffer import ShareBuffer
 from ..._core.share.decoding import AcquiredData
@@ -237,7 +238,7 @@ class ShareEngine:
             if self.started and self.client.at_work:
                 try:
                     if self.runner is not None:
-                        await self.runner.finish(deadline - timeout_s / 2, deadline - timeout_s / 4)
+                        await self.runner.finish(*time_of_handlers(deadline, timeout_s))
                 finally:
                     self.started = False
                     await self._depart(deadline)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..._core.backoff import Backoff
-from ..._core.run.handler import NoAwaitableError
+from ..._core.run.handler import NoAwaitableError, place_of
 from ..._core.run.refusals import REFUSALS, Outages, Refusals, is_outage
 from ..._core.share.jobs import Jobs, JobSlot
 from ..._core.share.record import ShareRecord
@@ -193,7 +193,7 @@ class ShareRunner:
         self._jobs.release_waiting()
         await self._handlers_end(self._stop_at)
         for worker in self._busy():
-            self._log.warning("the handler of %r took too long, and is cancelled", worker.slot.record)
+            self._log.warning("the handler of %s took too long, and is cancelled", worker.place)
             worker.scope.cancel()
         await self._handlers_end(time.monotonic() + CANCELLED_WITHIN_S)
 
@@ -226,7 +226,7 @@ class ShareRunner:
             await self._ended.wait(max(0.0, end_by - time.monotonic()))
         except TimeoutError:
             for worker in self._busy():
-                self._log.warning("the handler of %r does not end, though it was cancelled", worker.slot.record)
+                self._log.warning("the handler of %s does not end, though it was cancelled", worker.place)
 
     async def _commit_last(self) -> None:
         engine = self._engine
@@ -268,7 +268,7 @@ class ShareRunner:
             self._end(slot, ConfigTypeError(str(error)))
             return
         tracing = self._tracing
-        where = f"the record at offset {record.offset} of {record.topic_partition}"
+        where = place_of(record)
         attempts = record.delivery_count
         if is_outage(error):
             self._postpone(slot, record, error)
@@ -326,7 +326,7 @@ class ShareRunner:
 
     async def _bury(self, dead_letters: DeadLetters, slot: JobSlot, record: Record, error: BaseException) -> None:
         attempts, tracing = record.delivery_count, self._tracing
-        where = f"the record at offset {record.offset} of {record.topic_partition}"
+        where = place_of(record)
         try:
             with nullcontext() if tracing is None else tracing.within(record):
                 await dead_letters.send(record.consumer_record(), error, attempts, self.refusals)

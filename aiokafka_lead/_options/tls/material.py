@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ...errors import ConfigError
 from ...errors.base import without_frames
 from .one_time_file import one_time_file
-from .stores import Kind, authorities_of, kind_of, pem_of
+from .stores import Kind, authorities_of, certificates_in, kind_of, pem_blocks, pem_of
 
 __all__ = ["TlsMaterial"]
 
@@ -76,9 +76,10 @@ class TlsMaterial:
     # --- authorities ---
 
     def _trusting(self) -> ssl.SSLContext:
+        cadata = self._cadata()
         if self.ssl_cafile is None:
             with self._usable(self._name("ssl_cadata")):
-                return ssl.create_default_context(cadata=self.ssl_cadata)
+                return ssl.create_default_context(cadata=cadata)
         where = self._where("ssl_cafile")
         data = self._read("ssl_cafile")
         kind = self._kind(where, data)
@@ -90,10 +91,22 @@ class TlsMaterial:
                     context = ssl.create_default_context(cafile=path)
             else:
                 context = ssl.create_default_context(cadata=data)
-        if self.ssl_cadata is not None:
+        if cadata is not None:
             with self._usable(self._name("ssl_cadata")):
-                context.load_verify_locations(cadata=self.ssl_cadata)
+                context.load_verify_locations(cadata=cadata)
         return context
+
+    def _cadata(self) -> str | bytes | None:
+        """PEM as a str, and DER as bytes, as `ssl` wants them."""
+        given = self.ssl_cadata
+        if given is None:
+            return None
+        data = given.encode(errors="replace") if isinstance(given, str) else given
+        if kind_of(data) is Kind.PEM:
+            data = pem_blocks(self._name("ssl_cadata"), data)
+        elif isinstance(given, bytes):
+            return data
+        return data.decode("ascii", errors="replace")
 
     # --- the client's own certificate ---
 
@@ -137,7 +150,8 @@ class TlsMaterial:
                 elif asked:
                     text = f"{self._name('ssl_password')} is wrong: the key of {self._where(key_name)} is encrypted"
                 else:
-                    text = f"{where}: this is not PEM that can be used ({error.reason or error})"
+                    at_fault = where if _is_broken(certificates_in(pem)) else self._where(key_name)
+                    text = f"{at_fault}: this is not PEM that can be used ({error.reason or error})"
                 raise ConfigError(text) from None
             except ValueError:
                 raise ConfigError(f"{self._name('ssl_password')} is longer than OpenSSL accepts") from None
@@ -157,15 +171,19 @@ class TlsMaterial:
         if getattr(self, f"{what}file") is not None:
             return f"{what}file", self._read(f"{what}file")
         text = getattr(self, f"{what}data")
-        return None if text is None else (f"{what}data", text.encode())
+        return None if text is None else (f"{what}data", self._clean(f"{what}data", text.encode(errors="replace")))
 
     def _read(self, option: str) -> bytes:
         try:
             with open(getattr(self, option), "rb") as file:
-                return file.read()
+                data = file.read()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ConfigError(f"{self._where(option)}: {reason}") from None
+        return self._clean(option, data)
+
+    def _clean(self, option: str, data: bytes) -> bytes:
+        return pem_blocks(self._where(option), data) if kind_of(data) is Kind.PEM else data
 
     def _kind(self, where: str, data: bytes) -> Kind:
         kind = kind_of(data)
@@ -179,6 +197,14 @@ class TlsMaterial:
     def _usable(self, where: str) -> Iterator[None]:
         try:
             yield
-        except (ssl.SSLError, ValueError) as error:
+        except (ssl.SSLError, TypeError, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             raise ConfigError(f"{where}: there is no certificate in it that can be used ({reason})") from None
+
+
+def _is_broken(certificates: str) -> bool:
+    try:
+        ssl.create_default_context(cadata=certificates)
+    except (ssl.SSLError, TypeError):
+        return True
+    return False

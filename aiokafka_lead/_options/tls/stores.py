@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -11,11 +12,15 @@ from ...errors import ConfigError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
 
-__all__ = ["Kind", "authorities_of", "kind_of", "pem_of"]
+__all__ = ["Kind", "authorities_of", "certificates_in", "kind_of", "pem_blocks", "pem_of"]
 
 _JKS = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _SEQUENCE, _INTEGER = 0x30, 0x02
 _LONG = 0x80
+
+_BEGIN = b"-----BEGIN "
+_BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+_LINE = 64
 
 
 class Kind(Enum):
@@ -30,7 +35,7 @@ class Kind(Enum):
 
 def kind_of(data: bytes) -> Kind:
     """By the first bytes; PEM by its first line, wherever that stands."""
-    if b"-----BEGIN " in data:
+    if _BEGIN in data:
         return Kind.PEM
     if data.startswith(_JKS):
         return Kind.JKS
@@ -39,6 +44,34 @@ def kind_of(data: bytes) -> Kind:
     # In a PKCS #12 store the first thing is its version, in a certificate another sequence.
     first = 2 + (data[1] - _LONG if data[1] > _LONG else 0)
     return Kind.PKCS12 if data[first : first + 1] == bytes([_INTEGER]) else Kind.DER
+
+
+def pem_blocks(name: str, data: bytes) -> bytes:
+    """The blocks of a PEM text as OpenSSL wants them, without what stands around them in whatever encoding.
+
+    Blanks count as line ends, as in Java, where such a text may be one line. Raises `ConfigError`, which names the
+    option, for a block without an end and for line ends that are written out as two characters.
+    """
+    blocks = _BLOCK.findall(data)
+    if len(blocks) != data.count(_BEGIN):
+        raise ConfigError(f"{name}: a block of its PEM has no end (-----END ...)")
+    if any(b"\\n" in body for _, body in blocks):
+        text = f"{name}: the line ends of its PEM are the two characters \\n: replace each by a line end"
+        raise ConfigError(text)
+    return b"".join(b"-----BEGIN %b-----\n%b\n-----END %b-----\n" % (kind, _lines(body), kind) for kind, body in blocks)
+
+
+def certificates_in(pem: bytes) -> str:
+    """The blocks of certificates of a PEM text that holds a key, too."""
+    found = (block[0] for block in _BLOCK.finditer(pem) if block[1].endswith(b"CERTIFICATE"))
+    return b"\n".join(found).decode("ascii", errors="replace")
+
+
+def _lines(body: bytes) -> bytes:
+    if b":" in body:  # the header of a key that is encrypted in the traditional way
+        return body.strip()
+    joined = b"".join(body.split())
+    return b"\n".join(joined[start : start + _LINE] for start in range(0, len(joined), _LINE))
 
 
 def pem_of(name: str, data: bytes, password_name: str, password: str | None) -> tuple[bytes, str]:

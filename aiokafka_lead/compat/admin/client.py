@@ -78,9 +78,8 @@ class AIOKafkaAdminClient:
         given = {name: value for name, value in locals().items() if name in CLIENT}
         deprecated(loop, api_version)
         self._request_timeout_ms = request_timeout_ms
-        self._native = AdminClient(
-            bootstrap_servers, **client_options(given), default_api_timeout_ms=request_timeout_ms
-        )
+        options = client_options(given)
+        self._native = AdminClient(bootstrap_servers, **options, default_api_timeout_ms=options["request_timeout_ms"])
         self._client = client_of(self._native._client, bootstrap_servers)
         self._coordinators = Coordinators(self._native._client)
         self._started = False

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
+from ..._core.consumer.subscription import SubscriptionKind
 from ..._records import ConsumerRecord as NativeRecord
 from ...consumer import Consumer
 from ...errors import ClientClosedError, FetchOffsetOutOfRangeError
@@ -120,6 +121,8 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         """Every record, for all that read one by one."""
         self._looked_at = 0.0
         """When it was last looked at what is due, such as a commit."""
+        self._wants = asyncio.Event()
+        """Set when there may be something to read, or nothing any more: reads wait for that."""
         self._closed = False
         if topics:
             self._native.subscribe(_checked_topics(topics))
@@ -144,6 +147,8 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         if self._closed:
             return
         self._closed = True
+        self._last = {tp: self._place(tp) for tp in self.assignment()}
+        self._wants.set()
         await self._native.stop()
 
     # --- what to read -------------------------------------------------------------------------------------------------
@@ -167,6 +172,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             self._native.subscribe(_checked_topics(topics), listener=calls)
         else:
             self._native.subscribe(pattern=_beginning(pattern), listener=calls)
+        self._wants.set()
         if calls is not None and self._native.assignment() and self._native.subscription() == before:
             # No rebalance comes of this, as one does in aiokafka, but the listener is to know where it stands.
             self._telling = create_task(calls.call_again())
@@ -175,6 +181,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         """Read these partitions; raises `IllegalStateError` after `subscribe`."""
         self._refuse_other_kind(by_hand=True)
         self._native.assign(partitions)
+        self._wants.set()
 
     def _is_leaving(self) -> bool:
         """Whether partitions are given up because the application wants none."""
@@ -186,7 +193,10 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             raise IllegalStateError("Subscription to topics, partitions and pattern are mutually exclusive")
 
     def unsubscribe(self) -> None:
-        """Read nothing, and leave the group: nothing is assigned any more."""
+        """Read nothing, and leave the group: nothing is assigned any more. Reads wait until something is."""
+        if self._last is not None:
+            self._last = {}
+            return
         self._native.unsubscribe()
 
     def subscription(self) -> frozenset[str]:
@@ -194,18 +204,24 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         return self._subscription.topics
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are the consumer's now."""
+        """The partitions that are the consumer's now, or were when it was stopped."""
+        if self._last is not None:
+            return set(self._last)
         subscription = self._native._engine.subscription
         wants = subscription.by_topics or subscription.assigned  # what `unsubscribe` gave up may take a while to go
         return set(self._native.assignment()) if wants else set()
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out no records of these partitions until `resume`."""
-        self._native.pause(*checked_partitions(partitions))
+        checked_partitions(partitions)
+        if self._last is None:
+            self._native.pause(*partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Take back `pause`."""
-        self._native.resume(*checked_partitions(partitions))
+        checked_partitions(partitions)
+        if self._last is None:
+            self._native.resume(*partitions)
 
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
@@ -214,7 +230,10 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     # --- reading ------------------------------------------------------------------------------------------------------
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
-        """The next record, of these partitions if some are given; raises `ConsumerStoppedError`."""
+        """The next record, of these partitions if some are given; raises `ConsumerStoppedError`.
+
+        Waits while nothing is subscribed to or assigned, as `getmany` and ``async for`` do.
+        """
         if self._closed:
             raise ConsumerStoppedError
         self._look()
@@ -233,20 +252,37 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     def _look(self) -> None:
         """Records at hand are handed out without a look at what is due, or wrong: now and then there is one."""
         now = time.monotonic()
-        if now > self._looked_at + LOOK_EVERY_S:
+        if now > self._looked_at + LOOK_EVERY_S and not self._wants_nothing:
             self._looked_at = now
             self._native._engine.reader.begin()
 
+    @property
+    def _wants_nothing(self) -> bool:
+        return self._native._engine.subscription.kind is SubscriptionKind.NONE
+
+    async def _until_something_is_wanted(self) -> None:
+        while self._wants_nothing and not self._closed:
+            self._native._client.check()
+            self._wants.clear()
+            await self._wants.wait()
+        if self._closed:
+            raise ConsumerStoppedError
+
     async def _wait_for_one(self, partitions: tuple[TopicPartition, ...]) -> NativeRecord[Any, Any]:
-        try:
-            async with self._turn:
-                if partitions:
-                    return await self._native.getone(*partitions)
-                return await anext(self._in_order)
-        except (ClientClosedError, StopAsyncIteration):
-            raise ConsumerStoppedError from None
-        except FetchOffsetOutOfRangeError as error:
-            raise PositionOutOfRangeError.of(error) from error.__cause__
+        while True:
+            await self._until_something_is_wanted()
+            try:
+                async with self._turn:
+                    if partitions:
+                        return await self._native.getone(*partitions)
+                    return await anext(self._in_order)
+            except (ClientClosedError, StopAsyncIteration):
+                raise ConsumerStoppedError from None
+            except IllegalStateError:
+                if not self._wants_nothing:  # else it was unsubscribed meanwhile
+                    raise
+            except FetchOffsetOutOfRangeError as error:
+                raise PositionOutOfRangeError.of(error) from error.__cause__
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
@@ -256,6 +292,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             raise ConsumerStoppedError
         if max_records is not None and (type(max_records) is not int or max_records < 1):
             raise ValueError("`max_records` must be a positive Integer")
+        await self._until_something_is_wanted()
         until = time.monotonic() + timeout_ms / 1000
         try:
             if self._turn.locked():
@@ -269,7 +306,13 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             left_ms = max(0.0, until - time.monotonic()) * 1000
             native = await self._native.getmany(*partitions, timeout_ms=left_ms, max_records=max_records)
         except ClientClosedError:
+            if self._last is None:  # it could not start
+                raise
             return {}  # stopped meanwhile: the next call raises
+        except IllegalStateError:
+            if not self._wants_nothing:
+                raise
+            return {}  # unsubscribed meanwhile: the next call waits
         except FetchOffsetOutOfRangeError as error:
             raise PositionOutOfRangeError.of(error) from error.__cause__
         finally:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ...consumer import Consumer
-from ...errors import RequestTimedOutError
+from ...errors import ClientClosedError, RequestTimedOutError
 from ...types import TopicPartition
 from ..client import AIOKafkaClient
 from ..errors import IllegalStateError, KafkaTimeoutError, UnknownTopicOrPartitionError
@@ -19,13 +19,37 @@ __all__ = ["OffsetCalls", "checked_partitions"]
 T = TypeVar("T")
 
 
+class Place(NamedTuple):
+    """Where a consumer is in a partition."""
+
+    position: int | None
+    highwater: int | None
+    last_stable_offset: int | None
+
+
 class OffsetCalls:
-    """Positions, and the offsets that a partition's log has."""
+    """Positions, and the offsets that a partition's log has.
+
+    As in aiokafka, those of partitions can be asked for after the consumer was stopped, too.
+    """
 
     _native: Consumer[Any, Any]
     _client: AIOKafkaClient
     _subscription: SubscriptionState
     _isolation_level: str
+    _last: dict[TopicPartition, Place] | None = None
+    """Where it was when it was stopped."""
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are the consumer's."""
+        raise NotImplementedError
+
+    def _place(self, partition: TopicPartition) -> Place:
+        assert partition in self.assignment(), "Partition is not assigned"
+        if self._last is not None:
+            return self._last[partition]
+        at = self._native._engine.reading.positions.require(partition)
+        return Place(None if at.position is None else at.position.offset, at.high_watermark, at.last_stable_offset)
 
     # --- positions ----------------------------------------------------------------------------------------------------
 
@@ -33,7 +57,10 @@ class OffsetCalls:
         """Go on from this offset; raises ValueError or `IllegalStateError`."""
         if type(offset) is not int or offset < 0:
             raise ValueError("Offset must be a positive integer")
-        self._native.seek(partition, offset)
+        if self._last is None:
+            self._native.seek(partition, offset)
+        elif partition in self._last:
+            self._last[partition] = self._last[partition]._replace(position=offset)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
         """Go on from the first offset of these partitions, or of all; whether it is known already."""
@@ -52,7 +79,7 @@ class OffsetCalls:
 
     def _assigned(self, partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
         checked_partitions(partitions)
-        assigned = self._native.assignment()
+        assigned = self.assignment()
         if not partitions:
             assert assigned, "No partitions are currently assigned"
             return tuple(assigned)
@@ -64,12 +91,17 @@ class OffsetCalls:
     async def position(self, partition: TopicPartition) -> int:
         """The offset of the next record; waits while that is being found out."""
         while True:
-            if partition not in self._native.assignment():
+            if partition not in self.assignment():
                 raise IllegalStateError(f"Partition {partition} is not assigned")
+            if self._last is not None and (last := self._last[partition].position) is not None:
+                return last
             try:
                 return await self._native.position(partition)
             except RequestTimedOutError:
                 continue
+            except ClientClosedError:
+                if self._last is None or self._last[partition].position is None:
+                    raise
             except IllegalStateError:  # the group took it meanwhile, and may give it back
                 if not self._native._engine.subscription.by_topics:
                     raise
@@ -77,19 +109,16 @@ class OffsetCalls:
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """The end of what every replica has, as of the last fetch; None before the first."""
-        assert partition in self._native.assignment(), "Partition is not assigned"
-        return self._native.highwater(partition)
+        return self._place(partition).highwater
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
         """The end of what no open transaction holds back; -1 unless "read_committed" is set."""
-        assert partition in self._native.assignment(), "Partition is not assigned"
-        offset = self._native.last_stable_offset(partition)
+        offset = self._place(partition).last_stable_offset
         return offset if self._isolation_level == "read_committed" or offset is None else -1
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
         """When the partition was last fetched, in milliseconds since 1970; None before the first fetch."""
-        assert partition in self._native.assignment(), "Partition is not assigned"
-        return None if self._native.highwater(partition) is None else int(time.time() * 1000)
+        return None if self._place(partition).highwater is None else int(time.time() * 1000)
 
     # --- what the cluster has -----------------------------------------------------------------------------------------
 

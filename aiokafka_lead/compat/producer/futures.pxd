@@ -12,6 +12,7 @@ cdef class RecordFuture:
     cdef bint _noack
     cdef bint _cancelled
     cdef list _callbacks
+    cdef object _loop
     cdef public bint _asyncio_future_blocking
 
     cpdef bint done(self) except -1
@@ -35,6 +36,6 @@ cdef int _is_done(object one) except -1
 cdef object _take(object one)
 
 @cython.locals(future=RecordFuture)
-cpdef RecordFuture new_record_future(Delivery delivery, bint noack)
+cpdef RecordFuture new_record_future(Delivery delivery, bint noack, object loop)
 
 cdef object _where(object topic, object partition)

@@ -29,10 +29,18 @@ class RecordFuture:
     It has the methods of an `asyncio.Future` that set nothing. Cancelling it does not call the record back.
     """
 
-    __slots__ = ("_asyncio_future_blocking", "_batch", "_callbacks", "_cancelled", "_delivery", "_noack")
+    __slots__ = ("_asyncio_future_blocking", "_batch", "_callbacks", "_cancelled", "_delivery", "_loop", "_noack")
 
-    def __init__(self, delivery: Delivery, noack: bool, batch: DeliveryBatch | None = None) -> None:
+    def __init__(
+        self,
+        delivery: Delivery,
+        noack: bool,
+        loop: asyncio.AbstractEventLoop,
+        batch: DeliveryBatch | None = None,
+    ) -> None:
         self._delivery = delivery
+        self._loop = loop
+        """The producer's: this is used from outside of it, too, by ``run_until_complete`` for one."""
         self._batch = batch
         """All records, where it is a batch's."""
         self._noack = noack
@@ -68,7 +76,7 @@ class RecordFuture:
         callbacks, self._callbacks = self._callbacks, None
         for waiting in callbacks or ():
             self._source().remove_done_callback(waiting)
-            asyncio.get_running_loop().call_soon(waiting.fn, self, context=waiting.context)
+            self._loop.call_soon(waiting.fn, self, context=waiting.context)
         return True
 
     def result(self) -> RecordMetadata | None:
@@ -114,8 +122,8 @@ class RecordFuture:
         """
         if context is None:
             context = copy_context()
-        if self._cancelled:
-            asyncio.get_running_loop().call_soon(fn, self, context=context)
+        if self.done():
+            self._loop.call_soon(fn, self, context=context)
             return
         waiting = _Waiting(fn, self, context)
         if self._callbacks is None:
@@ -137,8 +145,8 @@ class RecordFuture:
         return self._delivery if self._batch is None else self._batch
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop."""
-        return asyncio.get_running_loop()
+        """The event loop of the producer."""
+        return self._loop
 
     def __repr__(self) -> str:
         state = "cancelled" if self._cancelled else "finished" if self.done() else "pending"
@@ -161,7 +169,7 @@ class _Waiting:
             self.fn(self.future)
         except Exception as error:
             told = {"message": f"Exception in callback {self.fn!r}", "exception": error, "future": self.future}
-            asyncio.get_running_loop().call_exception_handler(told)
+            self.future._loop.call_exception_handler(told)
 
 
 def _is_done(one: Any) -> bool:
@@ -178,10 +186,11 @@ def _take(one: Any) -> RecordMetadata | None:
 awaiting.shorten_await(RecordFuture, _is_done, _take)
 
 
-def new_record_future(delivery: Delivery, noack: bool) -> RecordFuture:
+def new_record_future(delivery: Delivery, noack: bool, loop: asyncio.AbstractEventLoop) -> RecordFuture:
     """A `RecordFuture`, made faster than by a call of the class."""
     future = RecordFuture.__new__(RecordFuture)
     future._delivery = delivery
+    future._loop = loop
     future._batch = None
     future._noack = noack
     future._cancelled = False
@@ -190,11 +199,11 @@ def new_record_future(delivery: Delivery, noack: bool) -> RecordFuture:
     return future
 
 
-def new_batch_future(batch: DeliveryBatch, noack: bool) -> Any:
+def new_batch_future(batch: DeliveryBatch, noack: bool, loop: asyncio.AbstractEventLoop) -> Any:
     """The future of a batch's records; None is its result with ``acks=0``, and of a batch without records."""
     if len(batch):
-        return RecordFuture(batch.first(), noack, batch)
-    nothing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        return RecordFuture(batch.first(), noack, loop, batch)
+    nothing: asyncio.Future[None] = loop.create_future()
     nothing.set_result(None)
     return nothing
 

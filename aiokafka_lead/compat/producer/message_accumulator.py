@@ -5,6 +5,7 @@ Hot: this module is compiled through ``message_accumulator.pxd`` where a compile
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -52,13 +53,13 @@ class BatchBuilder:
         self._closed = False
 
     def append(
-        self, *, timestamp: int | None, key: Any, value: Any, headers: Sequence[Header] | None = ()
+        self, *, timestamp: float | None, key: Any, value: Any, headers: Sequence[Header] | None = ()
     ) -> BatchRecordMetadata | None:
         """Take a record, with a time in milliseconds (None: now). None if the batch is full, which closes it."""
         if self._closed:
             return None
         if timestamp is not None and type(timestamp) is not int:
-            raise TypeError(f"timestamp must be an int, not {type(timestamp).__name__}")
+            timestamp = math.trunc(timestamp)
         key_bytes = key if self._key_serializer is None else self._key_serializer(key)
         value_bytes = value if self._value_serializer is None else self._value_serializer(value)
         return self._append(clock.wall_ms() if timestamp is None else timestamp, key_bytes, value_bytes, headers)

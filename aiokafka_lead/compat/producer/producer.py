@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -108,8 +109,9 @@ class AIOKafkaProducer(Life):
         await self._native.stop()
 
     async def flush(self) -> None:
-        """Wait until everything that was sent is acknowledged or failed."""
-        await self._native.flush()
+        """Wait until everything that was sent is acknowledged or failed; nothing was of one that does not run."""
+        if self._native._client.running:
+            await self._native.flush()
 
     # --- records ------------------------------------------------------------------------------------------------------
 
@@ -123,7 +125,7 @@ class AIOKafkaProducer(Life):
         value: Any = None,
         key: Any = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: float | None = None,
         headers: Sequence[Header] | None = None,
     ) -> RecordFuture:
         """Take a record; returns what to await for its `RecordMetadata`.
@@ -135,13 +137,15 @@ class AIOKafkaProducer(Life):
             key, value = self._serialize(key, value)
         if partition is not None:
             await self._check_partition(topic, partition)
+        if timestamp_ms is not None and type(timestamp_ms) is not int:
+            timestamp_ms = math.trunc(timestamp_ms)
         try:
             delivery = self._append(topic, value, key, partition, timestamp_ms, headers)
             if delivery is None:
                 delivery = await self._native.send(topic, value, key, partition, timestamp_ms, headers)
         except IllegalStateError as error:
             raise self._outside(error) from None
-        return new_record_future(delivery, self._noack)
+        return new_record_future(delivery, self._noack, self._loop)
 
     async def send_and_wait(
         self,
@@ -149,7 +153,7 @@ class AIOKafkaProducer(Life):
         value: Any = None,
         key: Any = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: float | None = None,
         headers: Sequence[Header] | None = None,
     ) -> RecordMetadata | None:
         """`send`, and wait for the acknowledgement; None with ``acks=0``."""
@@ -180,7 +184,7 @@ class AIOKafkaProducer(Life):
                 deliveries = await self._native._sends.send_batch(topic, partition, batch.builder)
             except IllegalStateError as error:
                 raise self._outside(error) from None
-        future: asyncio.Future[RecordMetadata | None] = new_batch_future(deliveries, self._noack)
+        future: asyncio.Future[RecordMetadata | None] = new_batch_future(deliveries, self._noack, self._loop)
         return future
 
     def _serialize(self, key: Any, value: Any) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ..._wire.messages import metadata as wire
 from .api import Request, Rows
 
-__all__ = ["MetadataRequest", "MetadataRequest_v5"]
+__all__ = ["MetadataRequest", "MetadataRequest_v1", "MetadataRequest_v5"]
 
 
 class MetadataRequest(Request):
@@ -54,4 +54,4 @@ class MetadataRequest(Request):
         )
 
 
-MetadataRequest_v5 = MetadataRequest
+MetadataRequest_v1 = MetadataRequest_v5 = MetadataRequest

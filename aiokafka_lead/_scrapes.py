@@ -1,0 +1,112 @@
+"""One page of metrics for all worker processes of an app: a scrape reaches one of them, and that one asks the others.
+
+Each listens at a socket in the directory that ``PROMETHEUS_MULTIPROC_DIR`` names, and its series have its ``pid``. They
+are not added up: the sum falls when a worker ends, and what Prometheus makes of a counter that falls is wrong, while
+``sum(rate(...))`` over the workers' own counters is right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+from anyio.abc import ByteStream
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+__all__ = ["Scrapes"]
+
+ANSWER_WITHIN_S = 2.0
+"""A worker that takes longer is missing from the page: its series go on at the next scrape."""
+
+_log = logging.getLogger("aiokafka_lead.fastapi")
+
+
+class Scrapes:
+    """This worker's part in it."""
+
+    def __init__(self, directory: str, app: str, page: Callable[[], str]) -> None:
+        """``app`` tells the workers of one app from others'; ``page`` gives this one's own series, as text."""
+        self._directory = Path(directory)
+        self._stem = f"aiokafka-lead-{hashlib.sha256(app.encode()).hexdigest()[:12]}-"
+        self._page = page
+        self._scope = anyio.CancelScope()
+
+    async def serve(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        """Answer the other workers until `end`. Where there is no way to listen, log why, and return."""
+        path = self._directory / f"{self._stem}{os.getpid()}.sock"
+        try:
+            path.unlink(missing_ok=True)  # of a process that was killed and had this number
+            listener = await anyio.create_unix_listener(path, mode=0o600)
+        except OSError as error:
+            _log.warning("metrics of other workers show no series of this one: cannot listen at %s: %s", path, error)
+            task_status.started()
+            return
+        try:
+            with self._scope:
+                async with listener:
+                    task_status.started()
+                    await listener.serve(self._answer)
+        finally:
+            path.unlink(missing_ok=True)
+
+    def end(self) -> None:
+        """Answer no more."""
+        self._scope.cancel()
+
+    async def _answer(self, stream: ByteStream) -> None:
+        async with stream:
+            with anyio.move_on_after(ANSWER_WITHIN_S), suppress(anyio.BrokenResourceError, OSError):
+                await stream.send(self._page().encode())
+
+    async def workers(self) -> Workers:
+        """The series of every worker that answers."""
+        pages = {str(os.getpid()): self._page()}
+
+        async def ask(path: Path) -> None:
+            with anyio.move_on_after(ANSWER_WITHIN_S):
+                try:
+                    async with await anyio.connect_unix(path) as stream:
+                        pages[path.stem.removeprefix(self._stem)] = b"".join([part async for part in stream]).decode()
+                except ConnectionRefusedError:
+                    _forget(path)
+                except (anyio.BrokenResourceError, OSError):
+                    return
+
+        async with anyio.create_task_group() as tasks:
+            for path in self._directory.glob(f"{self._stem}*.sock"):
+                if path.stem.removeprefix(self._stem) not in pages:
+                    tasks.start_soon(ask, path)
+        return Workers(pages)
+
+
+def _forget(path: Path) -> None:
+    """Nobody listens there: the process was killed."""
+    path.unlink(missing_ok=True)
+
+
+class Workers(Collector):
+    """The pages of several workers in one."""
+
+    def __init__(self, pages: dict[str, str]) -> None:
+        self._pages = pages
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: it is made for one scrape."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Each metric once, with the series of all."""
+        found: dict[str, Metric] = {}
+        for pid, page in sorted(self._pages.items()):
+            for family in text_string_to_metric_families(page):
+                merged = found.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+                for sample in family.samples:
+                    merged.samples.append(sample._replace(labels={**sample.labels, "pid": pid}))
+        yield from found.values()

@@ -1,0 +1,142 @@
+"""``aiokafka-lead copy``: a part of a topic into another one, of this cluster or another."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from typing import Annotated, Any
+
+import typer
+
+from .._core.producer.delivery import Delivery
+from .._records.record import ConsumerRecord
+from ..errors import ConfigError
+from ..types import TopicPartition
+from .matching import matching
+from .places import isolation, part_of
+from .produce import topic_to_write
+from .profiles import ENVIRONMENT_PREFIX, options_of
+from .registering import add
+from .session import Session
+
+__all__ = ["register"]
+
+_IN_FLIGHT = 10_000
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    add(app, "copy", copy)
+
+
+async def copy(
+    session: Session,
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The topic to read.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The topic to write to.")],
+    offset: Annotated[
+        str, typer.Option("--offset", "-o", help="Where to begin: beginning, an offset, -N, @2h, @2026-11-23T10:00.")
+    ] = "beginning",
+    until: Annotated[str, typer.Option("--until", help="Where to end: end (as it is now), an offset, @TIME.")] = "end",
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", help="Only these partitions; may be repeated.")
+    ] = None,
+    to_servers: Annotated[
+        str | None,
+        typer.Option("--to-bootstrap-servers", metavar="HOST:PORT,...", help="TARGET's cluster, if another."),
+    ] = None,
+    to_profile: Annotated[str | None, typer.Option("--to-profile", help="TARGET's cluster, by its profile.")] = None,
+    key_match: Annotated[str | None, typer.Option("--key", help="Only keys in which this expression occurs.")] = None,
+    value_match: Annotated[str | None, typer.Option("--value", help="Only values in which it occurs.")] = None,
+    header_match: Annotated[
+        list[str] | None,
+        typer.Option("--header", metavar="NAME[=REGEX]", help="Only records with such a header; may be repeated."),
+    ] = None,
+    match_bytes: Annotated[
+        bool, typer.Option("--match-bytes", help="Expressions are of bytes, not of text in UTF-8.")
+    ] = False,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", metavar="CONDITION", help="Like 'value.amount > 10'; may be repeated: all must hold."),
+    ] = None,
+    keep_partition: Annotated[
+        bool, typer.Option("--keep-partition", help="Into the partition of the same number, not where the key leads.")
+    ] = False,
+    uncommitted: Annotated[
+        bool,
+        typer.Option("--uncommitted", help="Records of open and aborted transactions, too. Default: read_committed."),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+) -> None:
+    """Copy records, with their keys, headers and times.
+
+    Shows, for each partition, the offset from which a later run would go on.
+    """
+    other = session if to_servers is None and to_profile is None else _other(session, to_servers, to_profile)
+    if source == target and other is session:
+        raise ConfigError(f"{source} would be copied into itself: name another topic, or another cluster")
+    wanted = matching(key_match, value_match, header_match or (), where or (), in_bytes=match_bytes)
+    part = await part_of(session, [source], partition, offset, until, committed=not uncommitted)
+    rows: dict[TopicPartition, dict[str, Any]] = {
+        each: {"topic": source, "partition": each.partition, "next": part.first[each], "records": 0}
+        for each in sorted(part.first)
+    }
+    try:
+        async with session.consumer(**isolation(committed=not uncommitted)) as consumer, other.producer() as producer:
+            if not dry_run:
+                await topic_to_write(other, producer, target)
+            part.begin(consumer)
+            pending: deque[tuple[TopicPartition, int, Delivery | None]] = deque()
+            with session.out.progress(wanted=True) as progress:
+                task = None if progress is None else progress.add_task(source, total=part.total)
+                while part.open:
+                    records = await part.batch(consumer)
+                    for record in records:
+                        if wanted(record):
+                            sent = None
+                            if not dry_run:
+                                sent = await producer.send(target, **_arguments(record, keep_partition))
+                            pending.append((TopicPartition(source, record.partition), record.offset, sent))
+                    await _settle(pending, rows, leave=_IN_FLIGHT)
+                    if progress is not None and task is not None:
+                        progress.advance(task, len(records))
+                await _settle(pending, rows)
+        for each, end in (part.last or {}).items():
+            rows[each]["next"] = max(end, rows[each]["next"])
+    finally:
+        session.out.rows(rows.values(), ["topic", "partition", "records", "next"], "nothing to copy")
+
+
+def _other(session: Session, servers: str | None, profile: str | None) -> Session:
+    """The other cluster: as this one is reached, but for the servers, or as a profile says, and it alone."""
+    if profile is None:
+        return session.beside({**session.options, "bootstrap_servers": servers})
+    environment = {name: text for name, text in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)}
+    variable = f"{ENVIRONMENT_PREFIX}CONFIG"
+    if variable in os.environ:
+        environment[variable] = os.environ[variable]
+    return session.beside(options_of(servers=servers, profile=profile, settings=(), environment=environment, ask=None))
+
+
+def _arguments(record: ConsumerRecord[Any, Any], keep_partition: bool) -> dict[str, Any]:
+    return {
+        "value": record.value,
+        "key": record.key,
+        "headers": record.headers,
+        "partition": record.partition if keep_partition else None,
+        "timestamp_ms": record.timestamp_ms if record.timestamp_ms >= 0 else None,
+    }
+
+
+async def _settle(
+    pending: deque[tuple[TopicPartition, int, Delivery | None]],
+    rows: dict[TopicPartition, dict[str, Any]],
+    *,
+    leave: int = 0,
+) -> None:
+    """Wait for acknowledgements, oldest first, until so few are left."""
+    while len(pending) > leave:
+        where, offset, delivery = pending.popleft()
+        if delivery is not None:
+            await delivery
+        rows[where]["records"] += 1
+        rows[where]["next"] = offset + 1

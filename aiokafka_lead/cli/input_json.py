@@ -1,0 +1,134 @@
+"""Records as JSON, one on a line: what `produce --input-json` reads, and `consume --json` prints."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Container
+from typing import Any
+
+from .failures import Failed
+from .names import close_to
+from .times import NO_TIME
+
+__all__ = ["record_of"]
+
+_FIELDS = ("key", "value", "headers", "partition", "timestamp_ms")
+_KNOWN = {*_FIELDS, "key_as", "value_as", "key_base64", "value_base64", "topic", "offset"}
+"""All that ``consume --json`` prints can be written again; where a record was is left out."""
+
+_FORMS = ("text", "json", "hex", "base64")
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+def record_of(line: bytes, number: int, by_schema: Container[str] = ()) -> dict[str, Any]:
+    """The arguments of `Producer.send` that a line asks for; raises `Failed`, which names the line.
+
+    ``by_schema``: "key", "value", or both, which a schema writes: their bytes are JSON, of a string that is none, too.
+    """
+    try:
+        text = line.decode("utf-8-sig")
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Failed(f"line {number} is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise Failed(f"line {number} is no JSON object")
+    for name in found:
+        if name not in _KNOWN:
+            near = close_to(name, _FIELDS)
+            raise Failed(f"line {number}: {name!r} is none of {', '.join(_FIELDS)}{near}")
+    record: dict[str, Any] = {name: found[name] for name in _FIELDS if found.get(name) is not None}
+    try:
+        for name in ("key", "value"):
+            content = _content(found, name, text)
+            if name in by_schema and isinstance(found.get(name), str) and not _is_json(content):
+                content = _member(text, name).encode()
+            if content is not None:
+                record[name] = content
+        record["headers"] = _headers(record.get("headers", []))
+    except UnicodeEncodeError:
+        raise Failed(f"line {number}: half of a surrogate pair is no text") from None
+    except ValueError as error:
+        raise Failed(f"line {number}: {error}") from None
+    if record.get("timestamp_ms") == NO_TIME:
+        del record["timestamp_ms"]
+    return record
+
+
+def _content(found: dict[str, Any], name: str, text: str) -> bytes | None:
+    """A key's or value's bytes: text as it is, and anything else as the JSON that it is."""
+    encoded = found.get(f"{name}_base64")
+    if encoded is not None:
+        return _from_base64(encoded)
+    value = found.get(name)
+    form = found.get(f"{name}_as")
+    if form not in (None, *_FORMS):
+        raise ValueError(f"{name}_as is one of {', '.join(_FORMS)}, not {form!r}")
+    if form in ("hex", "base64"):
+        if not isinstance(value, str):
+            raise ValueError(f"{name} is no text, though {name}_as says {form}")
+        return _from_hex(value) if form == "hex" else _from_base64(value)
+    if form == "json" and name in found:
+        return _member(text, name).encode()
+    if value is None:
+        return None
+    return value.encode() if isinstance(value, str) else _member(text, name).encode()
+
+
+def _member(text: str, name: str) -> str:
+    """The text of a member of an object: its value made text again would have lost digits."""
+    decoder = json.JSONDecoder()
+    at = _SPACE.match(text, text.index("{") + 1).end()  # type: ignore[union-attr]
+    found = ""
+    while text[at] != "}":
+        this, at = decoder.raw_decode(text, at)
+        begin = _SPACE.match(text, text.index(":", at) + 1).end()  # type: ignore[union-attr]
+        _, end = decoder.raw_decode(text, begin)
+        if this == name:
+            found = text[begin:end]  # of members with the same name the last counts
+        at = _SPACE.match(text, end).end()  # type: ignore[union-attr]
+        if text[at] == ",":
+            at = _SPACE.match(text, at + 1).end()  # type: ignore[union-attr]
+    return found
+
+
+def _is_json(content: bytes | None) -> bool:
+    try:
+        json.loads(content or b"")
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _headers(found: Any) -> list[tuple[str, bytes | None]]:
+    pairs = [[*pair] for pair in found.items()] if isinstance(found, dict) else found
+    fine = isinstance(pairs, list) and all(isinstance(each, list) and len(each) == 2 for each in pairs)
+    if not fine:
+        raise ValueError("headers are an object, or a list of pairs of a name and a value")
+    made = [(str(name), _header(value)) for name, value in pairs]
+    for name, _ in made:
+        name.encode()  # half of a surrogate pair is told of with the line
+    return made
+
+
+def _header(value: Any) -> bytes | None:
+    if value is None:
+        return None
+    if isinstance(value, dict) and value.keys() == {"base64"}:
+        return _from_base64(value["base64"])
+    return value.encode() if isinstance(value, str) else json.dumps(value, separators=(",", ":")).encode()
+
+
+def _from_base64(text: Any) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (TypeError, ValueError):
+        raise ValueError(f"{text!r} is not base64") from None
+
+
+def _from_hex(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not hex") from None

@@ -1,0 +1,157 @@
+"""Which records are wanted: by expressions on text or bytes, and by conditions on fields of JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any
+
+from .._records.record import ConsumerRecord
+from ..errors import ConfigError
+
+__all__ = ["condition", "matching"]
+
+Record = ConsumerRecord[Any, Any]
+Wanted = Callable[[Record], bool]
+
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {"==": eq, "!=": ne, "<=": le, ">=": ge, "<": lt, ">": gt}
+_CONDITION = re.compile(
+    r"\s*(?P<root>\w+)(?P<path>(?:\.[^\s.\[\]=!<>~\"]+|\[\d+\]|\[\"(?:[^\"\\]|\\.)*\"\])*)"
+    r"\s*(?P<operator>==|!=|<=|>=|=~|<|>)\s*(?P<value>(?![=<>~]).*?)\s*",
+    re.DOTALL,
+)
+_STEP = re.compile(r"\.([^\s.\[\]]+)|\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
+
+
+def matching(
+    key: str | None, value: str | None, headers: Iterable[str], conditions: Iterable[str], *, in_bytes: bool
+) -> Wanted:
+    """A function that says if a record agrees with all of these; raises `ConfigError`.
+
+    Expressions are found in text: what is no UTF-8 has U+FFFD in its place. ``in_bytes`` looks at the bytes instead.
+    """
+    search = _in_bytes if in_bytes else _in_text
+    checks: list[Wanted] = []
+    if key is not None:
+        of_key = search("--key", key)
+        checks.append(lambda record: record.key is not None and of_key(record.key))
+    if value is not None:
+        of_value = search("--value", value)
+        checks.append(lambda record: record.value is not None and of_value(record.value))
+    for text in headers:
+        name, _, expression = text.partition("=")
+        checks.append(_header(name, search("--header", expression)))
+    checks += map(condition, conditions)
+    return lambda record: all(check(record) for check in checks)
+
+
+def _header(name: str, agrees: Callable[[bytes], bool]) -> Wanted:
+    return lambda record: any(found == name and agrees(content or b"") for found, content in record.headers)
+
+
+def _in_text(option: str, expression: str) -> Callable[[bytes], bool]:
+    try:
+        search = re.compile(expression).search
+    except re.error as error:
+        raise ConfigError(f"{option}: {expression!r} is no regular expression: {error}") from None
+    return lambda content: search(content.decode("utf-8", "replace")) is not None
+
+
+def _in_bytes(option: str, expression: str) -> Callable[[bytes], bool]:
+    try:
+        search = re.compile(expression.encode("utf-8", "surrogateescape")).search
+    except re.error as error:
+        raise ConfigError(f"{option}: {expression!r} is no regular expression: {error}") from None
+    return lambda content: search(content) is not None
+
+
+def condition(text: str) -> Wanted:
+    """A function for one condition: ``value.amount > 10``, ``headers.kind == order``, ``value.items[0].id != null``."""
+    found = _CONDITION.fullmatch(text)
+    if found is None:
+        raise ConfigError(f"--where: {text!r} is no condition like value.amount > 10: PATH, one of {_known()}, VALUE")
+    read = _root(found["root"])
+    steps: list[str | int] = [_step(*groups) for groups in _STEP.findall(found["path"])]
+    compare = _comparison(found["operator"], found["value"])
+
+    def agrees(record: Record) -> bool:
+        return compare(_at(read(record), steps))
+
+    return agrees
+
+
+def _known() -> str:
+    return " ".join([*_OPERATORS, "=~"])
+
+
+def _step(name: str, number: str, quoted: str) -> str | int:
+    return int(number) if number else json.loads(quoted) if quoted else name
+
+
+def _root(name: str) -> Callable[[Record], Any]:
+    """What a path begins with: of keys and values, JSON where there is a path into it or it is a number, else text."""
+    if name in ("key", "value"):
+        return lambda record: _content(record.key if name == "key" else record.value)
+    if name == "headers":
+        return lambda record: {header: _content(content) for header, content in record.headers}
+    if name in ("topic", "partition", "offset", "timestamp_ms"):
+        return lambda record: getattr(record, name)
+    raise ConfigError(f"--where: {name!r} is none of key, value, headers, topic, partition, offset, timestamp_ms")
+
+
+def _content(content: bytes | None) -> Any:
+    if content is None:
+        return None
+    text = content.decode("utf-8", "replace")
+    return _json(text, text)
+
+
+def _json(text: str, otherwise: Any) -> Any:
+    try:
+        return json.loads(text, parse_float=Decimal)
+    except (ValueError, RecursionError):
+        return otherwise
+
+
+def _at(found: Any, steps: Sequence[str | int]) -> Any:
+    """What a path leads to; None where there is nothing."""
+    for step in steps:
+        if isinstance(found, dict):
+            found = found.get(str(step))
+        elif isinstance(found, list) and isinstance(step, int):
+            found = found[step] if step < len(found) else None
+        else:
+            return None
+    return found
+
+
+def _comparison(operator: str, text: str) -> Callable[[Any], bool]:
+    if operator == "=~":
+        try:
+            search = re.compile(_text(_json(text, text))).search
+        except re.error as error:
+            raise ConfigError(f"--where: {text!r} is no regular expression: {error}") from None
+        return lambda found: found is not None and search(_text(found)) is not None
+    compare = _OPERATORS[operator]
+    wanted = _json(text, text)
+
+    def agrees(found: Any) -> bool:
+        if _is_number(found) and _is_number(wanted):
+            return compare(found, wanted)
+        if operator in ("==", "!="):
+            # A word may be meant where a number was read: an id in a key, for one.
+            return compare(found, wanted) if type(found) is type(wanted) else compare(_text(found), text)
+        return isinstance(found, str) and isinstance(wanted, str) and compare(found, wanted)
+
+    return agrees
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)

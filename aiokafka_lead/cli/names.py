@@ -1,0 +1,107 @@
+"""Several things that were asked for by name, of which some may not be there."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import TypeVar
+
+from ..admin import AdminClient, ConfigResource, TopicDescription, outcomes_of
+from ..errors import GroupIdNotFoundError, KafkaError, UnknownTopicOrPartitionError
+from ..types import TopicPartition
+from .failures import Failed, exit_code, sentence
+from .session import Session
+
+__all__ = [
+    "close_to",
+    "described_topics",
+    "done_of",
+    "explained",
+    "missing_group",
+    "missing_topic",
+    "succeeded",
+    "told",
+]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def close_to(name: str, names: Iterable[str]) -> str:
+    """``"; did you mean 'orders'?"``, or nothing where no name is close."""
+    by_lower = {each.lower(): each for each in names}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=3)
+    return f"; did you mean {' or '.join(repr(by_lower[each]) for each in found)}?" if found else ""
+
+
+async def succeeded(session: Session, admin: AdminClient, call: Awaitable[Mapping[K, V]]) -> dict[K, V]:
+    """The items that an admin call could do; the others are told of, and make the command fail at its end."""
+    outcomes = await outcomes_of(call)
+    await told(session, admin, {name: each for name, each in outcomes.items() if isinstance(each, KafkaError)})
+    return {name: each for name, each in outcomes.items() if not isinstance(each, KafkaError)}
+
+
+async def done_of(session: Session, admin: AdminClient, call: Awaitable[None], names: Iterable[str]) -> list[str]:
+    """The names of those for which a call without a result did what it does; tells of the others."""
+    try:
+        await call
+    except KafkaError as error:
+        if error.outcomes is None:
+            raise
+        failures = {name: each for name, each in error.outcomes.items() if isinstance(each, KafkaError)}
+        await told(session, admin, failures)
+        return [name for name in names if name not in failures]
+    return list(names)
+
+
+async def told(session: Session, admin: AdminClient, failures: Mapping[K, KafkaError]) -> None:
+    """Tell of each item that failed, and of names that are close to one that is not there."""
+    topics: list[str] | None = None
+    groups: list[str] | None = None
+    for item, error in failures.items():
+        name, text = _name(item), sentence(error)
+        if isinstance(error, UnknownTopicOrPartitionError):
+            topics = list(await admin.list_topics()) if topics is None else topics
+            if name not in topics:
+                text = f"there is no topic {name!r}{close_to(name, topics)}"
+        elif isinstance(error, GroupIdNotFoundError):
+            groups = [group.group_id async for group in admin.list_groups()] if groups is None else groups
+            if name not in groups:
+                text = f"there is no group {name!r}{close_to(name, groups)}"
+        session.fail(text, exit_code(error))
+
+
+def _name(item: object) -> str:
+    """The topic, group or resource that an item of an admin call is about."""
+    if isinstance(item, TopicPartition):
+        return item.topic
+    return item.name if isinstance(item, ConfigResource) else str(item)
+
+
+async def explained(session: Session, error: KafkaError) -> KafkaError | Failed:
+    """An error with names that are close to those that are not there, where it says so of names."""
+    failures = {name: each for name, each in (error.outcomes or {}).items() if isinstance(each, KafkaError)}
+    if not any(isinstance(each, (UnknownTopicOrPartitionError, GroupIdNotFoundError)) for each in failures.values()):
+        return error
+    async with session.admin() as admin:
+        await told(session, admin, failures)
+    return Failed(code=exit_code(error))
+
+
+async def described_topics(session: Session, admin: AdminClient, names: Iterable[str]) -> dict[str, TopicDescription]:
+    """The topics that are there; tells of the others. Raises `Failed` if none is."""
+    found = await succeeded(session, admin, admin.describe_topics(list(dict.fromkeys(names))))
+    if not found:
+        session.raise_failures()
+    return found
+
+
+async def missing_topic(admin: AdminClient, name: str) -> Failed:
+    """What to raise for a topic that is not there."""
+    return Failed(f"there is no topic {name!r}{close_to(name, await admin.list_topics())}")
+
+
+async def missing_group(admin: AdminClient, name: str, otherwise: str) -> Failed:
+    """What to raise for a group that is not there, or where it is, otherwise."""
+    known = [group.group_id async for group in admin.list_groups()]
+    return Failed(otherwise if name in known else f"there is no group {name!r}{close_to(name, known)}")

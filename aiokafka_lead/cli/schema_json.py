@@ -1,0 +1,219 @@
+"""The JSON form of what Avro and Protobuf have and JSON has not; see docs/cli.md, "Schemas"."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, time
+from decimal import Decimal, InvalidOperation
+from importlib.util import find_spec
+from typing import Any
+
+__all__ = ["AvroJson", "keep_odd_times", "plain"]
+
+_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def plain(value: Any) -> Any:
+    """What is JSON: bytes in base64, decimals as text, times in ISO 8601, NaN and infinities by name."""
+    if isinstance(value, dict):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    if isinstance(value, float):
+        return (
+            value if math.isfinite(value) else next(name for name, each in _FLOATS.items() if repr(each) == repr(value))
+        )
+    if value is None or isinstance(value, (str, int)):
+        return value
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if hasattr(value, "DESCRIPTOR"):
+        from google.protobuf.json_format import MessageToDict
+
+        return MessageToDict(value, preserving_proto_field_name=True)
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def keep_odd_times() -> None:
+    """Have fastavro, in all of this process, give times that Python has none for as the numbers that they are."""
+    if find_spec("fastavro") is None:
+        return
+    from fastavro.read import LOGICAL_READERS
+
+    for kind, logical in _LOGICAL:
+        read = LOGICAL_READERS.get(f"{kind}-{logical}")
+        if kind in ("int", "long") and read is not None and not isinstance(read, _OrNumber):
+            LOGICAL_READERS[f"{kind}-{logical}"] = _OrNumber(read)
+
+
+class _OrNumber:
+    """Reads a time, or the number where that is none: beyond the year 9999, for one."""
+
+    def __init__(self, read: Callable[..., Any]) -> None:
+        self._read = read
+
+    def __call__(self, number: int, *schemas: Any) -> Any:
+        try:
+            return self._read(number, *schemas)
+        except (OverflowError, ValueError):
+            return number
+
+
+class AvroJson:
+    """Takes `plain` back, by an Avro schema.
+
+    Of a union, the first branch that fits is meant: base64 in ``["bytes", "string"]`` is bytes.
+    """
+
+    def __init__(self, schema: Any) -> None:
+        self._schema = schema
+        self._named: dict[str, Any] = {}
+        self._gather(schema, "")
+
+    def value(self, found: Any) -> Any:
+        """What Avro's writer takes; what does not fit stays as it is, and the writer says why it does not."""
+        try:
+            return self._fit(found, self._schema, "")
+        except ValueError:
+            return found
+
+    def _gather(self, schema: Any, space: str) -> None:
+        """Remember the types that have names, and the namespace that each is in."""
+        if isinstance(schema, list):
+            for each in schema:
+                self._gather(each, space)
+        if not isinstance(schema, dict):
+            return
+        kind = schema.get("type")
+        if kind in ("record", "error", "enum", "fixed"):
+            name = _full_name(schema["name"], schema.get("namespace", space))
+            space = name.rpartition(".")[0]
+            self._named[name] = (schema, space)
+            for field in schema.get("fields", ()):
+                self._gather(field["type"], space)
+        else:
+            for part in (kind, schema.get("items"), schema.get("values")):
+                self._gather(part, space)
+
+    def _fit(self, found: Any, schema: Any, space: str) -> Any:
+        """The value, or ValueError if it is none of this schema."""
+        if isinstance(schema, list):
+            return self._of_union(found, schema, space)
+        if isinstance(schema, str):
+            named = self._named.get(_full_name(schema, space))
+            return self._of_kind(found, schema, {}) if named is None else self._fit(found, *named)
+        kind = schema["type"]
+        if kind in ("record", "error"):
+            space = _full_name(schema["name"], schema.get("namespace", space)).rpartition(".")[0]
+            return self._of_record(found, schema["fields"], space)
+        if kind == "array":
+            return [self._fit(each, schema["items"], space) for each in _of(list, found)]
+        if kind == "map":
+            return {name: self._fit(each, schema["values"], space) for name, each in _of(dict, found).items()}
+        if kind == "enum":
+            return _must(found, found in schema["symbols"])
+        if isinstance(kind, (dict, list)) or kind not in _KINDS:
+            return self._fit(found, kind, space)
+        return self._of_kind(found, kind, schema)
+
+    def _of_union(self, found: Any, branches: list[Any], space: str) -> Any:
+        for branch in branches:
+            try:
+                return self._fit(found, branch, space)
+            except ValueError:
+                continue
+        raise ValueError("no branch of the union fits")
+
+    def _of_record(self, found: Any, fields: list[Mapping[str, Any]], space: str) -> dict[str, Any]:
+        given = dict(_of(dict, found))
+        made = {}
+        for field in fields:
+            name = field["name"]
+            if name in given:
+                made[name] = self._fit(given.pop(name), field["type"], space)
+            elif "default" not in field:
+                raise ValueError(f"{name} is missing")
+        _must(given, not given)
+        return made
+
+    @staticmethod
+    def _of_kind(found: Any, kind: str, schema: Mapping[str, Any]) -> Any:
+        logical = _LOGICAL.get((kind, schema.get("logicalType", "")))
+        convert = logical or _KINDS.get(kind)
+        return found if convert is None else convert(found)  # a name that another schema explains
+
+
+def _full_name(name: str, space: str) -> str:
+    return name if "." in name or not space else f"{space}.{name}"
+
+
+def _must(found: Any, fits: bool) -> Any:
+    if not fits:
+        raise ValueError(f"{found!r} does not fit")
+    return found
+
+
+def _of(kind: type[Any], found: Any) -> Any:
+    return _must(found, isinstance(found, kind))
+
+
+def _integer(found: Any) -> Any:
+    return _must(found, isinstance(found, int) and not isinstance(found, bool))
+
+
+def _float(found: Any) -> float:
+    if isinstance(found, str) and found in _FLOATS:
+        return _FLOATS[found]
+    return float(_must(found, isinstance(found, (int, float)) and not isinstance(found, bool)))
+
+
+def _bytes(found: Any) -> bytes:
+    try:
+        return base64.b64decode(_of(str, found), validate=True)
+    except binascii.Error:
+        raise ValueError("it is no base64") from None
+
+
+def _decimal(found: Any) -> Decimal:
+    _must(found, isinstance(found, (str, int, float)) and not isinstance(found, bool))
+    try:
+        return Decimal(str(found))
+    except InvalidOperation:
+        raise ValueError("it is no number") from None
+
+
+def _or_number(convert: Callable[[str], Any]) -> Callable[[Any], Any]:
+    return lambda found: convert(found) if isinstance(found, str) else _integer(found)
+
+
+def _moment(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+_KINDS: dict[str, Callable[[Any], Any]] = {
+    "null": lambda found: _must(found, found is None),
+    "boolean": lambda found: _of(bool, found),
+    "int": _integer,
+    "long": _integer,
+    "float": _float,
+    "double": _float,
+    "bytes": _bytes,
+    "fixed": _bytes,
+    "string": lambda found: _of(str, found),
+}
+_LOGICAL: dict[tuple[str, str], Callable[[Any], Any]] = {
+    ("bytes", "decimal"): _decimal,
+    ("fixed", "decimal"): _decimal,
+    ("int", "date"): _or_number(date.fromisoformat),
+    ("int", "time-millis"): _or_number(time.fromisoformat),
+    ("long", "time-micros"): _or_number(time.fromisoformat),
+    ("long", "timestamp-millis"): _or_number(_moment),
+    ("long", "timestamp-micros"): _or_number(_moment),
+    ("long", "local-timestamp-millis"): _or_number(datetime.fromisoformat),
+    ("long", "local-timestamp-micros"): _or_number(datetime.fromisoformat),
+    ("fixed", "uuid"): lambda found: _of(str, found),
+}

@@ -1,0 +1,112 @@
+"""SIGINT, SIGTERM and SIGHUP end a command in the same way: what it does is cancelled, and cleans up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import anyio
+    import anyio.abc
+
+__all__ = ["Interrupted", "ignore_signals", "raise_at_signals", "run", "signals_raise"]
+
+_ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+class Interrupted(BaseException):
+    """A signal asked for the end. No Exception, and no KeyboardInterrupt, which Typer makes an exit code of its own."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"ended by {signal.Signals(number).name}")
+        self.code = 128 + number
+        """The exit code, as shells have it: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
+
+
+def raise_at_signals() -> None:
+    """Have each signal raise `Interrupted` in the main thread, wherever that is."""
+    for number in _heeded():
+        signal.signal(number, _raise)
+
+
+def ignore_signals() -> None:
+    """Let no signal change the exit code any more: Python has the defaults at its own end, unless they are ignored."""
+    for number in _heeded():
+        signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def signals_raise() -> Iterator[None]:
+    """Have signals end what blocks the event loop, whose own handlers would only take note of them."""
+    before = {number: signal.getsignal(number) for number in _heeded()}
+    raise_at_signals()
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    """Run an event loop; at a signal the work is cancelled, and `Interrupted` raised when it has ended.
+
+    A second Ctrl-C ends the process at once.
+    """
+    import anyio  # not sooner: handlers are in place before anything large is loaded
+
+    seen: list[int] = []
+
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+            with anyio.CancelScope() as scope:
+                if sys.platform != "win32" and _heeded():
+                    await tasks.start(_listen, scope, seen)
+                await work()
+            tasks.cancel_scope.cancel()
+
+    before = {number: signal.getsignal(number) for number in _heeded()}
+    try:
+        anyio.run(main, backend_options={"use_uvloop": find_spec("uvloop") is not None})
+    except BaseExceptionGroup as group:
+        if not seen and (raised := group.subgroup(Interrupted)) is not None:
+            raise _first(raised) from None
+        raise
+    finally:
+        for number, handler in before.items():  # an event loop leaves the defaults behind
+            signal.signal(number, handler)
+        if seen:
+            raise Interrupted(seen[0])
+
+
+def _first(group: BaseException) -> BaseException:
+    return _first(group.exceptions[0]) if isinstance(group, BaseExceptionGroup) else group
+
+
+async def _listen(scope: anyio.CancelScope, seen: list[int], *, task_status: anyio.abc.TaskStatus[None]) -> None:
+    import anyio
+
+    with anyio.open_signal_receiver(*_heeded()) as signals:
+        task_status.started()
+        async for number in signals:
+            if seen and number == signal.SIGINT:
+                os._exit(128 + number)
+            seen.append(number)
+            scope.cancel()
+
+
+def _heeded() -> list[signal.Signals]:
+    """Those that end this process: nohup has it ignore SIGHUP, and a shell its background jobs SIGINT."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    return [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    raise Interrupted(number)

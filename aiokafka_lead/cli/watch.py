@@ -1,0 +1,100 @@
+"""Says on stderr which brokers cannot be reached while a command waits for them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import anyio
+
+from .._io.client import Client
+from .._io.connection.brokers import NodeState
+from ..errors import KafkaError
+from .failures import ExitCode, Failed
+
+__all__ = ["BrokerWatch"]
+
+_LOOK_EVERY_S = 0.25
+_PATIENCE_S = 1.5
+"""A broker that is away for less, in an election or at a restart, is not worth a line."""
+
+
+class HasClient(Protocol):
+    """A producer, consumer or admin client."""
+
+    _client: Client
+
+
+class BrokerWatch:
+    """Looks at the connections of a command's clients. Asks nothing of brokers itself."""
+
+    def __init__(self, note: Callable[[str], None], timeout_s: float | None) -> None:
+        """``timeout_s``: how long all brokers may be away before `run` raises `Failed`; None: for ever."""
+        self._note = note
+        self._timeout_s = timeout_s
+        self._clients: list[HasClient] = []
+        self._away_since: dict[str, float] = {}
+        self._told: dict[str, str] = {}
+        self._all_away_since: float | None = None
+
+    def add(self, client: HasClient) -> None:
+        """Look at this client's connections, too."""
+        self._clients.append(client)
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await anyio.sleep(_LOOK_EVERY_S)
+            self._look(time.monotonic())
+
+    def _look(self, now: float) -> None:
+        away, reachable = self._found(now)
+        self._away_since = {where: self._away_since.get(where, now) for where in away}
+        news = {
+            where: why
+            for where, why in away.items()
+            if now - self._away_since[where] >= _PATIENCE_S and where not in self._told
+        }
+        if news:
+            self._told |= news
+            all_away = "no broker can be reached" if reachable == 0 else "cannot be reached"
+            self._note(f"{all_away}: {_listed(news.items())}")
+        back = [where for where in self._told if where not in away]
+        for where in back:
+            del self._told[where]
+        if back and reachable:
+            self._note(f"can be reached again: {', '.join(back)}")
+        if not away or reachable:
+            self._all_away_since = None
+            return
+        if self._all_away_since is None:
+            self._all_away_since = now
+        if self._timeout_s is not None and now - self._all_away_since >= self._timeout_s:
+            text = f"no broker could be reached for {self._timeout_s:g} s: {_listed(away.items())}"
+            raise Failed(text, ExitCode.UNREACHABLE)
+
+    def _found(self, now: float) -> tuple[dict[str, str], int]:
+        """Why each broker is away, by its address, and how many are not."""
+        away: dict[str, str] = {}
+        ready: set[str] = set()
+        for client in [each._client for each in self._clients if not each._client.stop_called]:
+            for node_id, node in client.brokers.nodes.items():
+                where = f"{node.host}:{node.port}"
+                state, error = client.brokers.state(node_id), client.brokers.last_error(node_id)
+                if state is NodeState.READY:
+                    ready.add(where)
+                elif error is not None:
+                    away[where] = _why(error)
+                elif state is NodeState.CONNECTING:
+                    away[where] = "no answer"
+        return {where: why for where, why in away.items() if where not in ready}, len(ready)
+
+
+def _listed(away: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{where} ({why})" for where, why in away)
+
+
+def _why(error: KafkaError) -> str:
+    """One line of it."""
+    return (getattr(error, "message", "") or str(error) or type(error).__name__).splitlines()[0]

@@ -1,0 +1,160 @@
+"""Brokers that cannot be reached, names that are not there, and lines that cannot be written."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
+
+from .conftest import CommandLine
+from .test_ends import begun
+from .test_processes import PATIENCE_S
+
+pytestmark = pytest.mark.usefixtures("handler_of_python")
+
+
+@pytest.mark.parametrize("command", ["consume lonely -o beginning", "produce lonely"])
+def test_a_cluster_that_goes_away_is_named(cli: CommandLine, command: str) -> None:
+    with ClusterThread(EmbeddedCluster(1)) as alone:
+        alone.create_topic("lonely", 1)
+        servers = alone.bootstrap_servers
+        cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = servers
+        cli.fine("produce", "lonely", stdin="1\n")
+        process = begun(cli, *command.split(), "--timeout", "3s", stdin=subprocess.PIPE)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        if command.startswith("consume"):
+            assert process.stdout.readline() == b"1\n"
+        else:
+            process.stdin.write(b"2\n")
+            process.stdin.flush()
+            while len(alone.records("lonely")) < 2:
+                assert process.poll() is None
+    with process:
+        said = process.stderr.readline().decode()
+        assert said.startswith(f"no broker can be reached: {servers} (")
+        assert process.wait(PATIENCE_S) == 3
+        assert b"no broker could be reached for 3 s" in process.stderr.read()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "consume ordres -o beginning",
+        "consume ordres -g g",
+        "produce ordres",
+        "replay ordres",
+        "copy ordres orders",
+        "copy orders ordres",
+        "topics describe ordres",
+        "topics delete ordres -y",
+        "topics add-partitions ordres 5",
+        "configs show topic ordres",
+        "configs set topic ordres retention.ms=1",
+        "groups reset g --to end -t ordres -y",
+    ],
+)
+def test_a_mistyped_topic_is_named_with_what_is_close(cli: CommandLine, fixed: ClusterThread, command: str) -> None:
+    cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = fixed.bootstrap_servers
+    ran = cli(*command.split(), stdin="x\n")
+    assert (ran.code, ran.err) == (1, "error: there is no topic 'ordres'; did you mean 'orders'?\n")
+    assert fixed.topic_names() == ["orders"]
+
+
+@pytest.fixture(scope="module")
+def fixed() -> Iterator[ClusterThread]:
+    """A cluster that creates no topics by itself."""
+    with ClusterThread(EmbeddedCluster(1, auto_create_topics=False)) as made:
+        made.create_topic("orders", 1)
+        yield made
+
+
+def test_of_several_names_those_that_are_there_are_shown(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("here", 1)
+    cli.fine("produce", "here", stdin="1\n")
+    cli.fine("consume", "here", "-g", "reader", "-n", "1")
+    for command, shown in (
+        ("topics describe here gone", "here"),
+        ("groups describe reader raeder", "reader"),
+        ("groups lag reader raeder", "reader"),
+        ("consume here gone -o beginning --until end", "1"),
+        ("groups delete reader raeder -y", "deleted: reader"),
+        ("topics delete here gone -y", "deleted: here"),
+    ):
+        ran = cli(*command.split())
+        assert (ran.code, shown in ran.out, "there is no" in ran.err) == (1, True, True), (command, ran)
+        assert "raeder" not in command or "did you mean 'reader'?" in ran.err or "delete" in command
+
+
+def test_groups_clone_and_alert(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("cloned", 1)
+    cli.fine("produce", "cloned", stdin="1\n2\n3\n")
+    cli.fine("consume", "cloned", "-g", "blue", "-n", "1")
+    assert cli.fine("groups", "clone", "blue", "green", "--dry-run", "--json").json[0]["after"] == 1
+    assert cli("groups", "clone", "blue", "green", stdin="n\n").code == 1
+    cli.fine("groups", "clone", "blue", "green", "-y")
+    assert cli.fine("consume", "cloned", "-g", "green", "-n", "2").lines == ["2", "3"]
+    cli.fine("groups", "clone", "blue", "red", "-y", "--move")
+    ran = cli("groups", "clone", "blue", "pink", "-y")
+    assert (ran.code, "no group 'blue'" in ran.err or "no offsets" in ran.err) == (1, True)
+    assert cli("groups", "lag", "red", "--fail-above", "2").code == 0
+    ran = cli("groups", "lag", "red", "green", "--fail-above", "1")
+    assert (ran.code, ran.err) == (5, "error: group 'red' is 2 records behind, more than 1\n")
+    assert "green" in ran.out
+
+
+def test_a_line_that_cannot_be_written_is_named_with_how_many_were(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("stops", 1)
+    ran = cli("produce", "stops", "--input-json", stdin='{"value": "1"}\n{"value": "2"}\n{"valeu": "3"}\n')
+    assert ran.code == 1
+    assert ran.err.splitlines()[-1] == "2 records were written"
+    assert "did you mean 'value'?" in ran.err
+    assert [record.value for record in cluster.records("stops")] == [b"1", b"2"]
+    ran = cli("produce", "stops", stdin="3\n" + "x" * 2_000_000 + "\n")
+    assert (ran.code, "line 2: " in ran.err, "1 records were written" in ran.err) == (1, True, True)
+    ran = cli("produce", "stops", "--partition", "9", stdin="4\n")
+    assert ran.code == 1
+    assert "line 1: " in ran.err
+
+
+def test_a_line_without_an_end_takes_bounded_memory(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("endless", 1)
+    with Path("/dev/zero").open("rb") as endless:
+        process = begun(cli, "produce", "endless", stdin=endless)
+        with process:
+            assert process.stderr is not None
+            said = process.stderr.read().decode()
+            assert process.wait(PATIENCE_S) == 1
+    assert "line 1 has more than 64,000,000 bytes without an end" in said
+
+
+@pytest.mark.parametrize(
+    ("separator", "line"), [(r"\t", b"k\tv"), (r"\x1f", b"k\x1fv"), (r"\0", b"k\0v"), (r"\u00e9", "kév".encode())]
+)
+def test_escapes_are_the_same_both_ways(cli: CommandLine, cluster: ClusterThread, separator: str, line: bytes) -> None:
+    topic = f"escapes-{line.hex()}"
+    cluster.create_topic(topic, 1)
+    cli.fine("produce", topic, "-K", separator, stdin=line)
+    (record,) = cluster.records(topic)
+    assert (record.key, record.value) == (b"k", b"v")
+    assert cli.fine("consume", topic, "--until", "end", "-f", f"%k{separator}%v").out.encode() == line
+
+
+@pytest.mark.parametrize(
+    "arguments", [("produce", "t", "-K", ""), ("produce", "t", "-K", r"\q"), ("consume", "t", "-f", r"%v\q")]
+)
+def test_escapes_that_are_none(cli: CommandLine, arguments: tuple[str, ...]) -> None:
+    assert cli(*arguments).code == 2
+
+
+def test_the_cluster_may_be_named_before_the_command(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("before", 1)
+    cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = None
+    here = ("-b", cluster.bootstrap_servers)
+    assert "before" in {row["topic"] for row in cli.fine(*here, "--json", "topics", "list").json}
+    cli.fine("-b", "127.0.0.1:1", "-X", "client_id=x", "topics", "list", *here, "-X", "linger_ms=1")

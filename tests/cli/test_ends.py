@@ -1,0 +1,198 @@
+"""How commands end: by signals, without descriptors, with a full disk, and what they leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+
+from aiokafka_lead.testing import ClusterThread
+
+from .conftest import CommandLine
+from .test_processes import PATIENCE_S, PROGRAM, environment
+
+pytestmark = pytest.mark.usefixtures("handler_of_python")
+
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+
+
+def begun(cli: CommandLine, *arguments: str, stdin: Any = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*PROGRAM, *arguments], env=environment(cli), stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def in_shell(cli: CommandLine, command: str) -> subprocess.CompletedProcess[str]:
+    text = command.replace("al ", f"{' '.join(PROGRAM)} ")
+    return subprocess.run(
+        ["bash", "-c", text], env=environment(cli), capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_a_signal_leaves_a_file_that_is_whole_and_no_other(
+    cli: CommandLine, cluster: ClusterThread, tmp_path: Path, number: int, code: int
+) -> None:
+    topic = f"signal-{number}"
+    cluster.create_topic(topic, 1)
+    cli.fine("produce", topic, stdin="1\n2\n3\n")
+    path = tmp_path / "out.parquet"
+    path.write_bytes(b"an older file")
+    with begun(cli, "consume", topic, "-o", "beginning", "-O", str(path)) as process:
+        wait_for(lambda: len(os.listdir(tmp_path)) == 2)
+        assert path.read_bytes() == b"an older file"
+        process.send_signal(number)
+        assert process.wait(PATIENCE_S) == code
+    assert os.listdir(tmp_path) == ["out.parquet"]
+    assert pyarrow.parquet.read_table(path).num_rows <= 3
+
+
+def test_a_group_commits_what_is_in_a_file_once_that_is_whole(
+    cli: CommandLine, cluster: ClusterThread, tmp_path: Path
+) -> None:
+    cluster.create_topic("filed", 1)
+    cli.fine("produce", "filed", stdin="1\n2\n")
+    path = tmp_path / "out.parquet"
+    with begun(cli, "consume", "filed", "-g", "filing", "-O", str(path)) as process:
+        wait_for(lambda: len(os.listdir(tmp_path)) == 1)
+        process.kill()
+    assert not path.exists()
+    ran = cli("groups", "lag", "filing", "--json")
+    assert all(row["committed"] is None for row in (ran.json if ran.out else []))
+    cli.fine("consume", "filed", "-g", "filed", "-n", "2", "-O", str(path))
+    assert cli.fine("groups", "lag", "filed", "--json").json[0]["committed"] == 2
+    assert pyarrow.parquet.read_table(path).num_rows == 2
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS[:2])
+def test_a_signal_ends_a_membership(cli: CommandLine, cluster: ClusterThread, number: int, code: int) -> None:
+    name = f"member-{number}"
+    cluster.create_topic(name, 1)
+    cli.fine("produce", name, stdin="1\n")
+    with begun(cli, "consume", name, "-g", name) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1\n"
+        process.send_signal(number)
+        assert process.wait(PATIENCE_S) == code
+    (row,) = cli.fine("groups", "describe", name, "--json").json
+    assert row["member"] is None
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS[1:2])
+def test_a_signal_has_bench_delete_its_topic(cli: CommandLine, cluster: ClusterThread, number: int, code: int) -> None:
+    before = set(cluster.topic_names())
+    with begun(cli, "bench", "-n", "100000000") as process:
+        wait_for(lambda: set(cluster.topic_names()) - before)
+        process.send_signal(number)
+        assert process.wait(PATIENCE_S) == code
+    assert set(cluster.topic_names()) == before
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS[2:])
+def test_a_signal_ends_a_question(cli: CommandLine, cluster: ClusterThread, number: int, code: int) -> None:
+    name = f"asked-{number}"
+    cluster.create_topic(name, 1)
+    with begun(cli, "topics", "delete", name, stdin=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        said = b""
+        while b"[y/N]:" not in said:
+            said += os.read(process.stderr.fileno(), 4096)
+        process.send_signal(number)
+        assert process.wait(PATIENCE_S) == code
+    assert name in cluster.topic_names()
+
+
+def test_a_signal_that_is_ignored_stays_ignored(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("nohup", 1)
+    cli.fine("produce", "nohup", stdin="1\n")
+    command = ["bash", "-c", f"trap '' HUP; exec {' '.join(PROGRAM)} consume nohup -o beginning"]
+    with subprocess.Popen(command, env=environment(cli), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1\n"
+        process.send_signal(signal.SIGHUP)
+        cli.fine("produce", "nohup", stdin="2\n")
+        assert process.stdout.readline() == b"2\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 143
+
+
+def test_a_stuck_reader_does_not_hold_up_the_end(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("stuck", 1)
+    cli.fine("produce", "stuck", stdin=f"{'x' * 1000}\n" * 1000)
+    with begun(cli, "consume", "stuck", "-o", "beginning") as process:
+        assert process.stdout is not None
+        assert process.stdout.read(1) == b"x"
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 143
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("al produce {} <&-", 0, ""),
+        ("al topics list <&- >&-", 1, "error: standard output cannot be written: Bad file descriptor\n"),
+        ("al consume {} --until end --json >&-", 1, "error: standard output cannot be written: Bad file descriptor\n"),
+        (
+            "al consume {} --until end >/dev/full",
+            1,
+            "error: standard output cannot be written: No space left on device\n",
+        ),
+        ("al --help >/dev/full", 1, "error: standard output cannot be written: No space left on device\n"),
+        ("al topics describe nowhere 2>&-", 1, ""),
+        ("al topics describe nowhere 2>/dev/full", 1, ""),
+        ("al topics list <&- >&- 2>&-", 1, ""),
+    ],
+)
+def test_descriptors_that_are_closed_or_full(
+    cli: CommandLine, cluster: ClusterThread, command: str, code: int, said: str
+) -> None:
+    if "closed" not in cluster.topic_names():
+        cluster.create_topic("closed", 1)
+        cli.fine("produce", "closed", stdin="1\n")
+    ran = in_shell(cli, command.format("closed"))
+    assert (ran.returncode, ran.stderr) == (code, said)
+
+
+def test_what_was_done_is_said_though_it_cannot_be_printed(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("done", 1)
+    ran = in_shell(cli, "echo 1 | al produce done >/dev/full")
+    assert ran.returncode == 1
+    assert "done: 1 records" in ran.stderr
+    assert len(cluster.records("done")) == 1
+
+
+@pytest.mark.parametrize("encoding", ["cp1252"])
+def test_output_lacks_characters(cli: CommandLine, cluster: ClusterThread, encoding: str) -> None:
+    topic = f"price-{encoding}"
+    cluster.create_topic(topic, 1)
+    values = ["one", "5 €", "né \U0001f600"]
+    cli.fine("produce", topic, stdin="\n".join(values))
+    cli = CommandLine({**cli.environment, "PYTHONIOENCODING": encoding})
+    ran = in_shell(cli, f"al consume {topic} --until end --json")
+    assert [json.loads(line)["value"] for line in ran.stdout.splitlines()] == values
+    assert ran.stdout.isascii()
+    ran = in_shell(cli, f"al consume {topic} --until end")
+    assert (ran.returncode, ran.stdout.splitlines()) == (0, values)
+
+
+def test_piped_tables_have_a_row_on_a_line(cli: CommandLine, cluster: ClusterThread) -> None:
+    name = "payments." + "settlement-" * 20
+    cluster.create_topic(name, 1)
+    cli.environment["COLUMNS"] = "40"
+    ran = in_shell(cli, "al topics list")
+    assert len([line for line in ran.stdout.splitlines() if line.startswith(f"{name} ")]) == 1

@@ -1,0 +1,208 @@
+"""What `consume`, `copy` and `replay` choose: records that fit, that are committed, that a schema describes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from aiokafka_lead import ConsumerRecord, Producer, TimestampType
+from aiokafka_lead._core.run.dead_letter import DEAD_LETTER_HEADERS
+from aiokafka_lead.cli.matching import condition
+from aiokafka_lead.errors import ConfigError
+from aiokafka_lead.schema import SchemaRegistry
+from aiokafka_lead.testing import ClusterThread, EmbeddedCluster, EmbeddedSchemaRegistry
+
+from .conftest import CommandLine
+
+ALL = ("-o", "beginning", "--until", "end")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--value", "^caf.$"), ["café", "cafe"]),
+        (("--value", "(?i)^CAFÉ$"), ["café", "CAFÉ"]),
+        (("--value", r"^\w+$"), ["café", "CAFÉ", "cafe", "über"]),
+        (("--value", "^caf.$", "--match-bytes"), ["cafe"]),
+        (("--value", r"^caf\xc3\xa9$", "--match-bytes"), ["café"]),
+        (("--where", "value =~ ^.ber"), ["über"]),
+    ],
+)
+def test_expressions_are_of_text_unless_bytes_are_wanted(
+    cli: CommandLine, cluster: ClusterThread, options: tuple[str, ...], expected: list[str]
+) -> None:
+    if "words" not in cluster.topic_names():
+        cluster.create_topic("words", 1)
+        cli.fine("produce", "words", stdin="café\nCAFÉ\ncafe\nüber\n")
+    assert cli.fine("consume", "words", *ALL, *options).lines == expected
+
+
+ORDER = {"amount": 10.5, "big": 2**60, "name": "ann", "items": [{"id": 7}], "a.b": True, "none": None}
+RECORD: ConsumerRecord[Any, Any] = ConsumerRecord(
+    "t",
+    3,
+    42,
+    1000,
+    TimestampType.CREATE_TIME,
+    b"007",
+    json.dumps(ORDER).encode(),
+    (("kind", b"order"), ("raw", b"\xff")),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "agrees"),
+    [
+        ("value.amount > 10", True),
+        ("value.amount>10.5", False),
+        ("value.amount >= 10.5", True),
+        ("value.amount > ten", False),
+        (f"value.big == {2**60}", True),
+        (f"value.big == {2**60 + 1}", False),
+        ("value.name == ann", True),
+        ('value.name == "ann"', True),
+        ("value.name != ann", False),
+        ("value.name < bob", True),
+        ("value.name =~ ^a", True),
+        ("value.items[0].id == 7", True),
+        ("value.items[1].id == null", True),
+        ('value["a.b"] == true', True),
+        ("value.none == null", True),
+        ("value.none.deeper != null", False),
+        ("value.missing > 0", False),
+        ("key == 007", True),
+        ("headers.kind == order", True),
+        ("headers.raw != null", True),
+        ("partition == 3", True),
+        ("offset < 42", False),
+        ("timestamp_ms >= 1000", True),
+        ("topic == t", True),
+    ],
+)
+def test_conditions(text: str, agrees: bool) -> None:
+    assert condition(text)(RECORD) is agrees
+
+
+@pytest.mark.parametrize("text", ["value", "value >> 1", "valeu > 1", "value =~ (", "> 1", ""])
+def test_conditions_that_are_none(text: str) -> None:
+    with pytest.raises(ConfigError, match="--where"):
+        condition(text)
+
+
+@pytest.mark.parametrize("command", ["consume {} --until end -f %v\\n", "replay {} --to {}.to", "copy {} {}.to"])
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_committed_reading_ends_before_an_open_transaction(
+    cli: CommandLine, cluster: ClusterThread, command: str
+) -> None:
+    topic = f"isolation-{command.split()[0]}"
+    for name in (topic, f"{topic}.to"):
+        cluster.create_topic(name, 1)
+    committed = () if "consume" not in command else ("--committed",)
+    arguments = [*command.format(topic, topic).split(), *committed]
+
+    async def written(option: str | None = None) -> list[bytes | None]:
+        ran = await anyio.to_thread.run_sync(lambda: cli.fine(*arguments, *([option] if option else [])))
+        found = [record.value for record in cluster.records(f"{topic}.to")]
+        return [line.encode() for line in ran.lines] if "consume" in command else found
+
+    origin = [(DEAD_LETTER_HEADERS[0], b"origin")]
+    async with Producer(cluster.bootstrap_servers, transactional_id=topic) as producer:
+        async with producer.transaction():
+            await producer.send(topic, b"kept", headers=origin)
+        await producer.begin_transaction()
+        await producer.send_and_wait(topic, b"aborted", headers=origin)
+        await producer.abort_transaction()
+        async with producer.transaction():
+            await (await producer.send(topic, b"open", headers=origin))
+            assert await written() == [b"kept"]
+            if "consume" not in command:
+                assert set(await written("--uncommitted")) == {b"kept", b"aborted", b"open"}
+
+
+def test_copies_keep_keys_headers_and_times(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("from", 2)
+    lines: list[dict[str, Any]] = [
+        {
+            "partition": 0,
+            "key_base64": "/w==",
+            "value": None,
+            "headers": [["h", {"base64": "/w=="}], ["h", None]],
+            "timestamp_ms": 1,
+        },
+        {"key": "k", "value": {"amount": 1}, "timestamp_ms": 2, "partition": 1},
+        {"key": "k", "value": {"amount": 20}, "timestamp_ms": 3, "partition": 1},
+    ]
+    cli.fine("produce", "from", "--input-json", stdin="\n".join(map(json.dumps, lines)))
+    with ClusterThread(EmbeddedCluster(1)) as other:
+        other.create_topic("to", 2)
+        to = ("--to-bootstrap-servers", other.bootstrap_servers)
+        planned = cli.fine("copy", "from", "to", *to, "--dry-run", "--json").json
+        assert [(row["partition"], row["records"], row["next"]) for row in planned] == [(0, 1, 1), (1, 2, 2)]
+        assert not other.records("to")
+        cli.fine("copy", "from", "to", *to, "--keep-partition", "-o", "0", "--until", "1")
+        cli.fine("copy", "from", "to", *to, "--keep-partition", "-o", "1", "--where", "value.amount > 10")
+        for partition in (0, 1):
+            before = [
+                (each.key, each.value, each.headers, each.timestamp_ms) for each in cluster.records("from", partition)
+            ]
+            after = [(each.key, each.value, each.headers, each.timestamp_ms) for each in other.records("to", partition)]
+            assert after == before
+    ran = cli("copy", "from", "from")
+    assert (ran.code, "into itself" in ran.err) == (2, True)
+    ran = cli("copy", "from", "nowhere-else", "-b", cluster.bootstrap_servers, "--to-profile", "none")
+    assert (ran.code, "profile 'none'" in ran.err) == (2, True)
+
+
+@pytest.fixture
+def registry() -> Iterator[EmbeddedSchemaRegistry]:
+    with EmbeddedSchemaRegistry() as made:
+        yield made
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_record_that_does_not_fit_its_schema(
+    cli: CommandLine, cluster: ClusterThread, registry: EmbeddedSchemaRegistry
+) -> None:
+    cluster.create_topic("mixed", 1)
+    schema = {"type": "record", "name": "R", "fields": [{"name": "v", "type": "long"}]}
+    serializer = SchemaRegistry(registry.url).avro_serializer(schema, auto_register=True)
+    async with Producer(cluster.bootstrap_servers) as producer:
+        for value in (1, None, 2):
+            content = b'{"v": 5}' if value is None else await serializer.encode({"v": value}, "mixed")
+            await producer.send_and_wait("mixed", content)
+    cli.environment["AIOKAFKA_LEAD_SCHEMA_REGISTRY_URL"] = registry.url
+
+    def look() -> None:
+        by_schema = ("--value-as", "schema")
+        where = "mixed-0 at offset 1"
+        ran = cli("consume", "mixed", *ALL, *by_schema)
+        assert (ran.code, ran.lines, where in ran.err) == (1, ['{"v": 1}'], True)
+        ran = cli.fine("consume", "mixed", *ALL, *by_schema, "--on-error", "skip")
+        assert (ran.lines, where in ran.err) == (['{"v": 1}', '{"v": 2}'], True)
+        ran = cli.fine("consume", "mixed", *ALL, *by_schema, "--on-error", "raw", "--json")
+        assert [json.loads(line)["value"] for line in ran.lines] == [{"v": 1}, '{"v": 5}', {"v": 2}]
+        assert where in ran.err
+        # In a group the offset stands at the record that stopped it, and goes past one that was skipped.
+        for _ in range(2):
+            assert cli("consume", "mixed", "-g", "stops", "-n", "3", *by_schema).code == 1
+            assert cli.fine("groups", "lag", "stops", "--json").json[0]["committed"] == 1
+        cli.fine("consume", "mixed", "-g", "stops", "-n", "1", *by_schema, "--on-error", "skip")
+        assert cli.fine("groups", "lag", "stops", "--json").json[0]["committed"] == 3
+        ran = cli("consume", "mixed", *ALL, *by_schema, "--on-error", "explode")
+        assert (ran.code, "--on-error takes" in ran.err) == (2, True)
+
+    await anyio.to_thread.run_sync(look)
+    registry.stop()
+
+    def look_again() -> None:
+        # The registry's absence is no fault of a record, which would be skipped.
+        ran = cli("consume", "mixed", *ALL, "--value-as", "schema", "--on-error", "skip", "--timeout", "1s")
+        assert (ran.code, ran.lines, "skipped" in ran.err) == (1, [], False), ran
+
+    await anyio.to_thread.run_sync(look_again)

@@ -1,0 +1,193 @@
+"""Records of any bytes, out by `consume` and back by `produce`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import fastavro
+import pyarrow.parquet
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from aiokafka_lead import ConsumerRecord, TimestampType
+from aiokafka_lead.cli.input_json import record_of
+from aiokafka_lead.cli.record_text import FORMS, as_json
+from aiokafka_lead.cli.schema_json import AvroJson, plain
+from aiokafka_lead.testing import ClusterThread
+
+from .conftest import CommandLine
+
+ALL = ("-o", "beginning", "--until", "end")
+ODD = (
+    b"",
+    b"null",
+    b"NaN",
+    b'"text"',
+    b"1e400",
+    b"0.12345678901234567891",
+    b'{"text":"cut \\ud83d"}',
+    b"\xff\x00\n\x1b[2J",
+)
+
+contents = st.none() | st.sampled_from(ODD) | st.binary(max_size=30) | st.text(max_size=30).map(str.encode)
+names = st.text(max_size=10)  # never with half a surrogate pair: Kafka's are UTF-8
+headers = st.lists(st.tuples(names, contents), max_size=3)
+records = st.tuples(contents, contents, headers)
+
+Content = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
+
+
+def read(
+    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
+) -> ConsumerRecord[Any, Any]:
+    return ConsumerRecord("t", 0, 0, 1000, TimestampType.CREATE_TIME, key, value, tuple(headers))
+
+
+def strict(line: str) -> Any:
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    return json.loads(line, parse_constant=refuse)
+
+
+@given(records, st.sampled_from(FORMS))
+@settings(max_examples=300, deadline=None)
+@example((None, b"null", []), "json")
+@example((b"", b'"text"', [("", None), ("h", b"\xff\x00\x9f")]), "json")
+def test_a_line_of_json_says_all_that_a_record_has(record: Content, form: str) -> None:
+    key, value, some = record
+    line = as_json(read(key, value, some), form, form)
+    assert "\n" not in line
+    strict(line)
+    back = record_of(line.encode("utf-8", "surrogatepass"), 1)
+    assert back["headers"] == list(some)
+    if form != "json":  # whitespace around JSON may be another
+        assert (back.get("key"), back.get("value")) == (key, value)
+        return
+    for name, content in (("key", key), ("value", value)):
+        again = back.get(name)
+        assert (again is None) == (content is None)
+        assert again == content or strict(again.decode()) == strict(content.decode())  # type: ignore[union-attr]
+
+
+def test_digits_and_duplicates_of_json_stay(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("digits", 1)
+    cluster.create_topic("digits-again", 1)
+    values = [b"-0", b"1e400", b"0.12345678901234567891", b'{"a":1, "a":2.50}', b"12345678901234567890123", b"[ 1 ]"]
+    cli.fine("produce", "digits", stdin=b"\n".join(values))
+    shown = cli.fine("consume", "digits", *ALL, "--json", "--value-as", "json")
+    cli.fine("produce", "digits-again", "--input-json", stdin=shown.out)
+    assert [record.value for record in cluster.records("digits-again")] == values
+
+
+@pytest.mark.parametrize("form", ["text", "hex", "base64"])
+@given(st.lists(records, min_size=1, max_size=10))
+@settings(
+    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+def test_records_go_out_and_come_back(
+    cli: CommandLine, cluster: ClusterThread, form: str, given: list[Content]
+) -> None:
+    there, again = f"there-{uuid4().hex}", f"again-{uuid4().hex}"
+    for topic in (there, again):
+        cluster.create_topic(topic, 1)
+    lines = [as_json(read(*record), "base64", "base64") for record in given]
+    cli.fine("produce", there, "--input-json", stdin="\n".join(lines).encode())
+    shown = cli.fine("consume", there, *ALL, "--json", "--key-as", form, "--value-as", form).out
+    cli.fine("produce", again, "--input-json", stdin=shown.encode())
+    for topic in (there, again):
+        found = [(record.key, record.value, list(record.headers)) for record in cluster.records(topic)]
+        assert found == [(key, value, list(some)) for key, value, some in given]
+        assert {record.timestamp_ms for record in cluster.records(topic)} == {1000}
+
+
+@given(st.lists(records, min_size=1, max_size=10))
+@settings(
+    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+def test_parquet_has_the_same_bytes(
+    cli: CommandLine, cluster: ClusterThread, tmp_path: Path, given: list[Content]
+) -> None:
+    topic = f"parquet-{uuid4().hex}"
+    cluster.create_topic(topic, 1)
+    lines = [as_json(read(*record), "base64", "base64") for record in given]
+    cli.fine("produce", topic, "--input-json", stdin="\n".join(lines).encode())
+    path = tmp_path / "out.parquet"
+    cli.fine("consume", topic, *ALL, "-O", str(path))
+    table = pyarrow.parquet.read_table(path)
+    found = [
+        (row["key"], row["value"], [(each["key"], each["value"]) for each in row["headers"]])
+        for row in table.to_pylist()
+    ]
+    assert found == [(key, value, list(some)) for key, value, some in given]
+
+
+MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)).map(lambda found: found.replace(tzinfo=UTC))
+AVRO: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
+    "bytes": ("bytes", st.binary()),
+    "fixed": ({"type": "fixed", "name": "F", "size": 3}, st.binary(min_size=3, max_size=3)),
+    "decimal": (
+        {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        st.decimals(-(10**6), 10**6, places=2),
+    ),
+    "millis": (
+        {"type": "long", "logicalType": "timestamp-millis"},
+        MOMENTS.map(lambda found: found.replace(microsecond=found.microsecond // 1000 * 1000)),
+    ),
+    "micros": ({"type": "long", "logicalType": "timestamp-micros"}, MOMENTS),
+    "day": ({"type": "int", "logicalType": "date"}, st.dates()),
+    "time": ({"type": "long", "logicalType": "time-micros"}, st.times()),
+    "double": ("double", st.floats()),
+    "float": ("float", st.floats(width=32)),
+    "long": ("long", st.integers(-(2**63), 2**63 - 1)),
+    "text": (["null", "string"], st.none() | st.text()),
+    "choice": (["null", "long", "string"], st.none() | st.integers(-(2**63), 2**63 - 1) | st.text()),
+    "enum": ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, st.sampled_from("AB")),
+    "list": ({"type": "array", "items": "bytes"}, st.lists(st.binary())),
+    "map": ({"type": "map", "values": ["null", "bytes"]}, st.dictionaries(st.text(), st.none() | st.binary())),
+    "again": ("F", st.binary(min_size=3, max_size=3)),
+}
+SCHEMA = {
+    "type": "record",
+    "name": "R",
+    "namespace": "a.b",
+    "fields": [{"name": name, "type": kind} for name, (kind, _) in AVRO.items()],
+}
+
+
+@given(st.fixed_dictionaries({name: values for name, (_, values) in AVRO.items()}))
+@settings(max_examples=100, deadline=None)
+def test_avro_has_a_json_form_both_ways(value: dict[str, Any]) -> None:
+    shown = json.dumps(plain(value))
+    strict(shown)
+    back = AvroJson(SCHEMA).value(json.loads(shown))
+    for name, each in value.items():
+        if isinstance(each, float) and math.isnan(each):
+            assert math.isnan(back[name])
+        else:
+            assert back[name] == each, name
+            assert type(back[name]) is type(each), name
+    fastavro.validate(back, fastavro.parse_schema(SCHEMA))
+
+
+def test_a_branch_of_a_union_is_chosen_by_what_fits() -> None:
+    one = {"type": "record", "name": "One", "fields": [{"name": "at", "type": {"type": "int", "logicalType": "date"}}]}
+    other = {"type": "record", "name": "Other", "fields": [{"name": "price", "type": "double"}]}
+    schema = AvroJson(["null", one, other, "string"])
+    assert schema.value({"at": "2025-03-01"}) == {"at": date(2025, 3, 1)}
+    assert schema.value({"price": "Infinity"}) == {"price": math.inf}
+    assert schema.value("2025-03-01") == "2025-03-01"
+    assert schema.value({"neither": 1}) == {"neither": 1}
+    assert AvroJson({"type": "bytes", "logicalType": "decimal"}).value(12.5) == Decimal("12.5")
+    moment = AvroJson({"type": "long", "logicalType": "timestamp-millis"})
+    assert moment.value("2025-03-01T12:00:00Z") == datetime(2025, 3, 1, 12, tzinfo=UTC)
+    assert moment.value(1000) == 1000
+    assert plain(timedelta(seconds=1)) == "0:00:01"

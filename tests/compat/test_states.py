@@ -1,0 +1,284 @@
+"""What programs see before the start, after the stop, outside of the loop, and of options as aiokafka takes them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from aiokafka_lead.compat import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka_lead.compat.errors import ConsumerStoppedError, KafkaConnectionError, KafkaError
+from aiokafka_lead.compat.util import parse_kafka_version
+from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
+
+pytestmark = pytest.mark.anyio
+
+FIRST = TopicPartition("events", 0)
+
+
+# --- outside of the event loop ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def servers() -> Iterator[str]:
+    with ClusterThread(EmbeddedCluster(1)) as cluster:
+        cluster.create_topic("events", 2)
+        yield cluster.bootstrap_servers
+
+
+async def started(servers: str) -> AIOKafkaProducer:
+    producer = AIOKafkaProducer(bootstrap_servers=servers)
+    await producer.start()
+    return producer
+
+
+async def batch_of_one(producer: AIOKafkaProducer) -> Any:
+    batch = producer.create_batch()
+    batch.append(timestamp=None, key=None, value=b"1")
+    return await producer.send_batch(batch, "events", partition=0)
+
+
+def test_a_future_is_its_loops_also_while_that_does_not_run(servers: str) -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        producer = loop.run_until_complete(started(servers))
+        for sent in (producer.send("events", b"1", partition=0), batch_of_one(producer)):
+            future: Any = loop.run_until_complete(sent)
+            assert future.get_loop() is loop
+            called: list[object] = []
+            future.add_done_callback(called.append)
+            assert loop.run_until_complete(future).partition == 0
+            assert loop.run_until_complete(asyncio.gather(future))[0].topic == "events"
+            assert called == [future]
+        waiting: Any = loop.run_until_complete(producer.send("events", b"1", partition=0))
+        assert waiting.cancel() is not waiting.done() or waiting.cancelled()
+        loop.run_until_complete(producer.stop())
+    finally:
+        loop.close()
+
+
+def test_a_future_in_another_thread_than_its_loops(servers: str) -> None:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    def do(work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, loop).result(20)
+
+    async def wait_for(future: Any) -> Any:
+        return await future
+
+    try:
+        producer = do(started(servers))
+        future = do(producer.send("events", b"1", partition=0))
+        assert do(wait_for(future)).offset == 0
+        assert future.get_loop() is loop
+        assert asyncio.gather(future).get_loop() is loop
+        called = threading.Event()
+        loop.call_soon_threadsafe(future.add_done_callback, lambda _: called.set())
+        assert called.wait(20)
+        do(producer.stop())
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+# --- before the start, after the stop --------------------------------------------------------------------------------
+
+
+async def test_flush_of_a_producer_that_does_not_run_hides_nothing(cluster: EmbeddedCluster) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
+    await producer.flush()
+    await producer.start()
+    await producer.stop()
+    await producer.flush()
+    with pytest.raises(KafkaConnectionError):
+        await start_and_clean_up(AIOKafkaProducer(bootstrap_servers="127.0.0.1:1"))
+
+
+async def start_and_clean_up(producer: AIOKafkaProducer) -> None:
+    try:
+        await producer.start()
+    finally:
+        await producer.flush()
+        await producer.stop()
+
+
+async def fill(cluster: EmbeddedCluster, count: int = 3) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for number in range(count):
+            await producer.send_and_wait("events", b"%d" % number, partition=0)
+
+
+def consumer(cluster: EmbeddedCluster, *topics: str, group_id: str | None) -> AIOKafkaConsumer:
+    return AIOKafkaConsumer(
+        *topics, bootstrap_servers=cluster.bootstrap_servers, group_id=group_id, auto_offset_reset="earliest"
+    )
+
+
+@pytest.mark.parametrize("group_id", [None, "g"])
+async def test_a_stopped_consumer_says_where_it_was(cluster: EmbeddedCluster, group_id: str | None) -> None:
+    await fill(cluster)
+    async with consumer(cluster, "events", group_id=group_id) as reader:
+        assert (await reader.getone()).offset == 0
+        assert reader.highwater(FIRST) == 3
+        assignment = reader.assignment()
+    assert reader.assignment() == assignment
+    assert reader.subscription() == {"events"}
+    async with asyncio.timeout(10):
+        assert await reader.position(FIRST) == 1
+    assert reader.highwater(FIRST) == 3
+    reader.pause(FIRST)
+    reader.resume(FIRST)
+    reader.seek(FIRST, 2)
+    assert await reader.position(FIRST) == 2
+    for read in (reader.getone, reader.getmany):
+        with pytest.raises(ConsumerStoppedError):
+            await read()
+    reader.unsubscribe()
+    assert reader.assignment() == set()
+    await reader.stop()
+
+
+async def test_reads_of_a_consumer_that_could_not_start_raise(cluster: EmbeddedCluster) -> None:
+    reader = AIOKafkaConsumer("events", bootstrap_servers="127.0.0.1:1")
+    with pytest.raises(KafkaConnectionError):
+        await reader.start()
+    async with asyncio.timeout(10):
+        for read in (reader.getone, reader.getmany):
+            with pytest.raises(KafkaError):
+                await read()
+    await reader.stop()
+
+
+# --- nothing to read yet ---------------------------------------------------------------------------------------------
+
+
+async def one(reader: AIOKafkaConsumer) -> Any:
+    return (await reader.getone()).value
+
+
+async def many(reader: AIOKafkaConsumer) -> Any:
+    while not (found := await reader.getmany(timeout_ms=1000)):
+        pass
+    return found[FIRST][0].value
+
+
+async def each(reader: AIOKafkaConsumer) -> Any:
+    async for record in reader:
+        return record.value
+    return None
+
+
+@pytest.mark.parametrize("read", [one, many, each])
+@pytest.mark.parametrize("group_id", [None, "g"])
+async def test_reads_wait_for_a_subscription(
+    cluster: EmbeddedCluster, read: Callable[[AIOKafkaConsumer], Awaitable[Any]], group_id: str | None
+) -> None:
+    await fill(cluster)
+    async with asyncio.timeout(30), consumer(cluster, group_id=group_id) as reader:
+        first = asyncio.ensure_future(read(reader))
+        await asyncio.sleep(0)
+        assert not first.done()
+        reader.subscribe(["events"])
+        assert await first == b"0"
+        reader.unsubscribe()
+        await fill(cluster, 1)
+        again = asyncio.ensure_future(read(reader))
+        await asyncio.sleep(0)
+        assert not again.done()
+        reader.assign([FIRST]) if group_id is None else reader.subscribe(["events"])
+        assert await again is not None
+
+
+async def test_a_read_outlives_an_unsubscribe_and_ends_with_the_consumer(cluster: EmbeddedCluster) -> None:
+    async with asyncio.timeout(30):
+        async with consumer(cluster, "events", group_id=None) as reader:
+            reading = asyncio.ensure_future(reader.getone())
+            await asyncio.sleep(0.01)
+            reader.unsubscribe()
+            await asyncio.sleep(0.01)
+            assert not reading.done()
+            reader.subscribe(["events"])
+            await fill(cluster, 1)
+            assert (await reading).value == b"0"
+            reader.unsubscribe()
+            left = [asyncio.ensure_future(read()) for read in (reader.getone, reader.getmany)]
+            await asyncio.sleep(0.01)
+        for task in left:
+            with pytest.raises(ConsumerStoppedError):
+                await task
+
+
+# --- options and arguments as aiokafka takes them --------------------------------------------------------------------
+
+
+async def test_times_may_be_any_number(cluster: EmbeddedCluster) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for given, kept in ((1.9, 1), (True, 1), (1_700_000_000_000.5, 1_700_000_000_000)):
+            sent = await producer.send_and_wait("events", b"v", partition=0, timestamp_ms=given)
+            assert sent is not None
+            assert sent.timestamp == kept
+            batch = producer.create_batch()
+            taken = batch.append(timestamp=given, key=None, value=b"v")
+            assert taken is not None
+            assert taken.timestamp == kept
+        with pytest.raises(TypeError):
+            await producer.send("events", b"v", timestamp_ms="5")  # type: ignore[arg-type]
+
+
+PRODUCERS: list[dict[str, Any]] = [
+    {"linger_ms": -1},
+    {"max_batch_size": 1e6, "max_request_size": 2.0**31},
+    {"request_timeout_ms": 0, "metadata_max_age_ms": 0},
+    {"connections_max_idle_ms": 0, "retry_backoff_ms": True},
+    {"enable_idempotence": 1},
+    {"client_id": ""},
+]
+CONSUMERS: list[dict[str, Any]] = [
+    {"fetch_max_wait_ms": 50_000, "request_timeout_ms": 1_000},
+    {"group_id": "g", "session_timeout_ms": 1_000},
+    {"group_id": "g", "heartbeat_interval_ms": 0, "max_poll_interval_ms": 1e13},
+    {"enable_auto_commit": None, "check_crcs": 0, "exclude_internal_topics": 1},
+    {"group_instance_id": "i", "partition_assignment_strategy": ()},
+    {"group_id": "g", "group_instance_id": "", "client_rack": ""},
+    {"fetch_max_bytes": 5e7, "fetch_min_bytes": -1, "max_partition_fetch_bytes": 10**12},
+    {"auto_offset_reset": "smallest", "max_poll_records": 10**12},
+    {"auto_offset_reset": "EARLIEST"},
+]
+
+
+@pytest.mark.parametrize("options", PRODUCERS)
+async def test_options_of_a_producer(cluster: EmbeddedCluster, options: dict[str, Any]) -> None:
+    AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, **options)._closed = True
+
+
+@pytest.mark.parametrize("options", CONSUMERS)
+async def test_options_of_a_consumer(cluster: EmbeddedCluster, options: dict[str, Any]) -> None:
+    async with AIOKafkaConsumer("events", bootstrap_servers=cluster.bootstrap_servers, **options) as reader:
+        assert reader.subscription() == {"events"}
+
+
+# --- names that libraries use ----------------------------------------------------------------------------------------
+
+
+def test_versions_of_kafka() -> None:
+    assert parse_kafka_version("2.3.1") == (2, 3, 1)
+    assert parse_kafka_version("0.10") == (0, 10, 0)
+    for wrong in ("3.0", "0.8.2", "2", "x.1", "1.2.3.4"):
+        with pytest.raises(ValueError, match=wrong):
+            parse_kafka_version(wrong)
+
+
+async def test_private_names_that_are_not_there_say_so(cluster: EmbeddedCluster) -> None:
+    reader = consumer(cluster, group_id=None)
+    assert not hasattr(reader, "_fetcher")
+    with pytest.raises(AttributeError, match=r"has no attribute '_fetcher'.*guide"):
+        _ = reader._fetcher
+    with pytest.raises(AttributeError, match=r"has no attribute 'fetch_it'$"):
+        _ = reader.fetch_it
+    await reader.stop()

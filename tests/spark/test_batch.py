@@ -111,6 +111,19 @@ def test_ranges_begin_and_end_within_batches(cluster: ClusterThread, new_topic: 
     assert values(read(cluster, subscribe=topic, **offsets)) == numbered(26, 37)
 
 
+def test_a_part_of_each_partition(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(4)
+    for partition in range(4):
+        fill(cluster, topic, numbered(20 * partition), partition=partition)
+    found = read(cluster, subscribe=topic, partitions="1-2,3,9", fromOffset="15", untilOffset="45")
+    assert {tp: len([row for row in found if row["partition"] == tp]) for tp in range(4)} == {0: 0, 1: 5, 2: 25, 3: 30}
+    assert min(row["offset"] for row in found) == 15
+    # Offsets by partition are those of the partitions that are left.
+    only = {"partitions": "3", "startingOffsets": f'{{"{topic}":{{"3":58}}}}'}
+    assert values(read(cluster, subscribe=topic, **only)) == numbered(2, 58)
+    assert read(cluster, subscribe=topic, fromOffset="60") == read(cluster, subscribe=topic, untilOffset="0") == []
+
+
 def test_times_as_bounds(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic(2)
     fill(cluster, topic, numbered(10), timestamps_ms=[1000 * (i + 1) for i in range(10)])

@@ -37,6 +37,7 @@ def test_names_ignore_case() -> None:
     [
         ({"subscribe": " a, b ,,a"}, Selection(topics=("a", "b"))),
         ({"subscribePattern": " a.* "}, Selection(pattern="a.*")),
+        ({"subscribe": "a", "partitions": "0, 5-7"}, Selection(topics=("a",), numbers=(range(1), range(5, 8)))),
         ({"assign": '{"a":[1,0]}'}, Selection(partitions=(TopicPartition("a", 1), TopicPartition("a", 0)))),
     ],
 )
@@ -62,6 +63,11 @@ REFUSED_BY_BOTH = [
     ({"minPartitions": "many"}, "minPartitions"),
     ({"maxRecordsPerPartition": "0"}, "maxRecordsPerPartition"),
     ({"maxTasks": "0"}, "maxTasks"),
+    ({"pushFilters": "true"}, "'pushFilters' is withdrawn: .*'partitions', 'fromOffset' and 'untilOffset'"),
+    ({"partitions": "0,x"}, "option 'partitions': expected e.g."),
+    ({"partitions": ""}, "option 'partitions': expected e.g."),
+    ({"partitions": "7-5"}, "'partitions': '7-5' is no range"),
+    ({"partitions": "0-9999999999"}, "'partitions': '0-9999999999' is no range from 0 to 2147483647"),
     ({"maxTasks": "2", "minPartitions": "3"}, "minPartitions"),
     ({"maxTasks": "2", "maxRecordsPerPartition": "3"}, "exclude each other"),
     ({"minPartitions": " 7 "}, "minPartitions"),
@@ -126,10 +132,12 @@ def test_refused(options: dict[str, str], words: str) -> None:
         {"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"0":4}}'},
         {"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"1":6}}'},
         {"commitGroupId": "g"},
+        {"fromOffset": "-1"},
+        {"untilOffset": "latest"},
     ],
 )
 def test_refused_in_batch_queries(options: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"Offsets|offset|commitGroupId"):
+    with pytest.raises(ValueError, match=r"Offset|offset|commitGroupId"):
         _batch(**options)
 
 
@@ -138,7 +146,8 @@ def test_refused_in_batch_queries(options: dict[str, str]) -> None:
     [
         ("endingOffsets", "{}"),
         ("endingOffsetsByTimestamp", "{}"),
-        ("pushFilters", "true"),
+        ("fromOffset", "5"),
+        ("untilOffset", "5"),
         ("maxOffsetsPerTrigger", "x"),
         ("minOffsetsPerTrigger", "1.5"),
         ("maxTriggerDelay", "soon"),
@@ -188,6 +197,11 @@ def test_ends_are_checked_as_starts_are() -> None:
     ]:
         with pytest.raises(ValueError, match=words):
             _batch(**options)
+
+
+def test_assigned_partitions_are_not_chosen_twice() -> None:
+    with pytest.raises(ValueError, match="options assign and partitions exclude each other"):
+        batch_options({"kafka.bootstrap.servers": "a:9092", "assign": '{"t":[0]}', "partitions": "0"})
 
 
 def test_no_selection() -> None:

@@ -55,20 +55,21 @@ def test_batch_queries(spark: SparkSession, cluster: ClusterThread, new_topic: N
     assert _values(_batch(spark, cluster, subscribePattern="no such topic")) == []
 
 
-def test_filters_pushed_down(spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic) -> None:
+def test_a_dataframe_in_several_places_of_a_query(
+    spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic
+) -> None:
     topic = new_topic(2)
     for partition in range(2):
-        fill(cluster, topic, numbered(10), partition=partition, timestamps_ms=[1000 * i for i in range(10)])
-    wanted = "partition = 1 and offset < 8 and timestamp >= timestamp'1970-01-01 00:00:05.5Z' and key is null"
+        fill(cluster, topic, numbered(10, 10 * partition), partition=partition)
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     try:
-        pushed = _batch(spark, cluster, subscribe=topic, pushFilters="true").where(wanted)
-        assert _values(pushed) == [6, 7]
-        fetched = pushed.rdd  # planned once: the tasks say what is read
-        assert fetched.getNumPartitions() == 1
+        frame = _batch(spark, cluster, subscribe=topic)
+        assert _values(frame.where("partition = 1 and offset < 3")) == [10, 11, 12]
+        assert frame.count() == 20, "a filter is forgotten with its query"
+        assert _values(frame.where("partition = 0").union(frame.where("partition = 1"))) == [*range(20)]
+        assert frame.alias("a").join(frame.alias("b"), ["partition", "offset"]).count() == 20
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-    assert _values(_batch(spark, cluster, subscribe=topic).where(wanted)) == [6, 7]
 
 
 SECRET = "MARKED"

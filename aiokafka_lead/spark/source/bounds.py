@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -22,6 +23,7 @@ __all__ = [
     "NoMatch",
     "Selection",
     "is_certain",
+    "parse_numbers",
     "parse_offsets",
     "parse_partitions",
     "parse_times",
@@ -90,9 +92,20 @@ class Selection:
     pattern: str = ""
     """A regular expression; a topic whose name has a match anywhere in it is read."""
     partitions: tuple[TopicPartition, ...] = ()
+    numbers: tuple[range, ...] = ()
+    """Narrows the above: partitions with other numbers are not read. All are if this is empty."""
+
+    def of(self, found: set[TopicPartition]) -> set[TopicPartition]:
+        """Return those of the selected topics' partitions that are read."""
+        if self.partitions:
+            return found & set(self.partitions)
+        if self.numbers:
+            return {tp for tp in found if any(tp.partition in numbers for numbers in self.numbers)}
+        return found
 
 
 T = TypeVar("T")
+_NUMBERS = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")
 _LONGEST_QUOTE = 200
 """Characters of an option's text that an error repeats."""
 
@@ -115,6 +128,21 @@ def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
     for tp in found:
         _check_partition(name, tp)
     return found
+
+
+def parse_numbers(name: str, text: str) -> tuple[range, ...]:
+    """``0,2,5-7``: partitions' numbers, of every topic. Raises ValueError."""
+    found = []
+    for part in text.split(","):
+        match = _NUMBERS.fullmatch(part.strip())
+        if match is None:
+            raise ValueError(f"option '{name}': expected e.g. 0,2,5-7, got '{text}'")
+        first = int(match[1])
+        last = first if match[2] is None else int(match[2])
+        if not first <= last <= INT32_MAX:
+            raise ValueError(f"option '{name}': '{part.strip()}' is no range from 0 to {INT32_MAX}")
+        found.append(range(first, last + 1))
+    return tuple(found)
 
 
 def _from_json(name: str, text: str, example: str, convert: Callable[[Any], T]) -> T:

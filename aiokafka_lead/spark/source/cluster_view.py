@@ -90,8 +90,7 @@ class ClusterView:
             if not topic.is_internal
             for entry in topic.partitions
         }
-        if selection.partitions:
-            found &= set(selection.partitions)
+        found = selection.of(found)
         # Brokers before Kafka 2.8 know no ids.
         ids = {topic.name: str(topic.topic_id) for topic in described.values() if topic.topic_id.int}
         return found, {tp.topic: ids[tp.topic] for tp in found if tp.topic in ids}

@@ -34,6 +34,11 @@ class OffsetRange:
         """The number of offsets in it, and so the largest number of records."""
         return self.until - self.start
 
+    def within(self, first: int, until: int | None) -> OffsetRange:
+        """Return the part from ``first`` to before ``until``, which may be empty."""
+        end = self.until if until is None else min(self.until, until)
+        return OffsetRange(self.topic, self.partition, max(self.start, first), end)
+
 
 def plan_tasks(
     ranges: Iterable[OffsetRange],

@@ -22,8 +22,11 @@ def find_ranges(options: Mapping[str, str], parsed: SourceOptions) -> list[Offse
 
 
 async def _find(view: ClusterView, parsed: SourceOptions) -> list[OffsetRange]:
-    starts = (await view.at(parsed.starting, starting=True)).offsets
-    ends = (await view.at(parsed.ending, starting=False)).offsets
+    for _ in range(parsed.offset_attempts):
+        starts = (await view.at(parsed.starting, starting=True)).offsets
+        ends = (await view.at(parsed.ending, starting=False)).offsets
+        if starts.keys() == ends.keys():
+            break  # else a partition came or went in between, or a broker that was asked lags
     found = [OffsetRange(*tp, starts[tp], ends[tp]) for tp in sorted(starts.keys() & ends.keys())]
     for one in found:
         if one.start > one.until:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
@@ -95,13 +95,23 @@ class Selection:
     numbers: tuple[range, ...] = ()
     """Narrows the above: partitions with other numbers are not read. All are if this is empty."""
 
-    def of(self, found: set[TopicPartition]) -> set[TopicPartition]:
-        """Return those of the selected topics' partitions that are read."""
+    def of(self, found: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Return those of the partitions that are read."""
         if self.partitions:
-            return found & set(self.partitions)
-        if self.numbers:
-            return {tp for tp in found if any(tp.partition in numbers for numbers in self.numbers)}
-        return found
+            return set(self.partitions).intersection(found)
+        topics = set(self.of_topics({tp.topic for tp in found}))
+        return {
+            tp
+            for tp in found
+            if tp.topic in topics and (not self.numbers or any(tp.partition in numbers for numbers in self.numbers))
+        }
+
+    def of_topics(self, names: Iterable[str]) -> set[str]:
+        """Return those of the topics that are read."""
+        if self.pattern:
+            pattern = re.compile(self.pattern)
+            return {name for name in names if pattern.search(name)}
+        return {*self.topics, *(tp.topic for tp in self.partitions)}.intersection(names)
 
 
 T = TypeVar("T")

@@ -67,6 +67,8 @@ class SourceOptions:
     """The group for which a stream's progress is committed, so that tools see its lag."""
     read_timeout_ms: float
     """A task without any progress for this long fails."""
+    data_loss_timeout_ms: float
+    """For this long a stream waits for a partition that is missing, or shorter than it was, before that is a loss."""
     offset_attempts: int
     """How often the cluster is asked for offsets before the query fails."""
     offset_retry_interval_ms: float
@@ -135,6 +137,7 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
         fail_on_data_loss=boolean(options, "failOnDataLoss", True),
         commit_group_id=group_id,
         read_timeout_ms=integer(options, "kafkaConsumer.pollTimeoutMs", 1) or 120_000,
+        data_loss_timeout_ms=_or(integer(options, "dataLossTimeoutMs", 0), 30_000),
         offset_attempts=integer(options, "fetchOffset.numRetries", 1) or 3,
         offset_retry_interval_ms=max(0, _or(integer(options, "fetchOffset.retryIntervalMs"), 1000)),
         from_offset=integer(options, "fromOffset", 0) or 0,

@@ -10,7 +10,7 @@ from typing import Any
 from ...types import TopicPartition
 from .ranges import OffsetRange
 
-__all__ = ["DataLossError", "Progress", "between", "report"]
+__all__ = ["CheckpointError", "DataLossError", "Progress", "between", "report"]
 
 _log = logging.getLogger("aiokafka_lead.spark")
 _ID, _BEGAN = "@id", "@began"
@@ -22,6 +22,18 @@ class DataLossError(RuntimeError):
 
     def __init__(self, losses: Iterable[str]) -> None:
         super().__init__("; ".join(losses) + " (failOnDataLoss=false goes on without)")
+
+
+class CheckpointError(RuntimeError):
+    """The checkpoint lacks a partition that is still there: an earlier version stored what one answer said."""
+
+    def __init__(self, partitions: Iterable[TopicPartition]) -> None:
+        super().__init__(
+            f"the micro-batch that is to be repeated was planned while {', '.join(map(str, sorted(partitions)))} could "
+            "not be seen, by an earlier version of this package or by another connector. Nothing is lost. In the "
+            "checkpoint's folder 'offsets', delete the file with the highest number, of which the folder 'commits' has "
+            "none, and start the query again"
+        )
 
 
 def report(losses: Sequence[str], *, fail: bool) -> None:
@@ -90,6 +102,17 @@ class Progress:
     def unknown_in(self, later: Progress) -> set[TopicPartition]:
         """Partitions of ``later`` that have no such offset."""
         return later.offsets.keys() - self.known_to(later).keys()
+
+    def lacking_in(self, later: Progress) -> Progress | None:
+        """Return what ``later`` lacks of it, other than topics that were created again; None if that is nothing."""
+        known = self.known_to(later)
+        lacking = {tp: known[tp] for tp in known.keys() - later.offsets.keys()}
+        return Progress(lacking, self.topic_ids) if lacking else None
+
+    def without(self, topics: set[str]) -> Progress:
+        """Return the same without these topics."""
+        offsets = {tp: offset for tp, offset in self.offsets.items() if tp.topic not in topics}
+        return Progress(offsets, {name: found for name, found in self.topic_ids.items() if name not in topics})
 
     def at_most(self, end: Progress) -> Progress:
         """No offset beyond ``end``, and only its partitions."""

@@ -107,6 +107,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             unknown = "where the first micro-batch began is not in the checkpoint: records before its end may be lost"
             report([unknown], fail=self.parsed.fail_on_data_loss)
             begun = begun.at_most(ends)
+        if lacking := begun.lacking_in(ends):
+            self._ask().check_lacking(lacking)
         ranges, losses = between(begun, ends, self._ask().earliest(begun.unknown_in(ends)))
         report(losses, fail=self.parsed.fail_on_data_loss)
         tasks = plan_tasks(
@@ -137,7 +139,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, begun: Progress) -> Progress:
         if self._pinned is not None:
             return self._pinned
-        ends = self._ask().ends(begun)
+        # A query that ends with what is there now has no later trigger that could report a loss.
+        ends = self._ask().ends(begun, certain=self._pins)
         if self._pins:
             self._pinned = ends
         return ends

@@ -89,7 +89,8 @@ def test_every_record_once_whatever_the_tasks(cluster: ClusterThread, new_topic:
         fill(cluster, topic, numbered(400), partition=partition)
     expected = sorted((partition, offset) for partition in range(3) for offset in range(400))
     for options, tasks in [
-        ({}, 1),
+        ({}, 3),
+        ({"maxTasks": "1"}, 1),
         ({"minPartitions": "7"}, 7),
         ({"maxRecordsPerPartition": "150"}, 9),
         ({"minPartitions": "7", "maxTasks": "7"}, 7),
@@ -230,7 +231,7 @@ def test_leaders_move_and_a_broker_dies_while_tasks_read(cluster: ClusterThread,
         for first in range(0, 500, 50):
             fill(cluster, topic, numbered(50, 500 * partition + first), partition=partition)
     # One batch is read ahead, so that brokers are asked all the time.
-    reader = batch_reader(cluster, subscribe=topic, kafka__fetch__max__bytes="500")
+    reader = batch_reader(cluster, subscribe=topic, maxTasks="1", kafka__fetch__max__bytes="500")
     found = []
     (task,) = reader.partitions()
     at = 0

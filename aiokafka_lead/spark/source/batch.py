@@ -9,8 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from .options import SourceOptions, batch_options
-from .partition import RangePartition
-from .ranges import plan_tasks
+from .partition import RangePartition, partitions_of
 from .schema import check_schema
 
 if TYPE_CHECKING:
@@ -32,14 +31,7 @@ class KafkaBatchReader(DataSourceReader):
         """The tasks, from what the cluster holds now."""
         from .batch_plan import find_ranges
 
-        parsed = self.parsed
-        tasks = plan_tasks(
-            find_ranges(self.options, parsed),
-            min_partitions=parsed.min_partitions,
-            max_records=parsed.max_records_per_partition,
-            max_tasks=parsed.max_tasks,
-        )
-        return [RangePartition(task) for task in tasks]
+        return partitions_of(find_ranges(self.options, self.parsed), self.parsed)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one task."""

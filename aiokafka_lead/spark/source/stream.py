@@ -28,9 +28,8 @@ from pyspark.sql.types import StructType
 from .bounds import is_certain
 from .limits import capped, waits
 from .options import SourceOptions, stream_options
-from .partition import RangePartition
+from .partition import RangePartition, partitions_of
 from .progress import Progress, between, report
-from .ranges import plan_tasks
 from .schema import check_schema
 
 if TYPE_CHECKING:
@@ -111,13 +110,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._ask().check_lacking(lacking)
         ranges, losses = between(begun, ends, self._ask().earliest(begun.unknown_in(ends)))
         report(losses, fail=self.parsed.fail_on_data_loss)
-        tasks = plan_tasks(
-            ranges,
-            min_partitions=self.parsed.min_partitions,
-            max_records=self.parsed.max_records_per_partition,
-            max_tasks=self.parsed.max_tasks,
-        )
-        return [RangePartition(task) for task in tasks]
+        return partitions_of(ranges, self.parsed)
 
     def commit(self, end: dict[str, Any]) -> None:
         """A micro-batch is done: commit its end for ``commitGroupId``."""

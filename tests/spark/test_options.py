@@ -212,3 +212,12 @@ def test_no_selection() -> None:
 @pytest.mark.parametrize(("text", "milliseconds"), [("500", 500), ("90s", 90_000), ("2 h", 7_200_000), ("1ms", 1)])
 def test_durations(text: str, milliseconds: float) -> None:
     assert _stream(maxTriggerDelay=text).max_trigger_delay_ms == milliseconds
+
+
+def test_unknown_options_are_mentioned_once(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        _batch(failOnDataLos="true", colour="red", topic="t", **{"kafkaConsumer.cache.timeout": "1"})
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "option 'failondatalos' is unknown and has no effect; is 'failOnDataLoss' meant?",
+        "option 'colour' is unknown and has no effect",
+    ]

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from ..._options.arguments import topic_name
 from ..._options.checks import INT32_MAX, short_text
 from ...types import TopicPartition
-from ..kafka_options import boolean, integer, refuse_owned
+from ..kafka_options import boolean, integer, mention_unknown, refuse_owned
+from .bad_records import BadRecords, bad_records
 from .bounds import (
     EARLIEST,
     LATEST,
@@ -69,6 +70,7 @@ class SourceOptions:
     """A task without any progress for this long fails."""
     data_loss_timeout_ms: float
     """For this long a stream waits for a partition that is missing, or shorter than it was, before that is a loss."""
+    bad_records: BadRecords
     offset_attempts: int
     """How often the cluster is asked for offsets before the query fails."""
     offset_retry_interval_ms: float
@@ -110,6 +112,7 @@ def stream_options(options: Mapping[str, str]) -> SourceOptions:
 
 def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
     refuse_owned(options, _OWNED)
+    mention_unknown(options)
     if boolean(options, "pushFilters", False):
         raise ValueError(_NO_PUSHING)
     selection = _selection(options)
@@ -138,6 +141,7 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
         commit_group_id=group_id,
         read_timeout_ms=integer(options, "kafkaConsumer.pollTimeoutMs", 1) or 120_000,
         data_loss_timeout_ms=_or(integer(options, "dataLossTimeoutMs", 0), 30_000),
+        bad_records=bad_records(options),
         offset_attempts=integer(options, "fetchOffset.numRetries", 1) or 3,
         offset_retry_interval_ms=max(0, _or(integer(options, "fetchOffset.retryIntervalMs"), 1000)),
         from_offset=integer(options, "fromOffset", 0) or 0,

@@ -197,6 +197,18 @@ def test_available_now_ends_where_it_began(cluster: ClusterThread, new_topic: Ne
     assert query.step() == query.step() == []
 
 
+def test_a_restart_from_the_end_plans_nothing(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(5))
+    query = Query(stream_reader(cluster, subscribe=topic))
+    query.step()
+    fill(cluster, topic, numbered(5, 5))
+    assert query.step() == numbered(5, 5)
+    again = query.restarted(stream_reader(cluster, subscribe=topic))
+    again.reader.initialOffset()  # which is where the query stands
+    assert not again.plan(), "no micro-batch without records"
+
+
 def test_the_initial_offset_stays(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic()
     reader = stream_reader(cluster, subscribe=topic)

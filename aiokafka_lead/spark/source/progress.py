@@ -13,7 +13,7 @@ from .ranges import OffsetRange
 __all__ = ["CheckpointError", "DataLossError", "Progress", "between", "report"]
 
 _log = logging.getLogger("aiokafka_lead.spark")
-_ID, _BEGAN = "@id", "@began"
+_ID, _BEGAN, _INITIAL = "@id", "@began", "@initial"
 """What begins no topic's name: "@" is not allowed there. Nor is "/", which divides what follows."""
 
 
@@ -56,10 +56,12 @@ class Progress:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     began: Mapping[TopicPartition, int] | None = None
     """Where the first micro-batch begins; of its end alone, as Spark stores no other offset with it."""
+    initial: bool = False
+    """Where a query without a checkpoint begins. Spark never stores it, so that a stored offset has no such mark."""
 
     def to_json(self) -> dict[str, dict[str, int]]:
         """In a fixed order: Spark compares offsets as text."""
-        found: dict[str, dict[str, int]] = {}
+        found: dict[str, dict[str, int]] = {_INITIAL: {}} if self.initial else {}
         if self.began is not None:
             found[_BEGAN] = {}
             for (topic, partition), offset in sorted(self.began.items()):
@@ -77,6 +79,8 @@ class Progress:
         topic_ids: dict[str, str] = {}
         began: dict[TopicPartition, int] | None = {} if _BEGAN in found else None
         for name, partitions in found.items():
+            if name == _INITIAL:
+                continue
             match name.split("/"):
                 case [kind, topic, topic_id] if kind == _ID:
                     topic_ids[topic] = topic_id
@@ -84,7 +88,7 @@ class Progress:
                     began[TopicPartition(topic, int(partition))] = int(offset)
                 case _:
                     offsets |= {TopicPartition(name, int(number)): int(at) for number, at in partitions.items()}
-        return cls(offsets, topic_ids, began)
+        return cls(offsets, topic_ids, began, _INITIAL in found)
 
     def at_same_place(self, other: Progress) -> bool:
         """Whether nothing lies between the two."""

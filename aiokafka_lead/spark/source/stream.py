@@ -66,7 +66,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (PySpark's name)
         """Where the query begins if it has no checkpoint: the same at each call."""
         if self._initial is None:
-            self._initial = self._ask().start()
+            self._initial = replace(self._ask().start(), initial=True)
         return self._initial.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -88,7 +88,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest = ends = self._ends(begun)
         if not isinstance(limit, ReadAllAvailable):
             ends = self._limited(begun, ends, limit)
-        if begun == self._initial:
+        if begun.initial:
             return replace(ends, began=begun.offsets).to_json()
         return start if ends.at_same_place(begun) else ends.to_json()
 
@@ -101,7 +101,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun, ends = Progress.from_json(start), Progress.from_json(end)
         if ends.began is not None:
             begun = replace(begun, offsets=ends.began)
-        elif begun == self._initial and not is_certain(self.parsed.starting, begun.offsets):
+        elif begun.initial and not is_certain(self.parsed.starting, begun.offsets):
             # Planned by Spark's connector, which stores the beginning in a place that is not known here.
             unknown = "where the first micro-batch began is not in the checkpoint: records before its end may be lost"
             report([unknown], fail=self.parsed.fail_on_data_loss)

@@ -55,6 +55,11 @@ _KNOWN = {
     """.split()  # noqa: SIM905 (a list would be a page)
 }
 """What sources and sinks take, and what Spark itself adds, by names in small letters."""
+_PRIVATE_KEY = f"{PREFIX}ssl.keystore.key"
+_SHOWN = (
+    "Spark shows it in clear, in its UI, the UI's REST answers and event logs. Have a config provider read it "
+    "('${env:NAME}' with kafka.config.providers), or name a file by kafka.ssl.keystore.location"
+)
 _log = logging.getLogger("aiokafka_lead.spark")
 _mentioned: set[str] = set()
 """Ignored settings that this process's log has named already."""
@@ -71,12 +76,15 @@ def kafka_settings(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def mention_unknown(options: Mapping[str, str]) -> None:
-    """Warn once in this process of each option that means nothing here, as of one that is misspelt.
+    """Warn once in this process of each option that means nothing here, as of one that is misspelt, and of a shown key.
 
-    Spark's connector ignores them without a word, so that they are not refused.
+    Spark's connector ignores unknown ones without a word, so that they are not refused.
     """
-    for given in options:
+    for given, text in options.items():
         name = given.lower()
+        if name == _PRIVATE_KEY and "${" not in text and name not in _mentioned:
+            _mentioned.add(name)
+            _log.warning("option '%s': %s", _PRIVATE_KEY, _SHOWN)
         if name in _KNOWN or name.startswith(_KNOWN_PREFIXES) or name in _mentioned:
             continue
         _mentioned.add(name)

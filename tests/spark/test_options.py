@@ -214,6 +214,17 @@ def test_durations(text: str, milliseconds: float) -> None:
     assert _stream(maxTriggerDelay=text).max_trigger_delay_ms == milliseconds
 
 
+def test_a_key_that_spark_shows_is_mentioned(caplog: pytest.LogCaptureFixture) -> None:
+    hidden = {"kafka.ssl.keystore.key": "${env:KEY}"}
+    _batch(**hidden)
+    assert not caplog.records
+    for _ in range(2):
+        _batch(**{"kafka.ssl.keystore.key": "MARKED"})
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said.startswith("option 'kafka.ssl.keystore.key': Spark shows it in clear")
+    assert "MARKED" not in said
+
+
 def test_unknown_options_are_mentioned_once(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         _batch(failOnDataLos="true", colour="red", topic="t", **{"kafkaConsumer.cache.timeout": "1"})

@@ -32,8 +32,8 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 0.01, 0.5
 ASK_AFTER_S = 1.0
 """Without progress for this long, the cluster is asked whether the offsets still exist."""
 
-ANSWERS = 3
-"""A log is shorter than it was when so many answers in a row, each `ASK_AFTER_S` after the last, have said so."""
+ANSWERS, ASK_AGAIN_S = 3, 0.5
+"""A log is shorter than it was when this many answers in a row have said so, at least this far from each other."""
 
 
 class RangeReader:
@@ -147,7 +147,7 @@ class RangeReader:
         """Nothing came: wait longer, and see to it that what is waited for exists."""
         self._wait_s = min(LONGEST_WAIT_S, self._wait_s * 2)
         self._check_time_left()
-        if (now := time.monotonic()) >= self._asked_at + ASK_AFTER_S:
+        if (now := time.monotonic()) >= self._asked_at + (ASK_AGAIN_S if self._shorter else ASK_AFTER_S):
             self._asked_at = now
             ends = await self._ask(self._consumer.end_offsets(list(self._current)))
             for tp, end in (ends or {}).items():
@@ -172,7 +172,7 @@ class RangeReader:
             )
         elif position < end or not self._confirmed_shorter(tp):
             # The leader that refused is not the one that answers now, or lags.
-            await anyio.sleep(ASK_AFTER_S)
+            await anyio.sleep(ASK_AGAIN_S)
             self._check_time_left()
             self._consumer.seek(tp, position)
             return

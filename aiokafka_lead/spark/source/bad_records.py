@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from ...consumer import RecordBatch
     from ...producer import Producer
     from ...types import Headers
-    from .columns import DeadLetters
 
 __all__ = [
     "CORRUPT",
     "BadRecordError",
     "BadRecords",
+    "DeadLetters",
     "OnBadRecord",
     "bad_records",
     "corrupt_column",
@@ -39,6 +39,9 @@ CORRUPT = "_corrupt"
 
 BAD = (SchemaNotFoundError, ValueError, OverflowError)
 """What a record's own content leads to. That a registry is out of reach is no fault of a record."""
+
+DeadLetters = list[tuple[TopicPartition, dict[str, Any]]]
+"""Records that could not be read: the partition, and ``offset``, ``timestamp``, ``headers`` and `CORRUPT`, of each."""
 
 _ROW = re.compile(r"^row [0-9]+: ")
 

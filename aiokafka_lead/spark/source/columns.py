@@ -9,21 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ...types import TimestampType, TopicPartition
-from .bad_records import CORRUPT
+from .bad_records import CORRUPT, DeadLetters
 
 if TYPE_CHECKING:
     from ...consumer import RecordBatch
 
-__all__ = ["ArrowColumns", "DeadLetters", "Piece"]
+__all__ = ["ArrowColumns", "Piece"]
 
 Piece = tuple["RecordBatch[bytes | None, bytes | None]", int]
 """A batch, and how many of its records belong to the range, from the first on."""
 
 TypedReader = Callable[["RecordBatch[Any, Any]", int], pa.RecordBatch]
 """Makes Arrow of a batch, of which so many records belong to the range: others do not matter."""
-
-DeadLetters = list[tuple[TopicPartition, dict[str, Any]]]
-"""Records that could not be read: the partition, and ``offset``, ``timestamp``, ``headers`` and `CORRUPT`, of each."""
 
 Kind = tuple[TopicPartition, TimestampType]
 """What is the same for all records of a batch."""

@@ -10,9 +10,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ..client_loop import client_loop, freeze_imports
-from .bad_records import send_dead_letters
+from .bad_records import DeadLetters, send_dead_letters
 from .clients import task_consumer, task_producer
-from .columns import ArrowColumns, DeadLetters
+from .columns import ArrowColumns
 from .options import SourceOptions
 from .range_reader import RangeReader
 from .ranges import OffsetRange

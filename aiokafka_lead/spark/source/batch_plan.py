@@ -22,11 +22,14 @@ def find_ranges(options: Mapping[str, str], parsed: SourceOptions) -> list[Offse
 
 
 async def _find(view: ClusterView, parsed: SourceOptions) -> list[OffsetRange]:
-    for _ in range(parsed.offset_attempts):
+    attempts = 0
+    while True:
         starts = (await view.at(parsed.starting, starting=True)).offsets
         ends = (await view.at(parsed.ending, starting=False)).offsets
-        if starts.keys() == ends.keys():
-            break  # else a partition came or went in between, or a broker that was asked lags
+        attempts += 1
+        # They differ where a partition came or went in between, or a broker that was asked lags.
+        if starts.keys() == ends.keys() or attempts == parsed.offset_attempts:
+            break
     found = [OffsetRange(*tp, starts[tp], ends[tp]) for tp in sorted(starts.keys() & ends.keys())]
     for one in found:
         if one.start > one.until:

@@ -424,6 +424,22 @@ class Calls:
         request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
         return await self.call(Route.ANY, request, deadline, avoid)
 
+    async def metadata_of_another(self, topics: Iterable[str], asked: set[int], deadline: Deadline) -> MetadataResponse:
+        """`metadata` of a broker that is not in ``asked``, while there is one; it is added there."""
+        names = [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+        failures = 0
+        while True:
+            try:
+                node_id = await self._client.any_node(Deadline(deadline.request_ms()), asked)
+                asked.add(node_id)
+                return await self.once(node_id, request, deadline)
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                failures += 1
+                await self.pause(failures, error, deadline)
+
     async def _leaders(
         self, partitions: Collection[TopicPartition], deadline: Deadline, avoid: Container[int]
     ) -> dict[TopicPartition, int | KafkaError]:

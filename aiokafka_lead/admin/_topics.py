@@ -138,8 +138,11 @@ async def describe(calls: Calls, topics: Iterable[str] | None, deadline: Deadlin
         response = await calls.metadata(None, deadline)
         return {topic.name: _described(topic) for topic in response.topics if topic.name and not topic.error_code}
 
+    asked: set[int] = set()
+
     async def ask(pending: Mapping[str, None]) -> dict[str, TopicDescription | KafkaError]:
-        answer = await calls.metadata(pending, deadline)
+        # A broker that lags does not know a topic for as long as it lags: each try asks another one.
+        answer = await calls.metadata_of_another(pending, asked, deadline)
         return {
             topic.name or "": outcome(_described(topic), topic.error_code, f"topic {topic.name!r}")
             for topic in answer.topics

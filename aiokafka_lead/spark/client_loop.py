@@ -10,6 +10,8 @@ import asyncio
 import gc
 import logging
 import os
+import re
+import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterator
@@ -17,7 +19,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-from ..errors import KafkaError
+from ..errors import KafkaError, SslAuthenticationError
 
 __all__ = ["IDLE_S", "STOP_TIMEOUT_MS", "Client", "ClientLoop", "client_loop", "freeze_imports"]
 
@@ -30,7 +32,15 @@ STOP_TIMEOUT_MS = 1000
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 1.0
 """Between two tries to start a client, growing."""
 
+TLS_PROBE_S = 3.0
+
+_TLS_HINT = re.compile(r"(\[[^\]\s]+\]|[^\s:]+):([0-9]+): [^;]*; if this listener uses TLS")
+"""A bootstrap server in the text of an error, where it closed the connection as a TLS listener does."""
+
+SAY_AGAIN_S = 60.0
+
 _log = logging.getLogger("aiokafka_lead.spark")
+_connections = logging.getLogger("aiokafka_lead.connection")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -143,22 +153,63 @@ class ClientLoop:
 
 
 async def _started(make: Callable[[], Any], within_ms: float) -> Any:
-    """A client, made and started anew after each failure that may pass, until there is no time left."""
+    """A client, made and started again after each failure that may pass, until there is no time left."""
     deadline = time.monotonic() + within_ms / 1000
     pause_s = FIRST_PAUSE_S
-    while True:
-        client = make()
+    with _seldom_said():
+        while True:
+            client = make()
+            try:
+                await client.start()
+            except KafkaError as error:
+                if not error.retriable or time.monotonic() + pause_s > deadline:
+                    raise
+                if server := await _server_with_tls(str(error)):
+                    text = f"{server} speaks TLS: set kafka.security.protocol to SSL or SASL_SSL"
+                    raise SslAuthenticationError(text) from None
+                if pause_s == FIRST_PAUSE_S:
+                    _log.warning("trying again for %g s: %s", within_ms / 1000, error)
+            else:
+                return client
+            await asyncio.sleep(pause_s)
+            pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
+
+
+@contextmanager
+def _seldom_said() -> Iterator[None]:
+    """Have each warning about connections logged once in `SAY_AGAIN_S`: every try is another client, which warns."""
+    said_at: dict[str, float] = {}
+
+    def is_due(record: logging.LogRecord) -> bool:
+        text, now = re.sub("[0-9]+", "0", record.getMessage()), time.monotonic()
+        due = now - said_at.get(text, -SAY_AGAIN_S) >= SAY_AGAIN_S
+        if due:
+            said_at[text] = now
+        return due
+
+    _connections.addFilter(is_due)
+    try:
+        yield
+    finally:
+        _connections.removeFilter(is_due)
+
+
+async def _server_with_tls(text: str) -> str | None:
+    """Return a server that closed a plaintext connection and answers one with TLS, if the error speaks of such a one.
+
+    Time does not mend that. That a server closes a connection is no proof, as one that is starting may do so, too.
+    """
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # whose it is does not matter: nothing is sent
+    for host, port in dict.fromkeys(_TLS_HINT.findall(text)):
         try:
-            await client.start()
-        except KafkaError as error:
-            if not error.retriable or time.monotonic() + pause_s > deadline:
-                raise
-            if pause_s == FIRST_PAUSE_S:
-                _log.warning("trying again for %g s: %s", within_ms / 1000, error)
-        else:
-            return client
-        await asyncio.sleep(pause_s)
-        pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
+            async with asyncio.timeout(TLS_PROBE_S):
+                _, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=context)
+            writer.close()
+        except (OSError, TimeoutError):
+            continue
+        return f"{host}:{port}"
+    return None
 
 
 async def _stop(client: Client) -> None:

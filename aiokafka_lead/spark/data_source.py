@@ -45,9 +45,9 @@ class KafkaDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For ``spark.read``."""
-        from .source.batch import batch_reader
+        from .source.batch import KafkaBatchReader
 
-        return batch_reader(self.options, schema)
+        return KafkaBatchReader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (PySpark's name)
         """For ``spark.readStream``."""

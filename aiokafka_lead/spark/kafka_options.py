@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from .._options.checks import INT64_MAX
@@ -24,6 +25,7 @@ __all__ = [
     "configuration",
     "integer",
     "kafka_settings",
+    "mention_unknown",
     "refuse_owned",
     "truth",
 ]
@@ -39,6 +41,25 @@ _JAAS_ENTRY = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""")
 _NO_TEXT = ("tuple", "Serializer", "Deserializer", "Partitioner", "Context", "Provider")
 """What is in the types of options that no text can be a value of."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+_KNOWN_PREFIXES = (PREFIX, "kafkaconsumer.cache.", "schema.registry.")
+_KNOWN = {
+    name.lower(): name
+    for name in """
+        assign checkpointLocation commitGroupId dataLossTimeoutMs deadLetterTopic endingOffsets
+        endingOffsetsByTimestamp endingTimestamp exactlyOnce failOnDataLoss fetchOffset.numRetries
+        fetchOffset.retryIntervalMs fromOffset groupIdPrefix includeHeaders kafkaConsumer.pollTimeoutMs keySchema
+        keySubject ledgerTopic maxOffsetsPerTrigger maxRecordsPerPartition maxTasks maxTriggerDelay
+        minOffsetsPerTrigger minPartitions onBadRecord partitions path pushFilters queryName startingOffsets
+        startingOffsetsByTimestamp startingOffsetsByTimestampStrategy startingTimestamp subscribe subscribePattern
+        topic transactionalIdPrefix untilOffset valueSchema valueSubject
+    """.split()  # noqa: SIM905 (a list would be a page)
+}
+"""What sources and sinks take, and what Spark itself adds, by names in small letters."""
+_PRIVATE_KEY = f"{PREFIX}ssl.keystore.key"
+_SHOWN = (
+    "Spark shows it in clear, in its UI, the UI's REST answers and event logs. Have a config provider read it "
+    "('${env:NAME}' with kafka.config.providers), or name a file by kafka.ssl.keystore.location"
+)
 _log = logging.getLogger("aiokafka_lead.spark")
 _mentioned: set[str] = set()
 """Ignored settings that this process's log has named already."""
@@ -52,6 +73,24 @@ def kafka_settings(options: Mapping[str, str]) -> dict[str, str]:
     return with_variables(
         {name[len(PREFIX) :].lower(): value for name, value in options.items() if name.lower().startswith(PREFIX)}
     )
+
+
+def mention_unknown(options: Mapping[str, str]) -> None:
+    """Warn once in this process of each option that means nothing here, as of one that is misspelt, and of a shown key.
+
+    Spark's connector ignores unknown ones without a word, so that they are not refused.
+    """
+    for given, text in options.items():
+        name = given.lower()
+        if name == _PRIVATE_KEY and "${" not in text and name not in _mentioned:
+            _mentioned.add(name)
+            _log.warning("option '%s': %s", _PRIVATE_KEY, _SHOWN)
+        if name in _KNOWN or name.startswith(_KNOWN_PREFIXES) or name in _mentioned:
+            continue
+        _mentioned.add(name)
+        alike = get_close_matches(name, _KNOWN, 1, 0.8)
+        hint = f"; is '{_KNOWN[alike[0]]}' meant?" if alike else ""
+        _log.warning("option '%s' is unknown and has no effect%s", given, hint)
 
 
 def refuse_owned(options: Mapping[str, str], owned: Mapping[str, str]) -> None:

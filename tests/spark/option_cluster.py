@@ -11,7 +11,7 @@ from .option_cases import CUT_BEFORE, RECORDS, TOPICS, Case
 
 _READING = {
     "fetchOffset.retryIntervalMs": "1",
-    "kafkaConsumer.pollTimeoutMs": "3000",
+    "kafkaConsumer.pollTimeoutMs": "10000",
     "kafka.default.api.timeout.ms": "3000",
     "kafka.request.timeout.ms": "2500",
 }

@@ -89,7 +89,8 @@ def test_every_record_once_whatever_the_tasks(cluster: ClusterThread, new_topic:
         fill(cluster, topic, numbered(400), partition=partition)
     expected = sorted((partition, offset) for partition in range(3) for offset in range(400))
     for options, tasks in [
-        ({}, 1),
+        ({}, 3),
+        ({"maxTasks": "1"}, 1),
         ({"minPartitions": "7"}, 7),
         ({"maxRecordsPerPartition": "150"}, 9),
         ({"minPartitions": "7", "maxTasks": "7"}, 7),
@@ -109,6 +110,19 @@ def test_ranges_begin_and_end_within_batches(cluster: ClusterThread, new_topic: 
         "endingOffsets": f'{{"{topic}":{{"0":63,"1":-1}}}}',
     }
     assert values(read(cluster, subscribe=topic, **offsets)) == numbered(26, 37)
+
+
+def test_a_part_of_each_partition(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(4)
+    for partition in range(4):
+        fill(cluster, topic, numbered(20 * partition), partition=partition)
+    found = read(cluster, subscribe=topic, partitions="1-2,3,9", fromOffset="15", untilOffset="45")
+    assert {tp: len([row for row in found if row["partition"] == tp]) for tp in range(4)} == {0: 0, 1: 5, 2: 25, 3: 30}
+    assert min(row["offset"] for row in found) == 15
+    # Offsets by partition are those of the partitions that are left.
+    only = {"partitions": "3", "startingOffsets": f'{{"{topic}":{{"3":58}}}}'}
+    assert values(read(cluster, subscribe=topic, **only)) == numbered(2, 58)
+    assert read(cluster, subscribe=topic, fromOffset="60") == read(cluster, subscribe=topic, untilOffset="0") == []
 
 
 def test_times_as_bounds(cluster: ClusterThread, new_topic: NewTopic) -> None:
@@ -217,7 +231,7 @@ def test_leaders_move_and_a_broker_dies_while_tasks_read(cluster: ClusterThread,
         for first in range(0, 500, 50):
             fill(cluster, topic, numbered(50, 500 * partition + first), partition=partition)
     # One batch is read ahead, so that brokers are asked all the time.
-    reader = batch_reader(cluster, subscribe=topic, kafka__fetch__max__bytes="500")
+    reader = batch_reader(cluster, subscribe=topic, maxTasks="1", kafka__fetch__max__bytes="500")
     found = []
     (task,) = reader.partitions()
     at = 0

@@ -9,8 +9,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from aiokafka_lead import AdminClient
 from aiokafka_lead.errors import KafkaConnectionError, KafkaError, SslAuthenticationError
 from aiokafka_lead.spark.client_loop import IDLE_S, ClientLoop, client_loop
+
+from ..ports import PortPool
 
 
 class Recorder:
@@ -137,3 +140,14 @@ def test_what_time_does_not_mend_is_an_error_at_once(loop: ClientLoop) -> None:
     with pytest.raises(SslAuthenticationError), loop.borrow(lambda: Wrong(100), "wrong", 60_000):
         pytest.fail("lent")
     assert Wrong.tries == 1
+
+
+def test_an_outage_is_said_once_and_not_with_every_try(loop: ClientLoop, caplog: pytest.LogCaptureFixture) -> None:
+    with PortPool() as ports:
+        server = f"127.0.0.1:{ports.take()}"
+        borrowed = loop.borrow(lambda: AdminClient(server), "nobody", 1500)
+        with pytest.raises(KafkaConnectionError), borrowed:
+            pass
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len([text for text in told if "No connection" in text]) == 1
+    assert len([text for text in told if "trying again for 1.5 s" in text]) == 1

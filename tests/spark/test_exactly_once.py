@@ -312,7 +312,14 @@ def test_a_query_is_known_by_its_checkpoint(cluster: ClusterThread) -> None:
         assert found is not None
         return found.prefix
 
-    assert prefix(checkpointLocation="/a/b") == prefix(checkpointLocation="/a/b/") != prefix(checkpointLocation="/a/c")
+    def prefixes(*places: str) -> set[str]:
+        return {prefix(checkpointLocation=place) for place in places}
+
+    here = Path.cwd()
+    assert len(prefixes("/a/b", "/a/b/", "file:/a/b", "FILE:///a//b", " /a/./b", "/a/x/../b")) == 1
+    assert len(prefixes(f"{here}/c", "c", "./c/")) == 1
+    assert len(prefixes("s3a://Bucket/c", "s3a://bucket//c/")) == len(prefixes("dbfs:/c", "dbfs:///c")) == 1
+    assert len(prefixes("/a/b", "/a/c", "hdfs://one/a/b", "hdfs://two/a/b", "dbfs:/a/b")) == 5
     with pytest.raises(ValueError, match="a name that this job keeps"):
         prefix(streaming=False, checkpointLocation="/a/b")
 

@@ -37,6 +37,7 @@ def test_names_ignore_case() -> None:
     [
         ({"subscribe": " a, b ,,a"}, Selection(topics=("a", "b"))),
         ({"subscribePattern": " a.* "}, Selection(pattern="a.*")),
+        ({"subscribe": "a", "partitions": "0, 5-7"}, Selection(topics=("a",), numbers=(range(1), range(5, 8)))),
         ({"assign": '{"a":[1,0]}'}, Selection(partitions=(TopicPartition("a", 1), TopicPartition("a", 0)))),
     ],
 )
@@ -62,6 +63,11 @@ REFUSED_BY_BOTH = [
     ({"minPartitions": "many"}, "minPartitions"),
     ({"maxRecordsPerPartition": "0"}, "maxRecordsPerPartition"),
     ({"maxTasks": "0"}, "maxTasks"),
+    ({"pushFilters": "true"}, "'pushFilters' is withdrawn: .*'partitions', 'fromOffset' and 'untilOffset'"),
+    ({"partitions": "0,x"}, "option 'partitions': expected e.g."),
+    ({"partitions": ""}, "option 'partitions': expected e.g."),
+    ({"partitions": "7-5"}, "'partitions': '7-5' is no range"),
+    ({"partitions": "0-9999999999"}, "'partitions': '0-9999999999' is no range from 0 to 2147483647"),
     ({"maxTasks": "2", "minPartitions": "3"}, "minPartitions"),
     ({"maxTasks": "2", "maxRecordsPerPartition": "3"}, "exclude each other"),
     ({"minPartitions": " 7 "}, "minPartitions"),
@@ -126,10 +132,12 @@ def test_refused(options: dict[str, str], words: str) -> None:
         {"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"0":4}}'},
         {"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"1":6}}'},
         {"commitGroupId": "g"},
+        {"fromOffset": "-1"},
+        {"untilOffset": "latest"},
     ],
 )
 def test_refused_in_batch_queries(options: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"Offsets|offset|commitGroupId"):
+    with pytest.raises(ValueError, match=r"Offset|offset|commitGroupId"):
         _batch(**options)
 
 
@@ -138,7 +146,8 @@ def test_refused_in_batch_queries(options: dict[str, str]) -> None:
     [
         ("endingOffsets", "{}"),
         ("endingOffsetsByTimestamp", "{}"),
-        ("pushFilters", "true"),
+        ("fromOffset", "5"),
+        ("untilOffset", "5"),
         ("maxOffsetsPerTrigger", "x"),
         ("minOffsetsPerTrigger", "1.5"),
         ("maxTriggerDelay", "soon"),
@@ -190,6 +199,11 @@ def test_ends_are_checked_as_starts_are() -> None:
             _batch(**options)
 
 
+def test_assigned_partitions_are_not_chosen_twice() -> None:
+    with pytest.raises(ValueError, match="options assign and partitions exclude each other"):
+        batch_options({"kafka.bootstrap.servers": "a:9092", "assign": '{"t":[0]}', "partitions": "0"})
+
+
 def test_no_selection() -> None:
     with pytest.raises(ValueError, match="One of the options"):
         batch_options({"kafka.bootstrap.servers": "a:9092"})
@@ -198,3 +212,23 @@ def test_no_selection() -> None:
 @pytest.mark.parametrize(("text", "milliseconds"), [("500", 500), ("90s", 90_000), ("2 h", 7_200_000), ("1ms", 1)])
 def test_durations(text: str, milliseconds: float) -> None:
     assert _stream(maxTriggerDelay=text).max_trigger_delay_ms == milliseconds
+
+
+def test_a_key_that_spark_shows_is_mentioned(caplog: pytest.LogCaptureFixture) -> None:
+    hidden = {"kafka.ssl.keystore.key": "${env:KEY}"}
+    _batch(**hidden)
+    assert not caplog.records
+    for _ in range(2):
+        _batch(**{"kafka.ssl.keystore.key": "MARKED"})
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said.startswith("option 'kafka.ssl.keystore.key': Spark shows it in clear")
+    assert "MARKED" not in said
+
+
+def test_unknown_options_are_mentioned_once(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        _batch(failOnDataLos="true", colour="red", topic="t", **{"kafkaConsumer.cache.timeout": "1"})
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "option 'failondatalos' is unknown and has no effect; is 'failOnDataLoss' meant?",
+        "option 'colour' is unknown and has no effect",
+    ]

@@ -12,10 +12,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from aiokafka_lead.errors import KafkaConnectionError
+from aiokafka_lead.errors import KafkaConnectionError, SslAuthenticationError
 from aiokafka_lead.spark.client_loop import client_loop
+from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.testing.thread import ClusterThread
 
+from ..io.script import Certificates
 from .support import batch_reader, batches, fill, numbered, rows, source, stored_values, stream_reader, values
 
 NewTopic = Callable[..., str]
@@ -96,6 +98,14 @@ def test_a_writing_task_begins_in_an_outage(cluster: ClusterThread, new_topic: N
     with outage(cluster):
         writer.write(iter([row]))
     assert stored_values(cluster, topic) == numbered(10)
+
+
+def test_a_listener_with_tls_is_no_outage() -> None:
+    with ClusterThread(EmbeddedCluster(brokers=1, ssl_context=Certificates().server("localhost"))) as secured:
+        for servers in (secured.bootstrap_servers, f"localhost:{secured.bootstrap_servers.rpartition(':')[2]}"):
+            reader = batch_reader(secured, subscribe="t", **{"kafka.bootstrap.servers": servers})
+            with pytest.raises(SslAuthenticationError, match=rf"{servers} speaks TLS: set kafka\.security\.protocol"):
+                reader.partitions()
 
 
 def test_a_streams_driver_meets_outages(cluster: ClusterThread, new_topic: NewTopic) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiokafka_lead.spark.source.partition import local_cores
 from aiokafka_lead.spark.source.ranges import RECORDS_PER_TASK, OffsetRange, pack, plan_tasks, split
 
 RANGES = st.dictionaries(
@@ -50,6 +53,32 @@ def test_never_more_tasks_than_asked_for(ranges: list[OffsetRange], max_tasks: i
 def test_small_ranges_share_a_task() -> None:
     ranges = [OffsetRange("t", partition, 0, 10) for partition in range(100)]
     assert plan_tasks(ranges) == [tuple(ranges)]
+
+
+def test_cores_are_used_where_there_are_records_for_them() -> None:
+    def tasks(partitions: int, size: int, **options: int) -> int:
+        ranges = [OffsetRange("t", partition, 0, size) for partition in range(partitions)]
+        return len(plan_tasks(ranges, cores=8, **options))
+
+    assert [tasks(8, 100), tasks(1000, 100), tasks(3, 100), tasks(8, 3), tasks(8, 1)] == [8, 8, 3, 3, 1]
+    assert tasks(1000, 5000) == 100, "beyond the cores, where it is worth it"
+    assert [tasks(8, 100, min_partitions=1), tasks(8, 100, max_tasks=2), tasks(8, 100, min_partitions=20)] == [1, 2, 20]
+
+
+@pytest.mark.parametrize(
+    ("command", "cores"),
+    [
+        ("java -cp x org.apache.spark.deploy.SparkSubmit --conf spark.master=local[5] pyspark-shell", 5),
+        ("java SparkSubmit --master local[3,2] job.py", 3),
+        ("java SparkSubmit --master local job.py", 1),
+        ("java SparkSubmit --master local[*] job.py", os.cpu_count()),
+        ("java SparkSubmit --master local-cluster[2,1,1024] job.py", None),
+        ("java SparkSubmit --master spark://host:7077 job.py", None),
+        ("python -m pyspark.daemon", None),
+    ],
+)
+def test_how_many_cores_a_local_spark_has(command: str, cores: int | None) -> None:
+    assert local_cores(command.replace(" ", "\0").encode()) == cores
 
 
 def test_large_ranges_are_spread_evenly() -> None:

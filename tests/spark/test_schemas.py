@@ -21,6 +21,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from aiokafka_lead.schema import Schema, SchemaRegistry
 from aiokafka_lead.spark.schemas import typed_columns
 from aiokafka_lead.spark.sink.task import WriteError
+from aiokafka_lead.spark.source.bad_records import BadRecordError
 from aiokafka_lead.testing import EmbeddedSchemaRegistry
 from aiokafka_lead.testing.thread import ClusterThread
 
@@ -169,6 +170,76 @@ def test_a_users_own_schema_for_a_typed_column_is_refused(
     wrong = StructType([StructField("value", StructType([StructField("id", BinaryType())]))])
     with pytest.raises(ValueError, match="'value' is binary"):
         found.reader(wrong)
+
+
+BAD = b"oops"
+
+
+def _with_bad_ones(cluster: ClusterThread, registry: EmbeddedSchemaRegistry, topic: str) -> list[bytes]:
+    """Write records of which those at offsets 3, 4 and 9 cannot be read: no schema, an unknown one, cut short."""
+    register(registry, f"{topic}-value", ORDER)
+    good = write_values(registry, topic)[0]
+    contents = [good] * 10
+    contents[3], contents[4], contents[9] = BAD, b"\0\0\0\0\x63" + good[5:], good[:7]
+    fill(cluster, topic, contents, headers=[[("n", b"1")]] * 10)
+    return contents
+
+
+def test_an_error_names_the_record(
+    cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str]
+) -> None:
+    topic = new_topic(1)
+    _with_bad_ones(cluster, registry, topic)
+    with pytest.raises(BadRecordError, match=rf"record of {topic}-0 at offset 3: its value cannot be read .*6f6f7073"):
+        read(cluster, subscribe=topic, **given)
+    until = {"untilOffset": "3"}
+    assert len(read(cluster, subscribe=topic, **given, **until)) == 3, "what is not read does not matter"
+    with pytest.raises(BadRecordError, match="at offset 9"):
+        read(cluster, subscribe=topic, fromOffset="5", **given)
+
+
+def test_bad_records_are_null(
+    cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str]
+) -> None:
+    topic = new_topic(1)
+    contents = _with_bad_ones(cluster, registry, topic)
+    found = read(cluster, subscribe=topic, onBadRecord="NULL", **given)
+    assert [row["offset"] for row in found if row["value"] is None] == [3, 4, 9]
+    assert {row["offset"]: row["_corrupt"]["value"] for row in found if row["_corrupt"]} == {
+        offset: contents[offset] for offset in (3, 4, 9)
+    }
+    assert found[3]["_corrupt"]["error"].startswith("its value cannot be read by its schema: the bytes begin with")
+
+
+def test_bad_records_are_dead_letters(
+    cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str]
+) -> None:
+    topic, dead = new_topic(1), new_topic(1)
+    contents = _with_bad_ones(cluster, registry, topic)
+    options = {"onBadRecord": "deadletter", "deadLetterTopic": dead, **given}
+    found = read(cluster, subscribe=topic, untilOffset="9", **options)
+    assert [row["offset"] for row in found] == [0, 1, 2, 5, 6, 7, 8]
+    letters = cluster.records(dead)
+    assert [letter.value for letter in letters] == [contents[3], contents[4]], "those of the range"
+    headers = dict(letters[0].headers)
+    assert (headers["n"], headers["dead_letter.topic"], headers["dead_letter.offset"]) == (b"1", topic.encode(), b"3")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"onBadRecord": "drop"}, "'onBadRecord' must be fail, null or deadletter, not 'drop'"),
+        ({"onBadRecord": "deadletter"}, "go together"),
+        ({"deadLetterTopic": "t"}, "go together"),
+        ({"onBadRecord": "null", "valueSchema": ""}, "needs 'valueSchema' or 'keySchema'"),
+        ({"mode": "PERMISSIVE"}, "option 'mode' is not supported: set 'onBadRecord'"),
+    ],
+)
+def test_what_becomes_of_bad_records_is_said_clearly(
+    cluster: ClusterThread, given: dict[str, str], changes: dict[str, str], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        source(cluster, **{"subscribe": "orders", **given, **changes}).schema()
 
 
 def test_through_spark(

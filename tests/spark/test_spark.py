@@ -14,7 +14,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
-from aiokafka_lead.spark import FORMAT, register
+from aiokafka_lead.spark import FORMAT, refresh, register
 from aiokafka_lead.testing.thread import ClusterThread
 
 from .support import connections_end, fill, numbered
@@ -55,20 +55,76 @@ def test_batch_queries(spark: SparkSession, cluster: ClusterThread, new_topic: N
     assert _values(_batch(spark, cluster, subscribePattern="no such topic")) == []
 
 
-def test_filters_pushed_down(spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic) -> None:
+def test_a_dataframe_in_several_places_of_a_query(
+    spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic
+) -> None:
     topic = new_topic(2)
     for partition in range(2):
-        fill(cluster, topic, numbered(10), partition=partition, timestamps_ms=[1000 * i for i in range(10)])
-    wanted = "partition = 1 and offset < 8 and timestamp >= timestamp'1970-01-01 00:00:05.5Z' and key is null"
+        fill(cluster, topic, numbered(10, 10 * partition), partition=partition)
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     try:
-        pushed = _batch(spark, cluster, subscribe=topic, pushFilters="true").where(wanted)
-        assert _values(pushed) == [6, 7]
-        fetched = pushed.rdd  # planned once: the tasks say what is read
-        assert fetched.getNumPartitions() == 1
+        frame = _batch(spark, cluster, subscribe=topic)
+        assert _values(frame.where("partition = 1 and offset < 3")) == [10, 11, 12]
+        assert frame.count() == 20, "a filter is forgotten with its query"
+        assert _values(frame.where("partition = 0").union(frame.where("partition = 1"))) == [*range(20)]
+        assert frame.alias("a").join(frame.alias("b"), ["partition", "offset"]).count() == 20
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-    assert _values(_batch(spark, cluster, subscribe=topic).where(wanted)) == [6, 7]
+
+
+def test_a_dataframe_reads_what_was_there_until_it_is_refreshed(
+    spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic
+) -> None:
+    topic = new_topic(2)
+    fill(cluster, topic, numbered(10))
+    frame = _batch(spark, cluster, subscribe=topic)
+    part = frame.where("offset >= 5")
+    frame.createOrReplaceTempView("frozen")
+    servers = f"'kafka.bootstrap.servers' = '{cluster.bootstrap_servers}'"
+    columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in frame.schema)
+    spark.sql(f"create table kafka ({columns}) using aiokafka_lead")
+    spark.sql(f"create temporary view fresh as select * from kafka with ({servers}, 'subscribe' = '{topic}')")
+
+    def counts() -> list[int]:
+        views = [spark.sql(f"select * from {name}") for name in ("frozen", "fresh")]
+        return [found.count() for found in (frame, part, *views, frame.unionAll(part))]
+
+    try:
+        assert counts() == [10, 5, 10, 10, 15]
+        fill(cluster, topic, numbered(10, 10))
+        assert counts() == [10, 5, 10, 20, 15]
+        assert len(refresh(part).collect()) == 15
+        assert counts() == [20, 15, 20, 20, 35]
+    finally:
+        spark.sql("drop table kafka")
+
+
+def test_the_static_side_of_a_join_is_refreshed_between_micro_batches(
+    spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic
+) -> None:
+    topic, changes = new_topic(), new_topic()
+    fill(cluster, topic, numbered(10))
+    static = _batch(spark, cluster, subscribe=topic).select("partition", "offset")
+    stream = _stream(spark, cluster, subscribe=changes, startingOffsets="earliest").select("partition", "value")
+    found: list[int] = []
+    joined = stream.join(static, "partition").writeStream
+    query = joined.foreachBatch(lambda rows, number: found.append(rows.count())).start()
+    try:
+        query.processAllAvailable()
+        fill(cluster, changes, [b"1"])
+        query.processAllAvailable()
+        fill(cluster, topic, numbered(10, 10))
+        refresh(static)
+        fill(cluster, changes, [b"2"])
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert [count for count in found if count] == [10, 20]
+
+
+def test_only_a_dataframe_of_a_classic_session_is_refreshed() -> None:
+    with pytest.raises(RuntimeError, match=r"cannot refresh a DataFrame, load\(\) again"):
+        refresh(object())  # type: ignore[arg-type]
 
 
 SECRET = "MARKED"

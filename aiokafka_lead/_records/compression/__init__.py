@@ -7,6 +7,7 @@ there are several, since their fastest libraries are not for every Python: the f
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
@@ -43,7 +44,10 @@ def _codec(name: str) -> _Codec:
             return cast("_Codec", import_module(module))
         except ImportError:
             continue
-    return cast("_Codec", import_module(last))
+    try:
+        return cast("_Codec", import_module(last))
+    except ImportError as error:  # where only Python files were sent, as to Spark's executors
+        raise ImportError(f"{name} needs the package {error.name} in this Python: {sys.executable}") from error
 
 
 def compress(codec: str, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:

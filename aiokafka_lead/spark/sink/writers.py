@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from ..._options.arguments import topic_name
 from ...config import ProducerConfig
-from ..kafka_options import configuration, refuse_owned
+from ..kafka_options import configuration, mention_unknown, refuse_owned
 from ..schemas import typed_columns
 from .exactly_once.settings import exactly_once
 from .producer_options import producer_options
@@ -95,6 +95,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
 
 def _checked(options: Mapping[str, str], schema: StructType) -> RecordColumns:
     refuse_owned(options, _OWNED)
+    mention_unknown(options)
     configuration(options, ProducerConfig, producer_options(options))
     topic = options.get("topic")
     if topic is not None:

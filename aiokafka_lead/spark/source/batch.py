@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ..kafka_options import boolean
 from .options import SourceOptions, batch_options
-from .partition import RangePartition
-from .pushdown import Narrowing
-from .ranges import plan_tasks
+from .partition import RangePartition, partitions_of
 from .schema import check_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FilteringBatchReader", "KafkaBatchReader", "batch_reader"]
+__all__ = ["KafkaBatchReader"]
 
 
 class KafkaBatchReader(DataSourceReader):
@@ -29,21 +26,12 @@ class KafkaBatchReader(DataSourceReader):
         self.options = dict(options)
         self.parsed: SourceOptions = batch_options(options)
         self.schema = schema
-        self._narrowing = Narrowing()
-        """What filters leave to read: everything."""
 
     def partitions(self) -> list[InputPartition]:
         """The tasks, from what the cluster holds now."""
         from .batch_plan import find_ranges
 
-        parsed = self.parsed
-        tasks = plan_tasks(
-            find_ranges(self.options, parsed, self._narrowing),
-            min_partitions=parsed.min_partitions,
-            max_records=parsed.max_records_per_partition,
-            max_tasks=parsed.max_tasks,
-        )
-        return [RangePartition(task) for task in tasks]
+        return partitions_of(find_ranges(self.options, self.parsed), self.parsed)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one task."""
@@ -53,21 +41,3 @@ class KafkaBatchReader(DataSourceReader):
         if not isinstance(partition, RangePartition):
             return iter(())
         return read_ranges(self.options, self.parsed, self.schema, partition.ranges)
-
-
-class FilteringBatchReader(KafkaBatchReader):
-    """The same with filters pushed down.
-
-    A class of its own, since Spark refuses to read by one that takes filters while
-    ``spark.sql.python.filterPushdown.enabled`` is false, which is its default.
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (PySpark's name)
-        """Take what says which offsets to read; give back what Spark has to check row by row."""
-        return [found for found in filters if not self._narrowing.add(found)]
-
-
-def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
-    """The reader for these options."""
-    kind = FilteringBatchReader if boolean(options, "pushFilters", False) else KafkaBatchReader
-    return kind(options, schema)

@@ -1,4 +1,4 @@
-"""What a batch query has to read, from what the cluster says."""
+"""Plans what a batch query reads, from what the cluster says."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from ..client_loop import client_loop
 from .clients import admin_client, read_committed
 from .cluster_view import ClusterView
 from .options import SourceOptions
-from .pushdown import Narrowing, from_offsets
 from .ranges import OffsetRange
 
 __all__ = ["find_ranges"]
 
 
-def find_ranges(options: Mapping[str, str], parsed: SourceOptions, narrowing: Narrowing) -> list[OffsetRange]:
-    """The offsets from the query's start to its end, as far as its filters need them."""
+def find_ranges(options: Mapping[str, str], parsed: SourceOptions) -> list[OffsetRange]:
+    """Return the offsets from the query's start to its end, within ``fromOffset`` and ``untilOffset``."""
     loop = client_loop()
     with admin_client(loop, options) as admin:
         view = ClusterView(admin, parsed, read_committed=read_committed(options))
-        return loop.run(_find, view, parsed, narrowing)
+        return loop.run(_find, view, parsed)
 
 
-async def _find(view: ClusterView, parsed: SourceOptions, narrowing: Narrowing) -> list[OffsetRange]:
-    starts = (await view.at(parsed.starting, starting=True)).offsets
-    ends = (await view.at(parsed.ending, starting=False)).offsets
+async def _find(view: ClusterView, parsed: SourceOptions) -> list[OffsetRange]:
+    attempts = 0
+    while True:
+        starts = (await view.at(parsed.starting, starting=True)).offsets
+        ends = (await view.at(parsed.ending, starting=False)).offsets
+        attempts += 1
+        # They differ where a partition came or went in between, or a broker that was asked lags.
+        if starts.keys() == ends.keys() or attempts == parsed.offset_attempts:
+            break
     found = [OffsetRange(*tp, starts[tp], ends[tp]) for tp in sorted(starts.keys() & ends.keys())]
     for one in found:
         if one.start > one.until:
             raise ValueError(f"the start of {one.tp} is after its end: {one.start}, {one.until}")
-    ranges = narrowing.apply(found)
-    if narrowing.not_before_ms is None:
-        return ranges
-    first = await view.at_times(dict.fromkeys((found.tp for found in ranges), narrowing.not_before_ms))
-    return from_offsets(ranges, first)
+    return [one.within(parsed.from_offset, parsed.until_offset) for one in found]

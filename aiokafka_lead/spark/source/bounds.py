@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
@@ -22,6 +23,7 @@ __all__ = [
     "NoMatch",
     "Selection",
     "is_certain",
+    "parse_numbers",
     "parse_offsets",
     "parse_partitions",
     "parse_times",
@@ -90,9 +92,30 @@ class Selection:
     pattern: str = ""
     """A regular expression; a topic whose name has a match anywhere in it is read."""
     partitions: tuple[TopicPartition, ...] = ()
+    numbers: tuple[range, ...] = ()
+    """Narrows the above: partitions with other numbers are not read. All are if this is empty."""
+
+    def of(self, found: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Return those of the partitions that are read."""
+        if self.partitions:
+            return set(self.partitions).intersection(found)
+        topics = set(self.of_topics({tp.topic for tp in found}))
+        return {
+            tp
+            for tp in found
+            if tp.topic in topics and (not self.numbers or any(tp.partition in numbers for numbers in self.numbers))
+        }
+
+    def of_topics(self, names: Iterable[str]) -> set[str]:
+        """Return those of the topics that are read."""
+        if self.pattern:
+            pattern = re.compile(self.pattern)
+            return {name for name in names if pattern.search(name)}
+        return {*self.topics, *(tp.topic for tp in self.partitions)}.intersection(names)
 
 
 T = TypeVar("T")
+_NUMBERS = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")
 _LONGEST_QUOTE = 200
 """Characters of an option's text that an error repeats."""
 
@@ -115,6 +138,21 @@ def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
     for tp in found:
         _check_partition(name, tp)
     return found
+
+
+def parse_numbers(name: str, text: str) -> tuple[range, ...]:
+    """``0,2,5-7``: partitions' numbers, of every topic. Raises ValueError."""
+    found = []
+    for part in text.split(","):
+        match = _NUMBERS.fullmatch(part.strip())
+        if match is None:
+            raise ValueError(f"option '{name}': expected e.g. 0,2,5-7, got '{text}'")
+        first = int(match[1])
+        last = first if match[2] is None else int(match[2])
+        if not first <= last <= INT32_MAX:
+            raise ValueError(f"option '{name}': '{part.strip()}' is no range from 0 to {INT32_MAX}")
+        found.append(range(first, last + 1))
+    return tuple(found)
 
 
 def _from_json(name: str, text: str, example: str, convert: Callable[[Any], T]) -> T:

@@ -6,15 +6,24 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from ...config import AdminConfig, ConsumerConfig
+from ...config import AdminConfig, ConsumerConfig, ProducerConfig
 from ..client_loop import ClientLoop
 from ..kafka_options import bootstrap_servers, client_options, configuration, kafka_settings
 
 if TYPE_CHECKING:
     from ...admin import AdminClient
     from ...consumer import Consumer
+    from ...producer import Producer
 
-__all__ = ["CHUNK_RECORDS", "admin_client", "check_settings", "group_consumer", "read_committed", "task_consumer"]
+__all__ = [
+    "CHUNK_RECORDS",
+    "admin_client",
+    "check_settings",
+    "group_consumer",
+    "read_committed",
+    "task_consumer",
+    "task_producer",
+]
 
 CHUNK_RECORDS = 16_384
 """Records that are handed to Spark at once, if they have come: an Arrow batch of these costs the JVM little per row."""
@@ -42,6 +51,15 @@ def admin_client(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContex
 def task_consumer(loop: ClientLoop, options: Mapping[str, str], within_ms: float) -> AbstractContextManager[Consumer]:
     """For a task's ranges. It belongs to no group, whatever ``kafka.group.id`` says."""
     return _consumer(loop, options, within_ms, group_id=None, max_poll_records=CHUNK_RECORDS)
+
+
+def task_producer(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContextManager[Producer]:
+    """For a task's dead letters."""
+    from ...producer import Producer
+
+    servers, given = bootstrap_servers(options), client_options(options, ProducerConfig)
+    within_ms = configuration(options, ProducerConfig, given).delivery_timeout_ms
+    return loop.borrow(lambda: Producer(servers, **given), _key("dead letters", options), within_ms)
 
 
 def group_consumer(loop: ClientLoop, options: Mapping[str, str], group_id: str) -> AbstractContextManager[Consumer]:

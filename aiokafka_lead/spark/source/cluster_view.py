@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-import re
+import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
 import anyio
 
-from ...admin import AdminClient, OffsetSpec
-from ...errors import KafkaError
+from ...admin import AdminClient, OffsetSpec, TopicDescription, outcomes_of
+from ...errors import KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from ...types import TopicPartition
-from .bounds import EARLIEST, LATEST, AtOffsets, AtTime, AtTimes, Bound, End, NoMatch
+from .bounds import EARLIEST, LATEST, AtOffsets, AtTime, AtTimes, Bound, End, NoMatch, Selection
 from .options import SourceOptions
 from .progress import Progress
 
 __all__ = ["ClusterView"]
+
+CONFIRMATIONS = 2
+"""Further answers that must agree where a topic has another id than it had."""
+
+MENTION_EVERY_S = 60.0
+
+MISSING = (UnknownTopicOrPartitionError, TopicAuthorizationFailedError)
+"""What a broker says of a topic that is gone, or that it does not know yet, or may not show."""
+
+NOTHING = Progress({})
+
+_log = logging.getLogger("aiokafka_lead.spark")
 
 T = TypeVar("T")
 Times = Mapping[TopicPartition, int]
@@ -29,7 +42,13 @@ class ClusterView:
         self._selection = options.selection
         self._attempts = options.offset_attempts
         self._interval_s = options.offset_retry_interval_ms / 1000
+        self._patience_s = options.data_loss_timeout_ms / 1000
         self._read_committed = read_committed
+        self.lost_topics: set[str] = set()
+        """Topics whose loss was reported. They are looked for among all, as asking by name takes several tries."""
+        self.refusals: dict[str, KafkaError] = {}
+        """By topic of those that were missing in the last answer: what brokers said."""
+        self._mentioned_at = -MENTION_EVERY_S
 
     async def at(self, bound: Bound, *, starting: bool) -> Progress:
         """Where a query starts or ends. Raises ValueError if the bound does not fit to the partitions there are."""
@@ -40,32 +59,38 @@ class ClusterView:
 
         return await self._again(find)
 
-    async def ends(self, known: Progress | None = None) -> Progress:
-        """The end of each partition. One that is before what is known already is asked for again first."""
+    async def ends(self, known: Progress) -> Progress:
+        """Return the end of each partition. Those of ``known`` may be missing; other topics raise if they are."""
 
         async def find() -> Progress:
-            partitions, ids = await self._partitions()
-            return Progress(await self._offsets(dict.fromkeys(partitions, LATEST)), ids)
+            partitions, ids = await self._partitions(known)
+            return Progress(await self._offsets(dict.fromkeys(partitions, LATEST), known), ids)
 
         found = await self._again(find)
-        for _ in range(self._attempts - 1):
-            if known is None or not _behind(found, known):
-                break
-            await anyio.sleep(self._interval_s)
-            found = await self._again(find)
+        for _ in range(CONFIRMATIONS if known.recreated(found) else 0):
+            again = await self._again(find)
+            if again.topic_ids != found.topic_ids:  # some broker lags: what it says of these topics is in doubt
+                return found.without(known.recreated(found) | known.recreated(again))
         return found
 
+    def unread(self, known: Progress) -> set[TopicPartition]:
+        """Return the partitions of ``known`` that the options do not select any more."""
+        return known.offsets.keys() - self._selection.of(known.offsets)
+
+    async def present(self, known: Progress) -> set[TopicPartition]:
+        """Return the partitions of ``known`` that a broker knows now, each as the topic that was meant."""
+        partitions, ids = await self._again(lambda: self._partitions(known))
+        return partitions & known.known_to(Progress({}, ids)).keys()
+
     async def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of those of these partitions that exist."""
-        wanted = set(partitions)
-        if not wanted:
-            return {}
-
-        async def find() -> dict[TopicPartition, int]:
-            present, _ = await self._partitions()
-            return await self._offsets(dict.fromkeys(present & wanted, EARLIEST))
-
-        return await self._again(find)
+        """The first offset of those of these partitions that exist. One that is missing is waited for."""
+        wanted = dict.fromkeys(partitions, EARLIEST)
+        deadline = anyio.current_time() + self._patience_s
+        while True:
+            found = await self._again(lambda: self._offsets(wanted, Progress(wanted)))
+            if len(found) == len(wanted) or anyio.current_time() >= deadline:
+                return found
+            await anyio.sleep(self._interval_s)
 
     async def at_times(self, times_ms: Times) -> dict[TopicPartition, int | None]:
         """The first offset at or after a time, or None where there is none."""
@@ -74,27 +99,24 @@ class ClusterView:
         found = await self._admin.list_offsets(times_ms, read_committed=self._read_committed)
         return {tp: None if entry is None else entry.offset for tp, entry in found.items()}
 
-    async def _partitions(self) -> tuple[set[TopicPartition], dict[str, str]]:
+    async def _partitions(self, known: Progress | None = None) -> tuple[set[TopicPartition], dict[str, str]]:
+        """Return what is selected, and topics' ids. Topics of ``known`` may be missing, others raise."""
         selection = self._selection
-        if selection.pattern:
-            pattern = re.compile(selection.pattern)
-            topics = {name for name in await self._admin.list_topics() if pattern.search(name)}
-        else:
-            topics = {*selection.topics, *(tp.topic for tp in selection.partitions)}
+        expected = set() if known is None else selection.of_topics({tp.topic for tp in known.offsets})
+        topics = {*selection.topics, *(tp.topic for tp in selection.partitions)}
+        if selection.pattern or self.lost_topics:
+            listed = selection.of_topics(await self._admin.list_topics())
+            # One that is not in the list is asked for by its name: a broker that lags leaves it out, as does an ACL.
+            topics = listed | ((topics | expected) - self.lost_topics)
         if not topics:
             return set(), {}
-        described = await self._admin.describe_topics(sorted(topics))
-        found = {
-            TopicPartition(topic.name, entry.partition)
-            for topic in described.values()
-            if not topic.is_internal
-            for entry in topic.partitions
-        }
-        if selection.partitions:
-            found &= set(selection.partitions)
-        # Brokers before Kafka 2.8 know no ids.
-        ids = {topic.name: str(topic.topic_id) for topic in described.values() if topic.topic_id.int}
-        return found, {tp.topic: ids[tp.topic] for tp in found if tp.topic in ids}
+        described = await outcomes_of(self._admin.describe_topics(sorted(topics)))
+        self.refusals = {name: found for name, found in described.items() if isinstance(found, KafkaError)}
+        for name, error in self.refusals.items():
+            if not isinstance(error, MISSING) or not (name in expected or selection.pattern):
+                raise error
+            self._mention(name, error)
+        return _selected(selection, [found for found in described.values() if isinstance(found, TopicDescription)])
 
     async def _resolve(
         self, bound: Bound, partitions: set[TopicPartition], starting: bool
@@ -115,14 +137,31 @@ class ClusterView:
                 raise ValueError(f"no record of {tp} is at or after the starting timestamp {times_ms[tp]}")
         return await self._offsets({tp: LATEST if offset is None else offset for tp, offset in at.items()})
 
-    async def _offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The same with `LATEST` and `EARLIEST` replaced by the offsets that they stand for."""
+    async def _offsets(
+        self, wanted: Mapping[TopicPartition, int], known: Progress = NOTHING
+    ) -> dict[TopicPartition, int]:
+        """The same with `LATEST` and `EARLIEST` replaced by the offsets that they stand for.
+
+        Partitions of ``known`` may be missing in the answer.
+        """
         unknown = {tp: OffsetSpec(offset) for tp, offset in wanted.items() if offset < 0}
         found = dict(wanted)
         if unknown:
-            for tp, entry in (await self._admin.list_offsets(unknown, read_committed=self._read_committed)).items():
-                found[tp] = 0 if entry is None else entry.offset
+            asked = await outcomes_of(self._admin.list_offsets(unknown, read_committed=self._read_committed))
+            for tp, entry in asked.items():
+                if not isinstance(entry, KafkaError):
+                    found[tp] = 0 if entry is None else entry.offset
+                elif tp in known.offsets and isinstance(entry, MISSING):
+                    del found[tp]
+                else:
+                    raise entry
         return found
+
+    def _mention(self, topic: str, error: KafkaError) -> None:
+        """Say it now and then: a query that waits for a topic looks idle."""
+        if (now := time.monotonic()) >= self._mentioned_at + MENTION_EVERY_S:
+            self._mentioned_at = now
+            _log.warning("topic %s cannot be seen, its offsets are kept: %s", topic, error)
 
     async def _again(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask until it works, as Spark's connector does: a topic may just be on its way in or out."""
@@ -134,6 +173,16 @@ class ClusterView:
         return await ask()
 
 
+def _selected(selection: Selection, topics: Iterable[TopicDescription]) -> tuple[set[TopicPartition], dict[str, str]]:
+    visible = [topic for topic in topics if not topic.is_internal]
+    found = selection.of(
+        {TopicPartition(topic.name, entry.partition) for topic in visible for entry in topic.partitions}
+    )
+    # Brokers before Kafka 2.8 know no ids.
+    ids = {topic.name: str(topic.topic_id) for topic in visible if topic.topic_id.int}
+    return found, {tp.topic: ids[tp.topic] for tp in found if tp.topic in ids}
+
+
 def _check_complete(given: Mapping[TopicPartition, int], partitions: set[TopicPartition], what: str) -> None:
     if given.keys() != partitions:
         raise ValueError(
@@ -143,11 +192,3 @@ def _check_complete(given: Mapping[TopicPartition, int], partitions: set[TopicPa
 
 def _names(partitions: Iterable[TopicPartition]) -> str:
     return ", ".join(str(tp) for tp in sorted(partitions)) or "none"
-
-
-def _behind(found: Progress, known: Progress) -> bool:
-    """Whether a partition ends before what was read of it: a leader that was elected just now may not know better."""
-    recreated = known.recreated(found)
-    return any(
-        found.offsets.get(tp, offset) < offset for tp, offset in known.offsets.items() if tp.topic not in recreated
-    )

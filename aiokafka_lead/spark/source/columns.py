@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ...types import TimestampType, TopicPartition
+from .bad_records import CORRUPT, DeadLetters
 
 if TYPE_CHECKING:
     from ...consumer import RecordBatch
@@ -18,7 +19,8 @@ __all__ = ["ArrowColumns", "Piece"]
 Piece = tuple["RecordBatch[bytes | None, bytes | None]", int]
 """A batch, and how many of its records belong to the range, from the first on."""
 
-TypedReader = Callable[["RecordBatch[Any, Any]"], pa.RecordBatch]
+TypedReader = Callable[["RecordBatch[Any, Any]", int], pa.RecordBatch]
+"""Makes Arrow of a batch, of which so many records belong to the range: others do not matter."""
 
 Kind = tuple[TopicPartition, TimestampType]
 """What is the same for all records of a batch."""
@@ -39,10 +41,16 @@ class ArrowColumns:
     pandas, which takes longer than reading a hundred thousand records.
     """
 
-    def __init__(self, schema: pa.Schema, read: TypedReader | None = None) -> None:
-        """``read`` makes Arrow of a batch whose keys or values are typed."""
+    def __init__(
+        self, schema: pa.Schema, read: TypedReader | None = None, bury: Callable[[DeadLetters], None] | None = None
+    ) -> None:
+        """``read`` makes Arrow of a batch whose keys or values are typed.
+
+        Records that it could not read are left out, and given to ``bury``, if there is such a function.
+        """
         self._schema = schema
         self._read = read
+        self._bury = bury
         self._empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
     def empty(self) -> pa.RecordBatch:
@@ -55,7 +63,7 @@ class ArrowColumns:
         runs: list[Run] = []
         size = 0
         for batch, count in pieces:
-            arrow = batch.to_arrow() if self._read is None else self._read(batch)
+            arrow = batch.to_arrow() if self._read is None else self._read(batch, count)
             size += arrow.get_total_buffer_size()
             kind = (batch.topic_partition, batch.timestamp_type)
             arrows.append(arrow if count == len(batch) else arrow.slice(0, count))
@@ -69,7 +77,13 @@ class ArrowColumns:
 
     def _joined(self, arrows: list[pa.RecordBatch], runs: list[Run]) -> pa.RecordBatch:
         arrow = pa.concat_batches(arrows)
-        return pa.RecordBatch.from_arrays([_column(field, arrow, runs) for field in self._schema], schema=self._schema)
+        made = pa.RecordBatch.from_arrays([_column(field, arrow, runs) for field in self._schema], schema=self._schema)
+        if self._bury is None or arrow.column(CORRUPT).null_count == len(arrow):
+            return made
+        places = [tp for (tp, _), count in runs for _ in range(count)]
+        dead = arrow.select(["offset", "timestamp", "headers", CORRUPT]).to_pylist()
+        self._bury([(tp, row) for tp, row in zip(places, dead, strict=True) if row[CORRUPT] is not None])
+        return made.filter(arrow.column(CORRUPT).is_null())
 
 
 def _column(field: pa.Field, arrow: pa.RecordBatch, runs: list[Run]) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -13,12 +14,16 @@ from ...types import TopicPartition
 from ..client_loop import client_loop
 from .clients import admin_client, group_consumer, read_committed
 from .cluster_view import ClusterView
+from .doubts import Doubts
 from .options import SourceOptions
-from .progress import Progress
+from .progress import CheckpointError, Progress, report
 
 __all__ = ["StreamDriver"]
 
 COMMIT_TIMEOUT_MS = 10_000
+
+ASK_AGAIN_S = 0.5
+"""Between two questions about a partition that is in doubt, where nothing else is to be done meanwhile."""
 
 _log = logging.getLogger("aiokafka_lead.spark")
 
@@ -34,6 +39,7 @@ class StreamDriver:
         """The clients that are to be given back."""
         admin = self._stack.enter_context(admin_client(self._loop, options))
         self._view = ClusterView(admin, parsed, read_committed=read_committed(options))
+        self._doubts = Doubts(parsed.data_loss_timeout_ms / 1000)
         self._group: Consumer | None = None
         self._committed: Progress | None = None
         """What was committed, or is being committed."""
@@ -43,9 +49,27 @@ class StreamDriver:
         """Where the query begins."""
         return self._loop.run(self._view.at, self._parsed.starting, starting=True)
 
-    def ends(self, known: Progress | None) -> Progress:
-        """Where the partitions end now."""
-        return self._loop.run(self._view.ends, known)
+    def ends(self, known: Progress, *, certain: bool) -> Progress:
+        """Where the partitions end now: at what is known where a partition is missing, or shorter than it was.
+
+        ``certain`` waits until it is known whether such a one is lost. Raises `DataLossError`, or only says it in the
+        log, for what is.
+        """
+        while True:
+            found = self._loop.run(self._view.ends, known)
+            settled = self._doubts.settle(
+                known, found, time.monotonic(), unread=self._view.unread(known), refusals=self._view.refusals
+            )
+            report(settled.losses, fail=self._parsed.fail_on_data_loss)
+            self._view.lost_topics = {tp.topic for tp in self._doubts.gone}
+            if not settled.in_doubt or not certain:
+                return settled.ends
+            time.sleep(ASK_AGAIN_S)
+
+    def check_lacking(self, known: Progress) -> None:
+        """Raise `CheckpointError` if a partition of ``known``, which the checkpoint lacks later on, is still there."""
+        if present := self._loop.run(self._view.present, known):
+            raise CheckpointError(present)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offsets of those of these partitions that exist."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from ..._options.arguments import topic_name
 from ..._options.checks import INT32_MAX, short_text
 from ...types import TopicPartition
-from ..kafka_options import boolean, integer, refuse_owned
+from ..kafka_options import boolean, integer, mention_unknown, refuse_owned
+from .bad_records import BadRecords, bad_records
 from .bounds import (
     EARLIEST,
     LATEST,
@@ -20,6 +21,7 @@ from .bounds import (
     End,
     NoMatch,
     Selection,
+    parse_numbers,
     parse_offsets,
     parse_partitions,
     parse_times,
@@ -35,6 +37,11 @@ _OWNED = {
     "enable.auto.commit": "the query keeps its offsets itself; see the option 'commitGroupId'",
     "interceptor.classes": "they could change what is read",
 }
+_NO_PUSHING = (
+    "option 'pushFilters' is withdrawn: Spark keeps one read plan for a DataFrame, so that one filter's rows "
+    "are given where another filter, or none, is used. Say what is to be read when it is loaded: options 'partitions', "
+    "'fromOffset' and 'untilOffset', 'startingTimestamp' and 'endingTimestamp', 'assign'"
+)
 _DURATION = re.compile(r"(-?[0-9]+)\s*(us|ms|s|m|min|h|d)?")
 _UNIT_MS = {"us": 1e-3, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -61,11 +68,15 @@ class SourceOptions:
     """The group for which a stream's progress is committed, so that tools see its lag."""
     read_timeout_ms: float
     """A task without any progress for this long fails."""
+    data_loss_timeout_ms: float
+    """For this long a stream waits for a partition that is missing, or shorter than it was, before that is a loss."""
+    bad_records: BadRecords
     offset_attempts: int
     """How often the cluster is asked for offsets before the query fails."""
     offset_retry_interval_ms: float
-    push_filters: bool
-    """Filters on partition, offset and timestamp choose what is read (batch queries)."""
+    from_offset: int
+    until_offset: int | None
+    """A batch query reads no offset before the first of these, and none from the second on, whatever its bounds say."""
 
 
 def check_options(options: Mapping[str, str]) -> None:
@@ -90,12 +101,10 @@ def batch_options(options: Mapping[str, str]) -> SourceOptions:
 
 def stream_options(options: Mapping[str, str]) -> SourceOptions:
     """The options of a streaming query."""
-    for name in ("endingOffsets", "endingOffsetsByTimestamp"):
+    for name in ("endingOffsets", "endingOffsetsByTimestamp", "fromOffset", "untilOffset"):
         if name in options:
             raise ValueError(f"option '{name}' is not valid in streaming queries")
     parsed = _parse(options, End.LATEST)
-    if parsed.push_filters:
-        raise ValueError("pushFilters is for batch queries")
     least, most = _trigger_limits(options)
     delay_ms = _duration_ms(options.get("maxTriggerDelay", "15m"))
     return replace(parsed, min_offsets_per_trigger=least, max_offsets_per_trigger=most, max_trigger_delay_ms=delay_ms)
@@ -103,6 +112,9 @@ def stream_options(options: Mapping[str, str]) -> SourceOptions:
 
 def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
     refuse_owned(options, _OWNED)
+    mention_unknown(options)
+    if boolean(options, "pushFilters", False):
+        raise ValueError(_NO_PUSHING)
     selection = _selection(options)
     check_settings(options)
     min_partitions = integer(options, "minPartitions", 1, INT32_MAX)
@@ -128,9 +140,12 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
         fail_on_data_loss=boolean(options, "failOnDataLoss", True),
         commit_group_id=group_id,
         read_timeout_ms=integer(options, "kafkaConsumer.pollTimeoutMs", 1) or 120_000,
+        data_loss_timeout_ms=_or(integer(options, "dataLossTimeoutMs", 0), 30_000),
+        bad_records=bad_records(options),
         offset_attempts=integer(options, "fetchOffset.numRetries", 1) or 3,
         offset_retry_interval_ms=max(0, _or(integer(options, "fetchOffset.retryIntervalMs"), 1000)),
-        push_filters=boolean(options, "pushFilters", False),
+        from_offset=integer(options, "fromOffset", 0) or 0,
+        until_offset=integer(options, "untilOffset", 0),
     )
 
 
@@ -148,6 +163,9 @@ def _selection(options: Mapping[str, str]) -> Selection:
     if len(names) != 1:
         how = "One" if not names else "Only one"
         raise ValueError(f"{how} of the options subscribe, subscribePattern, assign must be specified")
+    numbers = parse_numbers("partitions", options["partitions"]) if "partitions" in options else ()
+    if numbers and "assign" in options:
+        raise ValueError("options assign and partitions exclude each other")
     text = options[names[0]]
     match names[0]:
         case "subscribe":
@@ -156,7 +174,7 @@ def _selection(options: Mapping[str, str]) -> Selection:
                 raise ValueError(f"option 'subscribe' names no topic: '{text}'")
             for topic in topics:
                 topic_name("option 'subscribe': a topic's name", topic)
-            return Selection(topics=topics)
+            return Selection(topics=topics, numbers=numbers)
         case "subscribePattern":
             pattern = text.strip()
             if not pattern:
@@ -165,7 +183,7 @@ def _selection(options: Mapping[str, str]) -> Selection:
                 re.compile(pattern)
             except re.error as error:
                 raise ValueError(f"option 'subscribePattern' is no regular expression: {error}") from None
-            return Selection(pattern=pattern)
+            return Selection(pattern=pattern, numbers=numbers)
         case _:
             if not text.strip().startswith("{"):
                 raise ValueError(f"option 'assign' names no partition: '{text}'")

@@ -1,12 +1,24 @@
-"""What Spark carries from the planner to a task."""
+"""Plans tasks: what Spark carries from the planner to each, and how many there are."""
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
 from pyspark.sql.datasource import InputPartition
 
-from .ranges import OffsetRange
+from .options import SourceOptions
+from .ranges import OffsetRange, plan_tasks
 
-__all__ = ["RangePartition"]
+__all__ = ["UNKNOWN_CORES", "RangePartition", "partitions_of"]
+
+UNKNOWN_CORES = 200
+"""Tasks that may run at a time in a cluster, of which Spark tells a planner nothing: its own default for a shuffle."""
+
+_LOCAL = re.compile(r"(?:spark\.master=|--master[ =])local(?:\[(\d+|\*)(?:,\s*\d+)?\])?(?= |$)")
 
 
 class RangePartition(InputPartition):
@@ -15,3 +27,44 @@ class RangePartition(InputPartition):
     def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
         super().__init__(None)
         self.ranges = ranges
+
+
+def partitions_of(ranges: Iterable[OffsetRange], parsed: SourceOptions) -> list[InputPartition]:
+    """Return the tasks that read these ranges."""
+    tasks = plan_tasks(
+        ranges,
+        min_partitions=parsed.min_partitions,
+        max_records=parsed.max_records_per_partition,
+        max_tasks=parsed.max_tasks,
+        cores=_cores(),
+    )
+    return [RangePartition(task) for task in tasks]
+
+
+@cache
+def _cores() -> int:
+    """Return how many tasks Spark runs at a time, if it runs them on this machine; else `UNKNOWN_CORES`.
+
+    Spark tells a planner neither its master nor a number of cores. That a session is local shows in the command line of
+    the JVM, which is an ancestor of this process.
+    """
+    parent = os.getppid()
+    try:
+        for _ in range(3):
+            if found := local_cores(Path(f"/proc/{parent}/cmdline").read_bytes()):
+                return found
+            # The second field, a name in parentheses, may have blanks.
+            parent = int(Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        pass  # not on Linux, or no ancestor is left
+    return UNKNOWN_CORES
+
+
+def local_cores(command: bytes) -> int | None:
+    """Return the cores of a JVM with this command line, its arguments divided by zeros, if it is a local Spark."""
+    found = _LOCAL.search(command.replace(b"\0", b" ").decode(errors="replace"))
+    if found is None:
+        return None
+    if found[1] == "*":
+        return os.cpu_count() or 1
+    return int(found[1] or 1)

@@ -10,10 +10,10 @@ from typing import Any
 from ...types import TopicPartition
 from .ranges import OffsetRange
 
-__all__ = ["DataLossError", "Progress", "between", "report"]
+__all__ = ["CheckpointError", "DataLossError", "Progress", "between", "report"]
 
 _log = logging.getLogger("aiokafka_lead.spark")
-_ID, _BEGAN = "@id", "@began"
+_ID, _BEGAN, _INITIAL = "@id", "@began", "@initial"
 """What begins no topic's name: "@" is not allowed there. Nor is "/", which divides what follows."""
 
 
@@ -22,6 +22,18 @@ class DataLossError(RuntimeError):
 
     def __init__(self, losses: Iterable[str]) -> None:
         super().__init__("; ".join(losses) + " (failOnDataLoss=false goes on without)")
+
+
+class CheckpointError(RuntimeError):
+    """The checkpoint lacks a partition that is still there: an earlier version stored what one answer said."""
+
+    def __init__(self, partitions: Iterable[TopicPartition]) -> None:
+        super().__init__(
+            f"the micro-batch that is to be repeated was planned while {', '.join(map(str, sorted(partitions)))} could "
+            "not be seen, by an earlier version of this package or by another connector. Nothing is lost. In the "
+            "checkpoint's folder 'offsets', delete the file with the highest number, of which the folder 'commits' has "
+            "none, and start the query again"
+        )
 
 
 def report(losses: Sequence[str], *, fail: bool) -> None:
@@ -44,10 +56,12 @@ class Progress:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     began: Mapping[TopicPartition, int] | None = None
     """Where the first micro-batch begins; of its end alone, as Spark stores no other offset with it."""
+    initial: bool = False
+    """Where a query without a checkpoint begins. Spark never stores it, so that a stored offset has no such mark."""
 
     def to_json(self) -> dict[str, dict[str, int]]:
         """In a fixed order: Spark compares offsets as text."""
-        found: dict[str, dict[str, int]] = {}
+        found: dict[str, dict[str, int]] = {_INITIAL: {}} if self.initial else {}
         if self.began is not None:
             found[_BEGAN] = {}
             for (topic, partition), offset in sorted(self.began.items()):
@@ -65,6 +79,8 @@ class Progress:
         topic_ids: dict[str, str] = {}
         began: dict[TopicPartition, int] | None = {} if _BEGAN in found else None
         for name, partitions in found.items():
+            if name == _INITIAL:
+                continue
             match name.split("/"):
                 case [kind, topic, topic_id] if kind == _ID:
                     topic_ids[topic] = topic_id
@@ -72,7 +88,7 @@ class Progress:
                     began[TopicPartition(topic, int(partition))] = int(offset)
                 case _:
                     offsets |= {TopicPartition(name, int(number)): int(at) for number, at in partitions.items()}
-        return cls(offsets, topic_ids, began)
+        return cls(offsets, topic_ids, began, _INITIAL in found)
 
     def at_same_place(self, other: Progress) -> bool:
         """Whether nothing lies between the two."""
@@ -90,6 +106,17 @@ class Progress:
     def unknown_in(self, later: Progress) -> set[TopicPartition]:
         """Partitions of ``later`` that have no such offset."""
         return later.offsets.keys() - self.known_to(later).keys()
+
+    def lacking_in(self, later: Progress) -> Progress | None:
+        """Return what ``later`` lacks of it, other than topics that were created again; None if that is nothing."""
+        known = self.known_to(later)
+        lacking = {tp: known[tp] for tp in known.keys() - later.offsets.keys()}
+        return Progress(lacking, self.topic_ids) if lacking else None
+
+    def without(self, topics: set[str]) -> Progress:
+        """Return the same without these topics."""
+        offsets = {tp: offset for tp, offset in self.offsets.items() if tp.topic not in topics}
+        return Progress(offsets, {name: found for name, found in self.topic_ids.items() if name not in topics})
 
     def at_most(self, end: Progress) -> Progress:
         """No offset beyond ``end``, and only its partitions."""

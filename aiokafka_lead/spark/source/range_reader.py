@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Awaitable, Iterable
 from typing import TypeVar
 
@@ -32,6 +32,9 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 0.01, 0.5
 ASK_AFTER_S = 1.0
 """Without progress for this long, the cluster is asked whether the offsets still exist."""
 
+ANSWERS, ASK_AGAIN_S = 3, 0.5
+"""A log is shorter than it was when this many answers in a row have said so, at least this far from each other."""
+
 
 class RangeReader:
     """Reads ranges with a consumer that it has for itself. On the client loop.
@@ -54,6 +57,8 @@ class RangeReader:
         self._advanced_at = time.monotonic()
         """When a position moved last."""
         self._asked_at = self._advanced_at
+        self._shorter: Counter[TopicPartition] = Counter()
+        """How many answers in a row have said that a log ends before its range."""
 
     async def begin(self) -> None:
         """Assign all partitions and go to where their first ranges begin."""
@@ -112,6 +117,7 @@ class RangeReader:
 
     def _next_range(self, tp: TopicPartition) -> None:
         """Go on with the partition's next range, or without the partition."""
+        del self._shorter[tp]
         if self._later[tp]:
             self._current[tp] = self._later[tp].popleft()
             self._consumer.seek(tp, self._current[tp].start)
@@ -141,11 +147,13 @@ class RangeReader:
         """Nothing came: wait longer, and see to it that what is waited for exists."""
         self._wait_s = min(LONGEST_WAIT_S, self._wait_s * 2)
         self._check_time_left()
-        if (now := time.monotonic()) >= self._asked_at + ASK_AFTER_S:
+        if (now := time.monotonic()) >= self._asked_at + (ASK_AGAIN_S if self._shorter else ASK_AFTER_S):
             self._asked_at = now
             ends = await self._ask(self._consumer.end_offsets(list(self._current)))
             for tp, end in (ends or {}).items():
-                if end < self._current[tp].until and await self._consumer.position(tp) >= end:
+                if end >= self._current[tp].until or await self._consumer.position(tp) < end:
+                    del self._shorter[tp]
+                elif self._confirmed_shorter(tp):
                     self._lost(f"partition {tp} ends at offset {end}, not at {self._current[tp].until}")
                     self._next_range(tp)
 
@@ -162,6 +170,12 @@ class RangeReader:
             self._lost(
                 f"offsets {position} to {gone} of {tp} are gone: retention or deletion, the log begins at {first}"
             )
+        elif position < end or not self._confirmed_shorter(tp):
+            # The leader that refused is not the one that answers now, or lags.
+            await anyio.sleep(ASK_AGAIN_S)
+            self._check_time_left()
+            self._consumer.seek(tp, position)
+            return
         else:
             self._lost(f"partition {tp} ends at offset {end}, before {position}: its log was cut or the topic is new")
             first = found.until
@@ -170,6 +184,10 @@ class RangeReader:
         else:
             self._next_range(tp)
         self._advanced()
+
+    def _confirmed_shorter(self, tp: TopicPartition) -> bool:
+        self._shorter[tp] += 1
+        return self._shorter[tp] >= ANSWERS
 
     async def _ends_of_log(self, tp: TopicPartition) -> tuple[int, int]:
         first = await self._consumer.beginning_offsets([tp])

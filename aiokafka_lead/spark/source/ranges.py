@@ -12,7 +12,10 @@ from ...types import TopicPartition
 __all__ = ["RECORDS_PER_TASK", "OffsetRange", "pack", "plan_tasks", "split"]
 
 RECORDS_PER_TASK = 50_000
-"""Starting a Python task costs about what reading so many records does: it is worth a task for more."""
+"""Starting a Python task costs about what reading so many records does: beyond the cores it is worth that."""
+
+RECORDS_PER_CORE = 10
+"""A core is used for more than these: what a query does with a record may take long, which is not known here."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -34,6 +37,11 @@ class OffsetRange:
         """The number of offsets in it, and so the largest number of records."""
         return self.until - self.start
 
+    def within(self, first: int, until: int | None) -> OffsetRange:
+        """Return the part from ``first`` to before ``until``, which may be empty."""
+        end = self.until if until is None else min(self.until, until)
+        return OffsetRange(self.topic, self.partition, max(self.start, first), end)
+
 
 def plan_tasks(
     ranges: Iterable[OffsetRange],
@@ -41,15 +49,17 @@ def plan_tasks(
     min_partitions: int | None = None,
     max_records: int | None = None,
     max_tasks: int | None = None,
+    cores: int = 1,
 ) -> list[tuple[OffsetRange, ...]]:
     """What each task reads.
 
     A partition's offsets stay in one task, in order, unless ``min_partitions`` or ``max_records`` say otherwise; small
-    ranges share a task. Empty ranges are dropped.
+    ranges share a task. Without ``min_partitions`` up to ``cores`` tasks run at a time. Empty ranges are dropped.
     """
     parts = split(ranges, min_partitions=min_partitions, max_records=max_records)
     offsets = sum(part.size for part in parts)
-    tasks = max(-(-offsets // RECORDS_PER_TASK), min_partitions or 1)
+    at_once = min(cores, -(-offsets // RECORDS_PER_CORE)) if min_partitions is None else min_partitions
+    tasks = max(-(-offsets // RECORDS_PER_TASK), at_once)
     if max_tasks is not None:
         tasks = min(tasks, max_tasks)
     return pack(parts, tasks, max_records)

@@ -16,12 +16,19 @@ from pyspark.sql.types import (
 )
 
 from ..kafka_options import boolean
+from .bad_records import CORRUPT, OnBadRecord, bad_records
 from .typed import check_typed, with_types
 
 __all__ = ["check_schema", "full_schema"]
 
 _HEADERS = StructField(
     "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+)
+_CORRUPT = StructField(
+    CORRUPT,
+    StructType(
+        [StructField("error", StringType()), StructField("key", BinaryType()), StructField("value", BinaryType())]
+    ),
 )
 _COLUMNS = StructType(
     [
@@ -37,14 +44,16 @@ _COLUMNS = StructType(
 
 
 def full_schema(options: Mapping[str, str]) -> StructType:
-    """What Spark's connector gives; ``headers`` if they are asked for, and typed columns (see `schemas`)."""
+    """The connector's columns; ``headers`` and ``_corrupt`` if options ask for them, and typed ones (see `schemas`)."""
     fields = [*_COLUMNS.fields, _HEADERS] if boolean(options, "includeHeaders", False) else _COLUMNS.fields
+    if bad_records(options).mode is OnBadRecord.NULL:
+        fields = [*fields, _CORRUPT]
     return with_types(options, StructType(fields))
 
 
 def check_schema(schema: StructType) -> None:
     """Raise ValueError unless a user's schema is made of these columns; leaving some out makes reading cheaper."""
-    known = {field.name: field.dataType for field in [*_COLUMNS.fields, _HEADERS]}
+    known = {field.name: field.dataType for field in [*_COLUMNS.fields, _HEADERS, _CORRUPT]}
     for field in schema.fields:
         if field.name not in known:
             raise ValueError(f"there is no column '{field.name}', only {', '.join(known)}")

@@ -28,9 +28,8 @@ from pyspark.sql.types import StructType
 from .bounds import is_certain
 from .limits import capped, waits
 from .options import SourceOptions, stream_options
-from .partition import RangePartition
+from .partition import RangePartition, partitions_of
 from .progress import Progress, between, report
-from .ranges import plan_tasks
 from .schema import check_schema
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (PySpark's name)
         """Where the query begins if it has no checkpoint: the same at each call."""
         if self._initial is None:
-            self._initial = self._ask().start()
+            self._initial = replace(self._ask().start(), initial=True)
         return self._initial.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -89,7 +88,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest = ends = self._ends(begun)
         if not isinstance(limit, ReadAllAvailable):
             ends = self._limited(begun, ends, limit)
-        if begun == self._initial:
+        if begun.initial:
             return replace(ends, began=begun.offsets).to_json()
         return start if ends.at_same_place(begun) else ends.to_json()
 
@@ -102,20 +101,16 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun, ends = Progress.from_json(start), Progress.from_json(end)
         if ends.began is not None:
             begun = replace(begun, offsets=ends.began)
-        elif begun == self._initial and not is_certain(self.parsed.starting, begun.offsets):
+        elif begun.initial and not is_certain(self.parsed.starting, begun.offsets):
             # Planned by Spark's connector, which stores the beginning in a place that is not known here.
             unknown = "where the first micro-batch began is not in the checkpoint: records before its end may be lost"
             report([unknown], fail=self.parsed.fail_on_data_loss)
             begun = begun.at_most(ends)
+        if lacking := begun.lacking_in(ends):
+            self._ask().check_lacking(lacking)
         ranges, losses = between(begun, ends, self._ask().earliest(begun.unknown_in(ends)))
         report(losses, fail=self.parsed.fail_on_data_loss)
-        tasks = plan_tasks(
-            ranges,
-            min_partitions=self.parsed.min_partitions,
-            max_records=self.parsed.max_records_per_partition,
-            max_tasks=self.parsed.max_tasks,
-        )
-        return [RangePartition(task) for task in tasks]
+        return partitions_of(ranges, self.parsed)
 
     def commit(self, end: dict[str, Any]) -> None:
         """A micro-batch is done: commit its end for ``commitGroupId``."""
@@ -137,7 +132,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, begun: Progress) -> Progress:
         if self._pinned is not None:
             return self._pinned
-        ends = self._ask().ends(begun)
+        # A query that ends with what is there now has no later trigger that could report a loss.
+        ends = self._ask().ends(begun, certain=self._pins)
         if self._pins:
             self._pinned = ends
         return ends

@@ -10,7 +10,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ..client_loop import client_loop, freeze_imports
-from .clients import task_consumer
+from .bad_records import DeadLetters, send_dead_letters
+from .clients import task_consumer, task_producer
 from .columns import ArrowColumns
 from .options import SourceOptions
 from .range_reader import RangeReader
@@ -29,9 +30,18 @@ def read_ranges(
     """The records of a task's ranges, as Arrow batches."""
     freeze_imports()
     loop = client_loop()
-    typed = batch_reader_of(options, schema)
+    typed = batch_reader_of(options, schema, parsed.bad_records.mode)
+    dead_letter_topic = parsed.bad_records.topic
+
+    def bury(letters: DeadLetters) -> None:
+        assert dead_letter_topic is not None
+        with task_producer(loop, options) as producer:
+            loop.run(send_dead_letters, producer, dead_letter_topic, letters)
+
     columns = ArrowColumns(
-        to_arrow_schema(schema, timezone="UTC"), None if typed is None else lambda batch: loop.run(typed, batch)
+        to_arrow_schema(schema, timezone="UTC"),
+        None if typed is None else lambda batch, count: loop.run(typed, batch, count),
+        None if dead_letter_topic is None else bury,
     )
     with task_consumer(loop, options, parsed.read_timeout_ms) as consumer:
         reader = RangeReader(

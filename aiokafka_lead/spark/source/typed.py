@@ -9,12 +9,14 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from ...errors import KafkaError
 from ..schemas import Typed, from_metadata, registry_of, resolved_at_once, to_metadata, typed_columns
+from .bad_records import CORRUPT, BadRecordError, OnBadRecord, corrupt_column, readable, said
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...consumer import RecordBatch
     from ...schema import Schema
+    from ...schema.columns import AvroColumns
 
 __all__ = ["batch_reader_of", "check_typed", "with_types"]
 
@@ -37,8 +39,8 @@ def check_typed(field: StructField) -> bool:
 
 
 def batch_reader_of(
-    options: Mapping[str, str], schema: StructType
-) -> Callable[[RecordBatch[Any, Any]], Awaitable[pa.RecordBatch]] | None:
+    options: Mapping[str, str], schema: StructType, mode: OnBadRecord
+) -> Callable[[RecordBatch[Any, Any], int], Awaitable[pa.RecordBatch]] | None:
     """What makes Arrow of a record batch where columns are typed; None where none is."""
     typed = typed_columns(options)
     if typed is None:
@@ -50,12 +52,20 @@ def batch_reader_of(
         if (found := from_metadata(field.metadata)) is not None
     }
 
-    async def to_arrow(batch: RecordBatch[Any, Any]) -> pa.RecordBatch:
+    async def to_arrow(batch: RecordBatch[Any, Any], count: int) -> pa.RecordBatch:
         made = batch.to_arrow()
-        for columns in readers.values():
-            for name, array in (await columns.arrays(batch)).items():
-                made = made.set_column(made.schema.get_field_index(name), name, array)
-        return made
+        errors: dict[int, str] = {}
+        for name, columns in readers.items():
+
+            async def read(part: Any, name: str = name, columns: AvroColumns = columns) -> Any:
+                return (await columns.arrays(part))[name]
+
+            array, bad = await readable(read, batch.raw_column(is_key=name == "key"), batch.headers)
+            if mode is OnBadRecord.FAIL and (row := min(bad, default=count)) < count:
+                raise BadRecordError(batch.topic_partition, batch.offsets[row], name, bad[row])
+            errors |= {row: f"its {name} cannot be read by its schema: {said(error)}" for row, error in bad.items()}
+            made = made.set_column(made.schema.get_field_index(name), name, array)
+        return made if mode is OnBadRecord.FAIL else made.append_column(CORRUPT, corrupt_column(batch, errors))
 
     return to_arrow
 

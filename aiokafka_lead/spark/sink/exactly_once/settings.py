@@ -6,6 +6,8 @@ Clients are imported when they are asked for: Spark plans every write in a proce
 from __future__ import annotations
 
 import hashlib
+import os
+import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -142,10 +144,27 @@ def _prefix(options: Mapping[str, str], streaming: bool) -> str:
         if not 0 < len(prefix) <= LONGEST_PREFIX:
             raise ValueError(f"option '{PREFIX}' must have 1 to {LONGEST_PREFIX} characters")
         return prefix
-    checkpoint = options.get("checkpointLocation", "").strip().rstrip("/")
+    checkpoint = options.get("checkpointLocation", "").strip()
     if streaming and checkpoint:
-        return f"spark-{hashlib.sha256(checkpoint.encode()).hexdigest()[:32]}"
+        return f"spark-{hashlib.sha256(_place(checkpoint).encode()).hexdigest()[:32]}"
     raise ValueError(
         f"option '{ASKED}' needs the option '{PREFIX}': a name that this "
         + ("query keeps when it is restarted, or 'checkpointLocation' as an option" if streaming else "job keeps")
     )
+
+
+def _place(path: str) -> str:
+    """Return one spelling of a checkpoint's location, for all that Hadoop's Path takes as the same."""
+    scheme, colon, rest = path.partition(":")
+    if not colon or "/" in scheme:
+        scheme, rest = "", path
+    scheme, authority = scheme.lower(), ""
+    if rest.startswith("//"):
+        authority, _, rest = rest[2:].partition("/")
+        rest = f"/{rest}"
+    if scheme == "file":  # what a path without a scheme is, unless Spark has another default
+        scheme = authority = ""
+    if not scheme and not rest.startswith("/"):
+        rest = f"{os.getcwd()}/{rest}"
+    plain = "/" + posixpath.normpath(rest).lstrip("/")
+    return plain if not scheme else f"{scheme}:{'//' if authority else ''}{authority.lower()}{plain}"

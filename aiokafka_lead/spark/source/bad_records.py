@@ -1,0 +1,171 @@
+"""Records whose key or value cannot be read by its schema: which they are, and what becomes of them.
+
+``onBadRecord`` is ``fail`` (the default), ``null`` or ``deadletter``, with the topic ``deadLetterTopic``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..._options.arguments import topic_name
+from ...errors import KafkaError, SchemaNotFoundError
+from ...types import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ...consumer import RecordBatch
+    from ...producer import Producer
+    from ...types import Headers
+
+__all__ = [
+    "CORRUPT",
+    "BadRecordError",
+    "BadRecords",
+    "DeadLetters",
+    "OnBadRecord",
+    "bad_records",
+    "corrupt_column",
+    "readable",
+    "said",
+    "send_dead_letters",
+]
+
+CORRUPT = "_corrupt"
+"""The column with what could not be read, null for a record that was: its error, and the bytes of key and value."""
+
+BAD = (SchemaNotFoundError, ValueError, OverflowError)
+"""What a record's own content leads to. That a registry is out of reach is no fault of a record."""
+
+DeadLetters = list[tuple[TopicPartition, dict[str, Any]]]
+"""Records that could not be read: the partition, and ``offset``, ``timestamp``, ``headers`` and `CORRUPT`, of each."""
+
+_ROW = re.compile(r"^row [0-9]+: ")
+
+
+class OnBadRecord(Enum):
+    """What becomes of a record that cannot be read."""
+
+    FAIL = "fail"
+    NULL = "null"
+    DEADLETTER = "deadletter"
+
+
+class BadRecords(NamedTuple):
+    """The two options; goes to tasks."""
+
+    mode: OnBadRecord
+    topic: str | None
+    """Where dead letters go."""
+
+
+class BadRecordError(Exception):
+    """A record cannot be read by its schema. The message says which; it is what Spark shows."""
+
+    def __init__(self, tp: TopicPartition, offset: int, column: str, error: BaseException) -> None:
+        super().__init__(
+            f"record of {tp} at offset {offset}: its {column} cannot be read by its schema: {said(error)} "
+            "(onBadRecord=null or deadletter reads on)"
+        )
+
+
+def bad_records(options: Mapping[str, str]) -> BadRecords:
+    """Return what the options say. Raises ValueError."""
+    text, topic = options.get("onBadRecord", "fail"), options.get("deadLetterTopic")
+    typed = options.get("valueSchema") or options.get("keySchema")
+    for name in ("mode", "columnNameOfCorruptRecord"):
+        if typed and name in options:
+            raise ValueError(f"option '{name}' is not supported: set 'onBadRecord', and see the column '{CORRUPT}'")
+    try:
+        mode = OnBadRecord(text.lower())
+    except ValueError:
+        raise ValueError(f"option 'onBadRecord' must be fail, null or deadletter, not '{text}'") from None
+    if (topic is not None) != (mode is OnBadRecord.DEADLETTER):
+        raise ValueError("options 'onBadRecord'='deadletter' and 'deadLetterTopic' go together")
+    if mode is not OnBadRecord.FAIL and not typed:
+        raise ValueError("option 'onBadRecord' needs 'valueSchema' or 'keySchema': bytes can always be read")
+    return BadRecords(mode, None if topic is None else topic_name("option 'deadLetterTopic'", topic.strip()))
+
+
+def said(error: BaseException) -> str:
+    """Return an error's message without the row of a batch, of which a user knows nothing."""
+    return _ROW.sub("", str(error))
+
+
+class Part(NamedTuple):
+    """Some records of a batch, as far as reading typed columns needs them."""
+
+    contents: list[bytes | None]
+    headers: list[Headers]
+
+    def raw_column(self, *, is_key: bool) -> list[bytes | None]:
+        """Return the contents, which are those that are asked for."""
+        return self.contents
+
+
+async def readable(
+    read: Callable[[Any], Awaitable[Any]], contents: list[bytes | None], headers: list[Headers]
+) -> tuple[Any, dict[int, Exception]]:
+    """Return what ``read`` makes of the contents, null where it fails, and the errors by row."""
+    try:
+        return await read(Part(contents, headers)), {}
+    except BAD as error:
+        bad = await _bad_rows(read, contents, headers, 0, len(contents), error)
+    return await read(Part([None if row in bad else one for row, one in enumerate(contents)], headers)), bad
+
+
+async def _bad_rows(
+    read: Callable[[Any], Awaitable[Any]],
+    contents: list[bytes | None],
+    headers: list[Headers],
+    first: int,
+    until: int,
+    error: Exception,
+) -> dict[int, Exception]:
+    """Find the rows that cannot be read, by halves: the error does not say which others there are."""
+    if until - first == 1:
+        return {first: error}
+    middle = (first + until) // 2
+    found: dict[int, Exception] = {}
+    for start, end in ((first, middle), (middle, until)):
+        try:
+            await read(Part(contents[start:end], headers[start:end]))
+        except BAD as half:
+            found |= await _bad_rows(read, contents, headers, start, end, half)
+    return found
+
+
+def corrupt_column(batch: RecordBatch[Any, Any], bad: Mapping[int, str]) -> pa.Array:
+    """Return the column `CORRUPT` of a batch; ``bad`` has the errors by row."""
+    import pyarrow as pa
+
+    kind = pa.struct([("error", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
+    if not bad:
+        return pa.nulls(len(batch), kind)
+    keys: Sequence[bytes | None] = batch.raw_column(is_key=True)
+    values: Sequence[bytes | None] = batch.raw_column(is_key=False)
+    rows = [
+        {"error": bad[row], "key": keys[row], "value": values[row]} if row in bad else None for row in range(len(batch))
+    ]
+    return pa.array(rows, kind)
+
+
+async def send_dead_letters(producer: Producer, topic: str, letters: DeadLetters) -> None:
+    """Write the records as they were, with the headers of `DEAD_LETTER_HEADERS`; returns when all are stored."""
+    from ... import DEAD_LETTER_HEADERS
+
+    values, keys, headers = [], [], []
+    for tp, row in letters:
+        at_ms = -1 if row["timestamp"] is None else int(row["timestamp"].timestamp() * 1000)
+        cause = (tp.topic, tp.partition, row["offset"], at_ms, "", 1, BadRecordError.__name__, row[CORRUPT]["error"])
+        texts = (str(part).encode(errors="replace") for part in cause)
+        own = [(header["key"], header["value"]) for header in row["headers"] or ()]
+        headers.append([*own, *zip(DEAD_LETTER_HEADERS, texts, strict=True)])
+        keys.append(row[CORRUPT]["key"])
+        values.append(row[CORRUPT]["value"])
+    for outcome in await (await producer.send_many(topic, values, keys=keys, headers=headers)):
+        if isinstance(outcome, KafkaError):
+            raise outcome

@@ -1,0 +1,183 @@
+"""Metadata that lies for a while: a stream keeps its offsets, and reports a loss only when it is certain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from aiokafka_lead import TopicPartition
+from aiokafka_lead.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
+from aiokafka_lead.spark.source.doubts import Doubts
+from aiokafka_lead.spark.source.progress import CheckpointError, DataLossError, Progress
+from aiokafka_lead.testing.thread import ClusterThread
+
+from .support import Query, fill, numbered, stream_reader
+
+NewTopic = Callable[..., str]
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+KNOWN = Progress({T0: 5, T1: 7}, {"t": "id"})
+QUICK = {"startingOffsets": "earliest", "kafka__retry__backoff__ms": "1", "kafka__retry__backoff__max__ms": "1"}
+AT_ONCE = {**QUICK, "dataLossTimeoutMs": "0", "fetchOffset__retryIntervalMs": "1"}
+
+
+def test_what_is_missing_keeps_its_offset() -> None:
+    doubts = Doubts(10)
+    settled = doubts.settle(KNOWN, Progress({}), 0)
+    assert (settled.ends, settled.losses, settled.in_doubt) == (KNOWN, [], {T0, T1})
+    for now in (9, 9.5, 9.9):
+        assert doubts.settle(KNOWN, Progress({T0: 9}, {"t": "id"}), now).ends.offsets == {T0: 9, T1: 7}
+
+
+def test_a_loss_takes_time_and_answers() -> None:
+    doubts = Doubts(10)
+    assert not doubts.settle(KNOWN, Progress({}), 0).losses
+    assert not doubts.settle(KNOWN, Progress({}), 60).losses, "two answers, however far from each other"
+    settled = doubts.settle(KNOWN, Progress({}), 61, refusals={"t": "no such topic"})
+    assert settled.losses == [f"partition {tp} is gone, for 10 s now: no such topic" for tp in (T0, T1)]
+    assert settled.ends == KNOWN, "it might come back"
+    assert doubts.settle(KNOWN, Progress({}), 62).losses == [], "said once"
+
+
+def test_one_good_answer_ends_the_doubt() -> None:
+    doubts = Doubts(0)
+    for now in range(10):
+        assert not doubts.settle(KNOWN, KNOWN if now % 2 else Progress({}), now).losses
+
+
+def test_a_shorter_log_is_believed_later() -> None:
+    doubts, cut = Doubts(0), Progress({T0: 5, T1: 2}, {"t": "id"})
+    assert [doubts.settle(KNOWN, cut, now).ends.offsets[T1] for now in range(3)] == [7, 7, 2]
+
+
+def test_partitions_that_are_not_read_any_more() -> None:
+    settled = Doubts(10).settle(KNOWN, Progress({T0: 5}, {"t": "id"}), 0, unread={T1})
+    assert settled.losses == ["partition t-1 is not read any more, by the options"]
+    assert settled.ends.offsets == {T0: 5}
+
+
+@pytest.mark.parametrize("selection", ["subscribe", "subscribePattern"])
+@pytest.mark.parametrize("fail", ["true", "false"])
+@pytest.mark.parametrize("error", [UnknownTopicOrPartitionError, TopicAuthorizationFailedError])
+def test_a_topic_that_is_hidden(
+    cluster: ClusterThread,
+    new_topic: NewTopic,
+    selection: str,
+    fail: str,
+    error: type[UnknownTopicOrPartitionError | TopicAuthorizationFailedError],
+) -> None:
+    topic, other = new_topic(), new_topic()
+    text = f"{topic},{other}" if selection == "subscribe" else f"^({topic}|{other})$"
+    fill(cluster, topic, numbered(10))
+    options: dict[str, str] = {selection: text, "failOnDataLoss": fail, **QUICK}
+    query = Query(stream_reader(cluster, **options))
+    assert query.step() == numbered(10)
+    fill(cluster, topic, numbered(5, 10))
+    hidden = cluster.faults.add("Metadata", topic=topic, error_code=error)
+    assert not query.plan()
+    fill(cluster, other, [b"other"])
+    assert query.step() == [b"other"]
+    query = query.restarted(stream_reader(cluster, **options))
+    assert not query.plan()
+    hidden.remove()
+    assert query.step() == numbered(5, 10)
+
+
+def test_a_partition_whose_leader_does_not_know_it(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    fill(cluster, topic, numbered(10))
+    query = Query(stream_reader(cluster, subscribe=topic, **QUICK))
+    assert query.step() == numbered(10)
+    fill(cluster, topic, [b"1"], partition=1)
+    lost = cluster.faults.add("ListOffsets", topic=topic, partition=0, error_code=UnknownTopicOrPartitionError)
+    assert query.step() == [b"1"]
+    lost.remove()
+    assert not query.plan()
+
+
+def test_one_broker_that_knows_no_topics(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(3)
+    query = Query(stream_reader(cluster, subscribe=topic, **AT_ONCE))
+    query.step()
+    lagging = cluster.faults.add("Metadata", broker=1, topic=topic, error_code=UnknownTopicOrPartitionError)
+    for number in range(10):
+        fill(cluster, topic, [b"%d" % number], partition=number % 3)
+        assert query.step() == [b"%d" % number]
+    lagging.remove()
+
+
+def _lose(query: Query) -> None:
+    """Trigger until a loss is certain."""
+    for _ in range(5):
+        assert not query.plan()
+
+
+def test_a_deleted_topic_is_a_loss_that_the_checkpoint_does_not_have(
+    cluster: ClusterThread, new_topic: NewTopic
+) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    query = Query(stream_reader(cluster, subscribe=topic, **AT_ONCE))
+    query.step()
+    planned = list(query.planned)
+    cluster.delete_topic(topic)
+    with pytest.raises(DataLossError, match=r"is gone, for 0 s now: .*: The broker knows no such topic"):
+        _lose(query)
+    assert query.planned == planned
+    tolerant = query.restarted(stream_reader(cluster, subscribe=topic, failOnDataLoss="false", **AT_ONCE))
+    _lose(tolerant)
+    cluster.create_topic(topic, 1)
+    fill(cluster, topic, numbered(5, 100))
+    assert tolerant.step() == numbered(5, 100), "another topic of that name is read from its beginning"
+
+
+def test_a_topic_that_comes_back_after_its_loss_was_reported(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    query = Query(stream_reader(cluster, subscribe=topic, failOnDataLoss="false", **AT_ONCE))
+    query.step()
+    hidden = cluster.faults.add("Metadata", topic=topic, error_code=UnknownTopicOrPartitionError)
+    _lose(query)
+    hidden.remove()
+    fill(cluster, topic, numbered(5, 10))
+    assert query.step() == numbered(5, 10)
+
+
+def test_a_query_that_ends_waits_until_it_is_certain(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    query = Query(stream_reader(cluster, subscribe=topic, **AT_ONCE))
+    query.step()
+    cluster.delete_topic(topic)
+    now = query.restarted(stream_reader(cluster, subscribe=topic, **AT_ONCE))
+    now.reader.prepareForTriggerAvailableNow()  # type: ignore[attr-defined]
+    with pytest.raises(DataLossError, match="is gone"):
+        now.plan()
+
+
+def test_a_checkpoint_that_lacks_a_topic_says_how_to_mend_it(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic, other = new_topic(), new_topic()
+    fill(cluster, topic, numbered(10))
+    query = Query(stream_reader(cluster, subscribe=f"{topic},{other}", **AT_ONCE))
+    query.step()
+    query.planned.append(json.dumps({other: {"0": 0}}))
+    for fail in ("true", "false"):
+        reader = stream_reader(cluster, subscribe=f"{topic},{other}", failOnDataLoss=fail, **AT_ONCE)
+        with pytest.raises(CheckpointError, match=rf"while {topic}-0 could not be seen.*'offsets', delete the file"):
+            query.restarted(reader).run()
+    mended = Query(reader, planned=query.planned[:-1], done=1)
+    fill(cluster, topic, numbered(5, 10))
+    assert mended.step() == numbered(5, 10)
+
+
+def test_a_new_partition_whose_beginning_is_not_known_at_once(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    query = Query(stream_reader(cluster, subscribe=topic, **QUICK, fetchOffset__retryIntervalMs="1"))
+    query.step()
+    cluster.add_partitions(topic, 2)
+    fill(cluster, topic, numbered(3), partition=1)
+    assert query.plan(ReadAllAvailable())
+    cluster.faults.add("ListOffsets", topic=topic, partition=1, error_code=UnknownTopicOrPartitionError, count=6)
+    assert query.run() == numbered(3)

@@ -48,7 +48,7 @@ def refused(cluster: EmbeddedCluster) -> int:
 @SHARED
 @pytest.mark.parametrize("transactional", [False, True])
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["another broker", "another cluster"])
-async def test_records_wait_until_the_address_is_right_again(
+async def test_rule_35_records_wait_until_the_address_is_right_again(
     cluster: EmbeddedCluster, stranger: EmbeddedCluster, shared: bool, transactional: bool, elsewhere: bool
 ) -> None:
     options: dict[str, Any] = {"transactional_id": "x"} if transactional else {}
@@ -75,7 +75,7 @@ async def test_records_wait_until_the_address_is_right_again(
 
 @SHARED
 @pytest.mark.parametrize("protocol", [None, "classic", "consumer"])
-async def test_reading_goes_on_when_the_address_is_right_again(
+async def test_rule_35_reading_goes_on_when_the_address_is_right_again(
     cluster: EmbeddedCluster, stranger: EmbeddedCluster, shared: bool, protocol: str | None
 ) -> None:
     group: dict[str, Any] = {} if protocol is None else {"group_id": "g", "group_protocol": protocol}
@@ -94,7 +94,7 @@ async def test_reading_goes_on_when_the_address_is_right_again(
     assert {record.api for record in stranger.requests.select()} <= {"ApiVersions"}
 
 
-async def test_share_consumers_and_administrators_are_not_misled_either(
+async def test_rule_35_share_consumers_and_administrators_are_not_misled_either(
     cluster: EmbeddedCluster, stranger: EmbeddedCluster
 ) -> None:
     await configure(cluster.bootstrap_servers, "s")
@@ -118,7 +118,7 @@ async def test_share_consumers_and_administrators_are_not_misled_either(
     assert asked <= {"ApiVersions", "Metadata"}  # bootstrap servers say which cluster they belong to
 
 
-async def test_a_cluster_in_place_of_another_is_refused_with_one_text(
+async def test_rule_30_a_cluster_in_place_of_another_is_refused_with_one_text(
     cluster: EmbeddedCluster, stranger: EmbeddedCluster
 ) -> None:
     async with producer_of(cluster) as producer:
@@ -133,14 +133,14 @@ async def test_a_cluster_in_place_of_another_is_refused_with_one_text(
 @pytest.mark.parametrize(
     "options", [{"metadata_cluster_check_enable": False}, {"metadata_recovery_strategy": "none"}], ids=["off", "none"]
 )
-async def test_brokers_are_not_asked_without_the_check(cluster: EmbeddedCluster, options: dict[str, Any]) -> None:
+async def test_rule_35_brokers_are_not_asked_without_the_check(cluster: EmbeddedCluster, options: dict[str, Any]) -> None:
     async with producer_of(cluster, **options) as producer:
         for partition in PARTITIONS:
             await producer.send_and_wait("t", b"0", partition=partition)
     assert {record.request.node_id for record in cluster.requests.select("ApiVersions")} == {-1}
 
 
-async def test_without_the_check_another_cluster_gets_what_is_sent(
+async def test_rule_35_without_the_check_another_cluster_gets_what_is_sent(
     cluster: EmbeddedCluster, stranger: EmbeddedCluster
 ) -> None:
     async with producer_of(cluster, metadata_cluster_check_enable=False, enable_idempotence=False) as producer:
@@ -155,7 +155,7 @@ async def test_without_the_check_another_cluster_gets_what_is_sent(
             await delivery
 
 
-async def test_brokers_below_4_4_are_not_asked(cluster: EmbeddedCluster) -> None:
+async def test_rule_35_brokers_below_4_4_are_not_asked(cluster: EmbeddedCluster) -> None:
     cluster.max_versions = {"ApiVersions": 4}
     async with producer_of(cluster) as producer:
         for partition in PARTITIONS:

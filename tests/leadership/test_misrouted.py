@@ -133,7 +133,9 @@ async def test_rule_30_a_cluster_in_place_of_another_is_refused_with_one_text(
 @pytest.mark.parametrize(
     "options", [{"metadata_cluster_check_enable": False}, {"metadata_recovery_strategy": "none"}], ids=["off", "none"]
 )
-async def test_rule_35_brokers_are_not_asked_without_the_check(cluster: EmbeddedCluster, options: dict[str, Any]) -> None:
+async def test_rule_35_brokers_are_not_asked_without_the_check(
+    cluster: EmbeddedCluster, options: dict[str, Any]
+) -> None:
     async with producer_of(cluster, **options) as producer:
         for partition in PARTITIONS:
             await producer.send_and_wait("t", b"0", partition=partition)

@@ -299,9 +299,12 @@ class MetadataActor:
                 error = await self._apply(plan, outcome.answer, errors)
                 if error is None:
                     return
-                if self._leads_to_bootstrap(error, outcome.answer.node_id):
+                node_id = outcome.answer.node_id
+                if self._leads_to_bootstrap(error, node_id):
                     break
-                errors[outcome.answer.node_id] = error
+                if node_id < 0 and self._brokers.leave(node_id, error):
+                    continue  # the name of this bootstrap server has another address: it may lead to one that helps
+                errors[node_id] = error
         else:
             self._raise_if_all_are_strangers(errors)
             self._failed(errors)
@@ -322,10 +325,9 @@ class MetadataActor:
 
         One address in another cluster is no proof that the client's own is gone: the others may lead to it.
         """
-        strangers = {node: error for node, error in errors.items() if isinstance(error, ClusterIdMismatchError)}
-        others = [self._brokers.leave(node_id, error) for node_id, error in strangers.items()]
-        if strangers and len(strangers) == len(self.snapshot.brokers) and not any(others):
-            raise next(iter(strangers.values()))
+        strangers = [error for error in errors.values() if isinstance(error, ClusterIdMismatchError)]
+        if strangers and len(strangers) == len(self.snapshot.brokers):
+            raise strangers[0]
 
     def _candidates(self, tried: Container[int], avoid: Container[int]) -> list[int]:
         """The nodes that can be asked now and have not been."""

@@ -9,7 +9,7 @@ as that is remembered. Connections to brokers and those of HTTP share this.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Generic, TypeVar
@@ -60,6 +60,10 @@ class Addresses(Generic[E]):
         """Connections that became ready."""
         self._latest: str | None = None
         """The address of the latest one."""
+        self.known: Collection[str] = ()
+        """What the name resolved to last."""
+        self._left: set[str] = set()
+        """Addresses that led to somebody of no use since one led to somebody who was."""
 
     def failed(self, address: str, error: E, *, silent: bool = False) -> None:
         """No connection to the address could be made ready; ``silent`` if it just did not answer."""
@@ -75,10 +79,19 @@ class Addresses(Generic[E]):
         self.successes += 1
         self._latest = address
 
-    def leave(self, error: E) -> None:
-        """What the latest connection led to is of no use after all: others are tried before that address."""
+    def leave(self, error: E) -> bool:
+        """What the latest connection led to is of no use after all: others are tried before that address.
+
+        Returns True if there is one that has not been left, too, since `stayed`.
+        """
         if self._latest is not None:
             self.failed(self._latest, error)
+            self._left.add(self._latest)
+        return not self._left.issuperset(self.known)
+
+    def stayed(self) -> None:
+        """What the latest connection led to was of use."""
+        self._left.clear()
 
     def rank(self, address: str) -> _Rank:
         """When the address is tried."""
@@ -113,6 +126,7 @@ class Search(Generic[E, T]):
 
         Those that have failed come one by one: a race would be won by what accepts and then fails.
         """
+        self._addresses.known = list(self.found)
         fresh = [address for address in self.found if self._rank(address) is _Rank.FRESH]
         failed = sorted((address for address in self._failures() if self._may_try(address)), key=self._rank)
         self._trying, self._begun = fresh[:most] or failed[:1], []

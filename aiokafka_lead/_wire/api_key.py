@@ -1,4 +1,4 @@
-"""The APIs of Kafka 4.3.1 that a client may call. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
+"""The APIs of Kafka 4.4.0 that a client may call. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
 
 from __future__ import annotations
 
@@ -80,6 +80,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
 
 
 NAMES = {
@@ -155,5 +157,7 @@ NAMES = {
     90: "DescribeShareGroupOffsets",
     91: "AlterShareGroupOffsets",
     92: "DeleteShareGroupOffsets",
+    93: "StreamsGroupTopologyDescriptionUpdate",
+    94: "UnregisterController",
 }
 """Kafka's name of each API; its module is the name in snake case."""

@@ -122,6 +122,7 @@ class ClientConfig(SecurityConfig):
     metadata_max_idle_ms: float = option(300_000, milliseconds(5_000))
     metadata_recovery_strategy: Literal["rebootstrap", "none"] = option("rebootstrap", one_of("rebootstrap", "none"))
     metadata_recovery_rebootstrap_trigger_ms: float = option(300_000, milliseconds())
+    metadata_cluster_check_enable: bool = option(True, boolean)
     cluster_id_mismatch: Literal["fail", "warn", "adopt"] = option("fail", one_of("fail", "warn", "adopt"))
     leader_hint_policy: Literal["trust", "known_nodes", "off"] = option("trust", one_of("trust", "known_nodes", "off"))
     close_timeout_ms: float | None = option(None, optional(milliseconds()))

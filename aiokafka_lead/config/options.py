@@ -61,6 +61,9 @@ class ClientOptions(SecurityOptions, total=False):
     """What to do when no known broker can be reached (``"rebootstrap"``, KIP-899)."""
     metadata_recovery_rebootstrap_trigger_ms: float
     """Bootstrap anew when no metadata could be had for this long (300000, KIP-1102)."""
+    metadata_cluster_check_enable: bool
+    """Have brokers from Kafka 4.4 on refuse a connection that was meant for another broker or cluster (True, KIP-1242);
+    not with a ``metadata_recovery_strategy`` of ``"none"``."""
     cluster_id_mismatch: Literal["fail", "warn", "adopt"]
     """What to do when bootstrapping anew leads to another cluster (``"fail"``, KIP-899)."""
     leader_hint_policy: Literal["trust", "known_nodes", "off"]

@@ -17,6 +17,7 @@ __all__ = [
     "IllegalStateError",
     "KafkaConnectionError",
     "MalformedMessageError",
+    "MisroutedConnectionError",
     "NoOffsetForPartitionError",
     "NotKafkaError",
     "NotStartedError",
@@ -80,6 +81,13 @@ class KafkaConnectionError(KafkaError):
 
 class NotKafkaError(KafkaConnectionError):
     """What answered at this address does not speak Kafka; the message says what it looks like."""
+
+
+class MisroutedConnectionError(KafkaConnectionError):
+    """A broker's address leads to another broker, or to another cluster; nothing was sent to it (KIP-1242).
+
+    The client bootstraps anew, and tries the address again with a backoff.
+    """
 
 
 class SslAuthenticationError(KafkaError):

@@ -329,6 +329,18 @@ class EmbeddedCluster(ClusterControls):
         if port == 0 and self._state.nodes[broker].port == old_port:
             await self.change_address(broker, host=host)
 
+    def lead_astray(self, broker: int, to: int, cluster: EmbeddedCluster | None = None) -> None:
+        """Have a broker's address lead to broker ``to``, of this cluster or of another one in the same event loop.
+
+        So does a proxy, a load balancer or a name that is set up wrong. Connections to ``broker`` are reset; those that
+        come are the other one's. ``to=broker`` ends it, and resets what was led astray.
+        """
+        server = self._servers[self._broker("broker", broker).node_id]
+        there = self if cluster is None else instance(EmbeddedCluster, "an EmbeddedCluster")("cluster", cluster)
+        (server.leads_to or server).reset_connections()
+        target = there._servers[there._broker("to", to).node_id]
+        server.leads_to = None if target is server else target
+
     def _reserve(self, broker: int) -> None:
         """Keep a stopped broker's port: connections to it are refused, and no other program gets it."""
         reserved = socket.socket(socket.AF_INET6 if ":" in self._host else socket.AF_INET, socket.SOCK_STREAM)

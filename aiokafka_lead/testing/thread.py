@@ -282,3 +282,6 @@ class ClusterThread:
 
     def change_address(self, broker: int, *, port: int = 0, host: str | None = None) -> Done | Doing:
         return self._do(self._cluster.change_address, broker, port=port, host=host)
+
+    def lead_astray(self, broker: int, to: int) -> None:
+        self._call(self._cluster.lead_astray, broker, to)

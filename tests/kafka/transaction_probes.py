@@ -22,7 +22,7 @@ from .coordinator_probes import coordinator
 from .probes import Answers, World
 from .transactions_raw import Transactions
 
-_SOFTWARE = {"client_software_name": "probe", "client_software_version": "1"}
+_ASK = ApiVersionsRequest(client_software_name="probe", client_software_version="1")
 FEATURE = "transaction.version"
 
 
@@ -289,7 +289,7 @@ async def set_level(world: World, wanted: int) -> None:
 
 
 async def finalized(world: World, broker: int) -> int:
-    response = await world.ask(ApiVersionsRequest(**_SOFTWARE), broker=broker)
+    response = await world.ask(_ASK, broker=broker)
     levels = {feature.name: feature.max_version_level for feature in response.finalized_features}
     return levels.get(FEATURE, 0)
 
@@ -310,7 +310,7 @@ async def features(world: World) -> Answers:
 
     answers: Answers = {}
     for version in (3, 4):
-        versions = await world.ask(ApiVersionsRequest(**_SOFTWARE), version)
+        versions = await world.ask(_ASK, version)
         answers[f"supported, {version}"] = [
             (each.min_version, each.max_version) for each in versions.supported_features if each.name == FEATURE
         ]

@@ -166,7 +166,10 @@ class SimClient:
             return
         try:
             helped = self._apply(current, node, endpoint, answer)
-        except KafkaError:
+        except KafkaError as unhelpful:
+            if node < 0 and self._leave(node, endpoint, unhelpful):
+                self._ask(current, node)
+                return
             current.failed.add(node)
             self._evaded(node, endpoint, self.timeline.now)
             self._ask_next(current)
@@ -179,8 +182,11 @@ class SimClient:
         reachability = self.links.reachability
         reachability.evaded(endpoint, asked_at, self.timeline.now)
         if all(other < 0 and self._evades(other) for other in self.snapshot.brokers):
-            reachability.leave(endpoint, KafkaConnectionError("of no use"))
-            self.links.close_lane(node, "control")
+            self._leave(node, endpoint, KafkaConnectionError("of no use"))
+
+    def _leave(self, node: int, endpoint: Endpoint, error: KafkaError) -> bool:
+        self.links.close_lane(node, "control")
+        return self.links.reachability.leave(endpoint, error)
 
     def _give_up(self, current: _Round) -> None:
         if not current.over:

@@ -72,7 +72,7 @@ async def test_markers_take_the_time_that_a_test_gives_them() -> None:
             assert (await client.call(ending(after, committed=committed))).error_code == CONCURRENT
         assert await write(client, *after, 0) == CONCURRENT
         assert await write(client, *after, 0, version=11) == errors.NotEnoughReplicasError.code
-        assert (await client.call(commit_offset(*after, 7))).topics[0].partitions[0].error_code == CONCURRENT
+        assert (await client.call(commit_offset(cluster, *after, 7))).topics[0].partitions[0].error_code == CONCURRENT
         request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000)
         assert (await client.call(request)).error_code == CONCURRENT
         view = cluster.transactions.view("tx")
@@ -177,8 +177,8 @@ async def test_offsets_that_are_decided_late_undo_nothing() -> None:
     async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
         cluster.create_topic("t")
         first, second = await begin(client), await begin(client, "other")
-        assert (await client.call(commit_offset(*first, 5))).topics[0].partitions[0].error_code == 0
-        late = commit_offset(*second, 9)
+        assert (await client.call(commit_offset(cluster, *first, 5))).topics[0].partitions[0].error_code == 0
+        late = commit_offset(cluster, *second, 9)
         late.transactional_id = "other"
         assert (await client.call(late)).topics[0].partitions[0].error_code == 0
         end_second = ending(second)

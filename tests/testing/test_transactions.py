@@ -336,14 +336,14 @@ async def write(client: RawClient, producer_id: int, epoch: int, sequence: int, 
     return (await client.call(request, version)).responses[0].partition_responses[0].error_code
 
 
-def commit_offset(producer_id: int, epoch: int, offset: int) -> TxnOffsetCommitRequest:
+def commit_offset(cluster: EmbeddedCluster, producer_id: int, epoch: int, offset: int) -> TxnOffsetCommitRequest:
     position = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="m")
     return TxnOffsetCommitRequest(
         transactional_id="tx",
         group_id="g",
         producer_id=producer_id,
         producer_epoch=epoch,
-        topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[position])],
+        topics=[TxnOffsetCommitRequestTopic(topic_id=cluster.topic_id("t"), partitions=[position])],
     )
 
 
@@ -357,7 +357,7 @@ async def test_a_transaction_of_the_second_version() -> None:
         assert await write(client, producer_id, epoch, 0, version=11) == errors.TransactionAbortableError.code
         assert await write(client, producer_id, epoch, 0, version=10) == errors.InvalidTxnStateError.code
         assert await write(client, producer_id, epoch, 0) == 0
-        committed = await client.call(commit_offset(producer_id, epoch, 7))
+        committed = await client.call(commit_offset(cluster, producer_id, epoch, 7))
         assert committed.topics[0].partitions[0].error_code == 0
 
         async def position(stable: bool) -> tuple[int, int]:

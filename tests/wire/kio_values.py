@@ -15,10 +15,11 @@ from typing import Any, Union, get_args, get_origin
 
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
+from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta, i64Timedelta
 
-from aiokafka_lead._wire import ZERO_UUID, Struct
+from aiokafka_lead._wire import ZERO_UUID, Struct, request_class
 from aiokafka_lead._wire.compiler.source import fields_of, struct_class
 from aiokafka_lead._wire.schema import Field
 
@@ -31,6 +32,12 @@ def integers(bits: int, *, signed: bool = True) -> st.SearchStrategy[int]:
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
     return st.sampled_from([0, 1, -1 if signed else 2, low, high]) | st.integers(low, high)
 
+
+_RENAMED = {
+    ("TxnOffsetCommitRequest", "generation_id"): "generation_id_or_member_epoch",
+    ("StreamsGroupHeartbeatResponse", "acceptable_recovery_lag"): "acceptable_recovery_lag_legacy",
+}
+"""Fields that Kafka has renamed since."""
 
 _MILLISECOND = datetime.timedelta(milliseconds=1)
 _PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
@@ -76,13 +83,21 @@ def _values(field: dataclasses.Field[Any]) -> st.SearchStrategy[Any]:
     return values | st.none() if optional else values
 
 
+def versions_of_kio(key: int) -> list[int]:
+    """The versions of an API that kio has and the client too; it does not know those of the newest Kafka."""
+    if key not in api_key_map:
+        return []
+    return [version for version in schema_name_map[api_key_map[key]] if version <= request_class(key).MAX_VERSION]
+
+
 def to_ours(value: Any, struct: type[Struct], version: int) -> Struct:
     """The same value as a message of ours. The fields must agree by name and order."""
     ours = [field for field in fields_of(struct) if version in field.versions]
     theirs = dataclasses.fields(value)
     arguments: dict[str, Any] = {}
     for field, kio_field in zip(ours, theirs, strict=True):
-        assert field.name.removesuffix("_ms") == kio_field.name.rstrip("_").removesuffix("_ms")
+        name = _RENAMED.get((struct.__name__, kio_field.name), kio_field.name.rstrip("_"))
+        assert field.name.removesuffix("_ms") == name.removesuffix("_ms")
         arguments[field.name] = _to_ours(getattr(value, kio_field.name), field, struct, version)
     return struct(**arguments)
 

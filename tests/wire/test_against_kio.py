@@ -14,7 +14,7 @@ from kio.static.constants import EntityType
 
 from aiokafka_lead._wire import ApiKey, Message, decode, encode, request_class
 
-from .kio_values import instances, kio_bytes, kio_value, to_ours
+from .kio_values import instances, kio_bytes, kio_value, to_ours, versions_of_kio
 
 DATA = {
     "consumer_protocol_assignment": "ConsumerProtocolAssignment",
@@ -40,12 +40,11 @@ def agree(message: type[Message], version: int, kio_class: Any, data: st.DataObj
 
 
 PAIRS = [
-    pytest.param(key, version, id=f"{name}-{version}")
-    for key, name in api_key_map.items()
-    if key in list(ApiKey)
-    for version in schema_name_map[name]
-    if version <= request_class(key).MAX_VERSION
+    pytest.param(key, version, id=f"{api_key_map[key]}-{version}") for key in ApiKey for version in versions_of_kio(key)
 ]
+
+OF_KAFKA_4_4 = {(18, 5), (28, 6), (42, 3), (88, 1), (89, 1), (93, 0), (94, 0)}
+"""APIs and versions that kio does not know yet."""
 
 
 @pytest.mark.parametrize(("key", "version"), PAIRS)
@@ -72,4 +71,4 @@ def test_kio_knows_each_version() -> None:
     ours = {
         (key, v) for key in ApiKey for v in range(request_class(key).MIN_VERSION, request_class(key).MAX_VERSION + 1)
     }
-    assert ours == {(parameters.values[0], parameters.values[1]) for parameters in PAIRS}
+    assert ours - OF_KAFKA_4_4 == {(parameters.values[0], parameters.values[1]) for parameters in PAIRS}

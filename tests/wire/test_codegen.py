@@ -15,9 +15,10 @@ from aiokafka_lead._wire.codegen.jar import read_jar, snake_case
 from aiokafka_lead._wire.codegen.notation import PROTOCOL_FILE, parse, render
 from aiokafka_lead._wire.schema import Field, Versions
 
+RELEASE = PROTOCOL_FILE.read_text().split()[1]
 JAR = os.environ.get(
     "KAFKA_CLIENTS_JAR",
-    Path.home() / ".m2/repository/org/apache/kafka/kafka-clients/4.3.1/kafka-clients-4.3.1.jar",
+    Path.home() / f".m2/repository/org/apache/kafka/kafka-clients/{RELEASE}/kafka-clients-{RELEASE}.jar",
 )
 
 

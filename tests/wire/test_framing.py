@@ -128,7 +128,7 @@ def test_of_a_refusal_whose_body_cannot_be_read_the_code_counts(body: bytes) -> 
 
 def test_requests_that_a_broker_does_not_know() -> None:
     header = struct.pack(">hhih", 18, 77, 5, 2) + b"me"
-    with pytest.raises(UnsupportedRequestError, match="ApiVersions has versions 0 to 4, not 77") as caught:
+    with pytest.raises(UnsupportedRequestError, match="ApiVersions has versions 0 to 5, not 77") as caught:
         decode_request(header + b"\0whatever")
     error = caught.value
     assert (error.api_key, error.version, error.correlation_id, error.client_id) == (18, 77, 5, "me")

@@ -74,7 +74,8 @@ Rebootstrap
     28. A metadata answer without brokers is no success.
     29. Batches and topics are kept: `send` does not block, and nothing is lost.
     30. Another cluster id than the known one is refused, by default: ``cluster_id_mismatch``. Epochs and topic ids
-        mean nothing in another cluster. (KIP-899)
+        mean nothing in another cluster. One address in another cluster does not prove that the client's own is gone:
+        the error is raised once all bootstrap servers, at all their addresses, lead there. (KIP-899)
     31. The admin client goes back, too. (KIP-1102)
 
 Patience
@@ -100,4 +101,11 @@ Doubt
         doubt, gives its partitions back to their leader, and is read from again once it has been reached, or after
         ``metadata_max_age_ms``. Until then a leader that names it is fetched from without a rack: it has no records for
         a client that it sends elsewhere. (KIP-392)
+
+Addresses
+    35. A connection to a known broker says which broker of which cluster it is for, and one that was led to another is
+        refused before anything is sent on it: ``metadata_cluster_check_enable``, with brokers from Kafka 4.4 on. The
+        client then goes back to its bootstrap servers, once until that address has led to its broker again, and keeps
+        its connections to others; after that it tries the address with a backoff, and asks for metadata. Not under
+        the strategy "none". (KIP-1242)
 """

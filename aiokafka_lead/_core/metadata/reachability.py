@@ -126,11 +126,13 @@ class Reachability:
             del self._addresses[next(iter(self._addresses))]
         return Search(addresses, timeout_s, MOST_PATIENCE_S)
 
-    def leave(self, endpoint: Endpoint, error: KafkaError) -> None:
-        """Try the other addresses of the name first: the broker at the one that served last is of no use."""
+    def leave(self, endpoint: Endpoint, error: KafkaError) -> bool:
+        """Try the other addresses of the name first: the broker at the one that served last is of no use.
+
+        Returns True if there is one that may be of use.
+        """
         addresses = self._addresses.get(endpoint)
-        if addresses is not None:
-            addresses.leave(error)
+        return addresses is not None and addresses.leave(error)
 
     def evaded(self, endpoint: Endpoint, asked_at: float, now: float) -> None:
         """Count that the broker had no answer to what any broker can answer: metadata, or who a coordinator is."""
@@ -143,6 +145,9 @@ class Reachability:
     def informed(self, endpoint: Endpoint) -> None:
         """The broker had an answer: trust it again."""
         self._evasions.pop(endpoint, None)
+        addresses = self._addresses.get(endpoint)
+        if addresses is not None:
+            addresses.stayed()
 
     def in_doubt(self, endpoint: Endpoint, now: float) -> bool:
         """Return True if others are to be asked before the broker at this address."""

@@ -110,7 +110,8 @@ def offsets_request(
     Raises `UnsupportedVersionError`, also for a member of a group where the broker cannot tell whether it still is one.
     """
     lowest = FIRST_OF_V2 if state.v2 else FIRST_WITH_MEMBER if group.member_id else None
-    highest = None if state.v2 else FIRST_OF_V2 - 1
+    # Later ones name topics by ids (KIP-1319): those that the offsets were read from are not known here.
+    highest = FIRST_OF_V2 if state.v2 else FIRST_OF_V2 - 1
     version = versions.version_for(TxnOffsetCommitRequest, lowest=lowest, highest=highest)
     topics: dict[str, TxnOffsetCommitRequestTopic] = {}
     for tp, position in offsets.items():
@@ -130,7 +131,7 @@ def offsets_request(
         topics=list(topics.values()),
     )
     if version >= FIRST_WITH_MEMBER:
-        request.generation_id = group.generation_id
+        request.generation_id_or_member_epoch = group.generation_id
         request.member_id = group.member_id
         request.group_instance_id = group.group_instance_id
     return request, version

@@ -70,6 +70,7 @@ class Brokers:
             security=Security.from_config(config, tasks),
             hot=hot,
             reachability=self._reachability,
+            cluster_id=lambda: self.cluster_id,
             tasks=tasks,
             notify=self._notify,
             connected=self._connected,
@@ -79,6 +80,9 @@ class Brokers:
         self._retired: list[Link] = []
         """Links of nodes that are gone, until the requests in flight on them are answered."""
         self._listeners: list[Callable[[int], None]] = []
+        self.cluster_id: str | None = None
+        """The cluster that known brokers are to be of: they refuse connections that were meant for others (KIP-1242).
+        None asks for nothing."""
         self.connections_made = 0
         """Connections that became ready so far."""
         self.last_offer: ApiVersions | None = None
@@ -228,7 +232,18 @@ class Brokers:
         if node is not None:
             self._reachability.evaded(node.endpoint, asked_at, time.monotonic())
             if all(other < 0 and self.in_doubt(other) for other in self._nodes):
-                self._leave(node)
+                self.leave(node_id, KafkaConnectionError("it has no answer to what any broker knows"))
+
+    def leave(self, node_id: int, error: KafkaError) -> bool:
+        """Ask the node on another connection from now on: its name may lead to somebody else than its address did.
+
+        Returns True if the name has an address that has not been left like this since the node was `informed`.
+        """
+        node = self._nodes[node_id]
+        link = node.links.pop(Lane.CONTROL, None)
+        if link is not None:
+            link.close(error)
+        return self._reachability.leave(node.endpoint, error)
 
     def informed(self, node_id: int) -> None:
         """The node had such an answer: trust it again."""
@@ -307,13 +322,6 @@ class Brokers:
             link = Link(node.broker.node_id, node.endpoint, lane, context)
         node.links[lane] = link
         return link
-
-    def _leave(self, node: _Node) -> None:
-        error = KafkaConnectionError("it has no answer to what any broker knows")
-        self._reachability.leave(node.endpoint, error)
-        link = node.links.pop(Lane.CONTROL, None)
-        if link is not None:
-            link.close(error)
 
     def _drop(self, node_id: int) -> None:
         node = self._nodes.pop(node_id)

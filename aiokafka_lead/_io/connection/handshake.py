@@ -11,7 +11,13 @@ from ..._options.version import __version__
 from ..._wire import ApiVersions, Request, make_codecs
 from ..._wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...config import ClientConfig
-from ...errors import KafkaConnectionError, UnsupportedVersionError, raise_for_code
+from ...errors import (
+    KafkaConnectionError,
+    MisroutedConnectionError,
+    RebootstrapRequiredError,
+    UnsupportedVersionError,
+    raise_for_code,
+)
 from ..loop import Spawner, in_slices
 from .connection import Connection
 from .tls import TlsContexts, new_tls_contexts
@@ -46,10 +52,19 @@ class Security(NamedTuple):
         return cls(tls, new_login(config, tasks), presents)
 
 
-async def shake_hands(connection: Connection, security: Security, hot: Iterable[type[Request[Any]]] = ()) -> None:
-    """Makes an open connection ready, and codecs of ``hot`` requests, or raises `KafkaError`."""
+async def shake_hands(
+    connection: Connection,
+    security: Security,
+    hot: Iterable[type[Request[Any]]] = (),
+    cluster_id: str | None = None,
+) -> None:
+    """Makes an open connection ready, and codecs of ``hot`` requests, or raises `KafkaError`.
+
+    With a ``cluster_id`` the broker is asked to refuse if it is another one, or of another cluster: then
+    `MisroutedConnectionError` is raised. Brokers below Kafka 4.4 do not know that question.
+    """
     connection.stage = "ApiVersions"
-    versions = await _negotiate(connection, security)
+    versions = await _negotiate(connection, security, cluster_id)
     offered = (request for request in hot if versions.supports(request))
     await in_slices(make_codecs((request, versions.version_for(request)) for request in offered))
     session = ENDLESS
@@ -62,9 +77,11 @@ async def shake_hands(connection: Connection, security: Security, hot: Iterable[
     connection.become_ready(versions, authenticated=security.login is not None, session=session)
 
 
-async def _negotiate(connection: Connection, security: Security) -> ApiVersions:
+async def _negotiate(connection: Connection, security: Security, cluster_id: str | None) -> ApiVersions:
     """Asks with the latest version, and with lower ones for as long as the broker does not know them (KIP-511)."""
     request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
+    if cluster_id is not None and connection.node_id >= 0:  # bootstrap servers are no brokers known by their ids
+        request.cluster_id, request.node_id = cluster_id, connection.node_id
     version = ApiVersionsRequest.MAX_VERSION
     try:
         response = await connection.exchange(request, version)
@@ -82,6 +99,9 @@ async def _negotiate(connection: Connection, security: Security) -> ApiVersions:
     if response.error_code == UnsupportedVersionError.code:
         text = f"the broker refuses every version of ApiVersions, from {ApiVersionsRequest.MAX_VERSION} down to 0"
         raise UnsupportedVersionError(text, broker=connection.label)
+    if response.error_code == RebootstrapRequiredError.code and request.cluster_id is not None:
+        text = f"the address leads to another broker than {request.node_id}, or to another cluster than {cluster_id}"
+        raise MisroutedConnectionError(text, broker=connection.label)
     raise_for_code(response.error_code, "the broker refused ApiVersions", connection.label)
     return ApiVersions.from_response(response)
 

@@ -39,6 +39,8 @@ class LinkContext(NamedTuple):
     hot: Sequence[type[Request[Any]]]
     """Requests whose codecs are made before a connection is ready."""
     reachability: Reachability
+    cluster_id: Callable[[], str | None]
+    """The cluster that known brokers are to be of; None where they are not asked (KIP-1242)."""
     tasks: Spawner
     notify: Callable[[int], None]
     """Called with the node's id whenever `Link.state` or the room on its connection has changed."""
@@ -353,7 +355,7 @@ class Link:
         connection.opening_s = time.monotonic() - began
         group.start_soon(uninterrupted(transport.run))
         connection.opened(transport)
-        await shake_hands(connection, self._context.security, self._context.hot)
+        await shake_hands(connection, self._context.security, self._context.hot, self._context.cluster_id())
         self._context.connected(connection.versions)
 
     def _became_ready(self, connection: Connection) -> bool:

@@ -17,7 +17,7 @@ from ..._core.backoff import Backoff
 from ..._core.metadata.answer import MetadataReader
 from ..._core.metadata.metrics import MetadataMetrics, RebootstrapCause
 from ..._core.metadata.moved import MetadataListener, Moved
-from ..._core.metadata.reachability import NodeState
+from ..._core.metadata.reachability import Endpoint, NodeState
 from ..._core.metadata.rebootstrap import RebootstrapPolicy
 from ..._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, RefreshSchedule, lost
 from ..._core.metadata.state import MetadataState
@@ -30,6 +30,7 @@ from ...errors import (
     ClusterIdMismatchError,
     KafkaConnectionError,
     KafkaError,
+    MisroutedConnectionError,
     RebootstrapError,
     RebootstrapRequiredError,
     RequestTimedOutError,
@@ -44,8 +45,6 @@ from .topic_lookups import TopicLookups, not_known
 
 REFRESH_AT_LEAST_S = 1.0
 """A refresh may take this long, however little of ``metadata_recovery_rebootstrap_trigger_ms`` is left."""
-
-_LEADS_TO_BOOTSTRAP = (ClusterIdMismatchError, RebootstrapRequiredError)
 
 
 class _Plan(NamedTuple):
@@ -110,6 +109,11 @@ class MetadataActor:
         self._listeners: list[_Listener] = []
         self._errors: Mapping[int, KafkaError] = {}
         """Why the last refresh that failed got no answer, by node id."""
+        self._checks_cluster = config.metadata_cluster_check_enable and self._policy.enabled
+        self._misled: set[Endpoint] = set()
+        """Addresses that have led to another broker since they led to the right one."""
+        self._is_misled = False
+        """An address is one of them since the task has looked."""
         self._looked_up = False
         """Whether the last refresh was a lookup: then a full one has precedence, so that none starves the other."""
         self._closed: KafkaError | None = None
@@ -233,7 +237,7 @@ class MetadataActor:
             error = await self._apply(plan, outcome.answer)
             if error is None:
                 return
-            if not isinstance(error, _LEADS_TO_BOOTSTRAP):
+            if not self._leads_to_bootstrap(error, outcome.answer.node_id):
                 self._failed({outcome.answer.node_id: error})
             if deadline.passed:
                 raise self._bootstrap_failed({outcome.answer.node_id: error})
@@ -246,6 +250,8 @@ class MetadataActor:
     async def run(self) -> None:
         """Refresh until cancelled. Raises `ClusterIdMismatchError`; every other error is tried again."""
         while True:
+            if self._is_misled:
+                self._rebootstrap(RebootstrapCause.REQUIRED, keep_connections=True)
             now = time.monotonic()
             plan = self._plan(now)
             if plan is None:
@@ -293,16 +299,35 @@ class MetadataActor:
                 error = await self._apply(plan, outcome.answer, errors)
                 if error is None:
                     return
-                if isinstance(error, _LEADS_TO_BOOTSTRAP):
+                node_id = outcome.answer.node_id
+                if self._leads_to_bootstrap(error, node_id):
                     break
-                errors[outcome.answer.node_id] = error
+                if node_id < 0 and self._brokers.leave(node_id, error):
+                    continue  # the name of this bootstrap server has another address: it may lead to one that helps
+                errors[node_id] = error
         else:
+            self._raise_if_all_are_strangers(errors)
             self._failed(errors)
         cause = self._policy.judge(
             time.monotonic(), reachable=self._reachable(now), bootstrapping=self._state.bootstrapping
         )
         if cause is not None:
             self._rebootstrap(cause)
+
+    @staticmethod
+    def _leads_to_bootstrap(error: KafkaError, node_id: int) -> bool:
+        return isinstance(error, RebootstrapRequiredError) or (
+            isinstance(error, ClusterIdMismatchError) and node_id >= 0
+        )
+
+    def _raise_if_all_are_strangers(self, errors: Mapping[int, KafkaError]) -> None:
+        """Raise `ClusterIdMismatchError` if all bootstrap servers, at all their addresses, are of another cluster.
+
+        One address in another cluster is no proof that the client's own is gone: the others may lead to it.
+        """
+        strangers = [error for error in errors.values() if isinstance(error, ClusterIdMismatchError)]
+        if strangers and len(strangers) == len(self.snapshot.brokers):
+            raise strangers[0]
 
     def _candidates(self, tried: Container[int], avoid: Container[int]) -> list[int]:
         """The nodes that can be asked now and have not been."""
@@ -330,7 +355,7 @@ class MetadataActor:
     async def _apply(self, plan: _Plan, answer: Answer, unhelpful: Iterable[int] = ()) -> KafkaError | None:
         """Take in an answer, after those that were ``unhelpful``; returns the error if it does not help either.
 
-        `_LEADS_TO_BOOTSTRAP` are counted here.
+        Those that lead to a bootstrap are counted here.
         """
         ahead = await in_slices(self._state.merge_ahead(answer.cluster, time.monotonic()))
         now = time.monotonic()
@@ -343,8 +368,10 @@ class MetadataActor:
                 self._rebootstrap(RebootstrapCause.REQUIRED)
             return error
         except ClusterIdMismatchError as error:
-            if answer.node_id < 0 or not self._policy.enabled:
+            if not self._policy.enabled:
                 raise
+            if answer.node_id < 0:
+                return error
             # A known broker's address now belongs to another cluster: let the bootstrap servers decide.
             self._count_failure({answer.node_id: error})
             self._rebootstrap(RebootstrapCause.OTHER_CLUSTER)
@@ -398,14 +425,15 @@ class MetadataActor:
         if final is not None:
             self._lookups.fail(final)
 
-    def _rebootstrap(self, cause: RebootstrapCause) -> None:
+    def _rebootstrap(self, cause: RebootstrapCause, *, keep_connections: bool = False) -> None:
         now = time.monotonic()
+        self._is_misled = False
         self._log.info(
             "bootstrapping anew (%s) from %s",
             cause.name,
             ", ".join(f"{broker.host}:{broker.port}" for broker in self._state.bootstrap_brokers.values()),
         )
-        if cause is not RebootstrapCause.UNAVAILABLE:
+        if cause is not RebootstrapCause.UNAVAILABLE and not keep_connections:
             self._brokers.close_all(RebootstrapError())
         self._state.rebootstrap(cause)
         self._policy.rebootstrapped(now)
@@ -414,11 +442,30 @@ class MetadataActor:
 
     def _on_node(self, node_id: int) -> None:
         """A node became ready, was lost, could not be connected to, or has room again."""
-        if node_id in self.snapshot.brokers and self._brokers.state(node_id) is NodeState.BACKOFF:
+        broker = self.snapshot.brokers.get(node_id)
+        if broker is None:
+            return
+        state = self._brokers.state(node_id)
+        if state is NodeState.BACKOFF:
+            if isinstance(self._brokers.last_error(node_id), MisroutedConnectionError):
+                self._note_misled((broker.host, broker.port))
             # Its partitions may be led by others soon, or it is elsewhere.
             self.request_update(lost(node_id))
             self._state.unreachable(node_id)
             self._publish()
+        elif state is NodeState.READY and self._misled:
+            self._misled.discard((broker.host, broker.port))
+
+    def _note_misled(self, endpoint: Endpoint) -> None:
+        """Have the client bootstrap anew, once until the address leads to its broker again.
+
+        The bootstrap servers may know better than the brokers that are known (KIP-1242). If they do not, the address
+        itself is at fault: more bootstraps would not mend it, and the connections to other brokers are right.
+        """
+        if endpoint not in self._misled:
+            self._misled.add(endpoint)
+            self._is_misled = True
+            self._wake.set()
 
     # --- topics ------------------------------------------------------------------------------------------------------
 
@@ -440,6 +487,7 @@ class MetadataActor:
             return
         self.snapshot = snapshot
         if snapshot.brokers is not former.brokers:
+            self._brokers.cluster_id = snapshot.cluster_id if self._checks_cluster else None
             self._brokers.set_nodes(snapshot.brokers)
         newer, self._newer = self._newer, Waiter()
         newer.set_result(snapshot)

@@ -1,4 +1,4 @@
-"""ApiVersions (API key 18), versions 0-4.
+"""ApiVersions (API key 18), versions 0-5.
 
 Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
 """
@@ -92,7 +92,7 @@ class ApiVersionsResponse(Response):
     NAME = "ApiVersions"
     API_KEY = 18
     MIN_VERSION = 0
-    MAX_VERSION = 4
+    MAX_VERSION = 5
     FLEXIBLE_FROM = 3
 
     def __init__(
@@ -116,15 +116,17 @@ class ApiVersionsResponse(Response):
 
 
 class ApiVersionsRequest(Request[ApiVersionsResponse]):
-    __slots__ = ("client_software_name", "client_software_version")
+    __slots__ = ("client_software_name", "client_software_version", "cluster_id", "node_id")
     FIELDS = (
         "client_software_name string 3+ ignorable",
         "client_software_version string 3+ ignorable",
+        "cluster_id string 5+ null 5+ = null ignorable",
+        "node_id int32 5+ = -1 ignorable",
     )
     NAME = "ApiVersions"
     API_KEY = 18
     MIN_VERSION = 0
-    MAX_VERSION = 4
+    MAX_VERSION = 5
     FLEXIBLE_FROM = 3
     RESPONSE = ApiVersionsResponse
 
@@ -133,6 +135,10 @@ class ApiVersionsRequest(Request[ApiVersionsResponse]):
         *,
         client_software_name: str = "",
         client_software_version: str = "",
+        cluster_id: str | None = None,
+        node_id: int = -1,
     ) -> None:
         self.client_software_name: str = client_software_name
         self.client_software_version: str = client_software_version
+        self.cluster_id: str | None = cluster_id
+        self.node_id: int = node_id

@@ -1,4 +1,4 @@
-"""DeleteGroups (API key 42), versions 0-2.
+"""DeleteGroups (API key 42), versions 0-3.
 
 Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
 """
@@ -11,10 +11,11 @@ from ..message import DEFAULT, Request, Response, Struct
 
 
 class DeletableGroupResult(Struct):
-    __slots__ = ("group_id", "error_code")
+    __slots__ = ("group_id", "error_code", "error_message")
     FIELDS = (
         "group_id string 0+",
         "error_code int16 0+",
+        "error_message string 3+ null 3+ = null ignorable",
     )
 
     def __init__(
@@ -22,9 +23,11 @@ class DeletableGroupResult(Struct):
         *,
         group_id: str = "",
         error_code: int = 0,
+        error_message: str | None = None,
     ) -> None:
         self.group_id: str = group_id
         self.error_code: int = error_code
+        self.error_message: str | None = error_message
 
 
 class DeleteGroupsResponse(Response):
@@ -36,7 +39,7 @@ class DeleteGroupsResponse(Response):
     NAME = "DeleteGroups"
     API_KEY = 42
     MIN_VERSION = 0
-    MAX_VERSION = 2
+    MAX_VERSION = 3
     FLEXIBLE_FROM = 2
 
     def __init__(
@@ -55,7 +58,7 @@ class DeleteGroupsRequest(Request[DeleteGroupsResponse]):
     NAME = "DeleteGroups"
     API_KEY = 42
     MIN_VERSION = 0
-    MAX_VERSION = 2
+    MAX_VERSION = 3
     FLEXIBLE_FROM = 2
     RESPONSE = DeleteGroupsResponse
 

@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe (API key 89), versions 0.
+"""StreamsGroupDescribe (API key 89), versions 0-1.
 
 Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
 """
@@ -249,6 +249,86 @@ class Member(Struct):
         self.is_classic: bool = is_classic
 
 
+class TopologyDescriptionNode(Struct):
+    __slots__ = ("name", "node_type", "source_topics", "sink_topic", "stores", "successors")
+    FIELDS = (
+        "name string 1+",
+        "node_type int8 1+",
+        "source_topics []string 1+",
+        "sink_topic string 1+ null 1+ = null",
+        "stores []string 1+",
+        "successors []string 1+",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        node_type: int = 0,
+        source_topics: list[str] = DEFAULT,
+        sink_topic: str | None = None,
+        stores: list[str] = DEFAULT,
+        successors: list[str] = DEFAULT,
+    ) -> None:
+        self.name: str = name
+        self.node_type: int = node_type
+        self.source_topics: list[str] = [] if source_topics is DEFAULT else source_topics
+        self.sink_topic: str | None = sink_topic
+        self.stores: list[str] = [] if stores is DEFAULT else stores
+        self.successors: list[str] = [] if successors is DEFAULT else successors
+
+
+class TopologyDescriptionSubtopology(Struct):
+    __slots__ = ("subtopology_id", "nodes")
+    FIELDS = (
+        "subtopology_id string 1+",
+        "nodes []TopologyDescriptionNode 1+",
+    )
+
+    def __init__(
+        self,
+        *,
+        subtopology_id: str = "",
+        nodes: list[TopologyDescriptionNode] = DEFAULT,
+    ) -> None:
+        self.subtopology_id: str = subtopology_id
+        self.nodes: list[TopologyDescriptionNode] = [] if nodes is DEFAULT else nodes
+
+
+class TopologyDescriptionGlobalStore(Struct):
+    __slots__ = ("source", "processor")
+    FIELDS = (
+        "source TopologyDescriptionNode 1+",
+        "processor TopologyDescriptionNode 1+",
+    )
+
+    def __init__(
+        self,
+        *,
+        source: TopologyDescriptionNode = DEFAULT,
+        processor: TopologyDescriptionNode = DEFAULT,
+    ) -> None:
+        self.source: TopologyDescriptionNode = TopologyDescriptionNode() if source is DEFAULT else source
+        self.processor: TopologyDescriptionNode = TopologyDescriptionNode() if processor is DEFAULT else processor
+
+
+class TopologyDescription(Struct):
+    __slots__ = ("subtopologies", "global_stores")
+    FIELDS = (
+        "subtopologies []TopologyDescriptionSubtopology 1+",
+        "global_stores []TopologyDescriptionGlobalStore 1+",
+    )
+
+    def __init__(
+        self,
+        *,
+        subtopologies: list[TopologyDescriptionSubtopology] = DEFAULT,
+        global_stores: list[TopologyDescriptionGlobalStore] = DEFAULT,
+    ) -> None:
+        self.subtopologies: list[TopologyDescriptionSubtopology] = [] if subtopologies is DEFAULT else subtopologies
+        self.global_stores: list[TopologyDescriptionGlobalStore] = [] if global_stores is DEFAULT else global_stores
+
+
 class DescribedGroup(Struct):
     __slots__ = (
         "error_code",
@@ -260,6 +340,9 @@ class DescribedGroup(Struct):
         "topology",
         "members",
         "authorized_operations",
+        "topology_description",
+        "topology_description_status",
+        "assignor_name",
     )
     FIELDS = (
         "error_code int16 0+",
@@ -271,6 +354,9 @@ class DescribedGroup(Struct):
         "topology Topology 0+ null 0+ = null",
         "members []Member 0+",
         "authorized_operations int32 0+ = -2147483648",
+        "topology_description TopologyDescription 1+ null 1+ = null",
+        "topology_description_status int8 1+ = 0",
+        "assignor_name string 1+ null 1+ = null ignorable",
     )
 
     def __init__(
@@ -285,6 +371,9 @@ class DescribedGroup(Struct):
         topology: Topology | None = None,
         members: list[Member] = DEFAULT,
         authorized_operations: int = -2147483648,
+        topology_description: TopologyDescription | None = None,
+        topology_description_status: int = 0,
+        assignor_name: str | None = None,
     ) -> None:
         self.error_code: int = error_code
         self.error_message: str | None = error_message
@@ -295,6 +384,9 @@ class DescribedGroup(Struct):
         self.topology: Topology | None = topology
         self.members: list[Member] = [] if members is DEFAULT else members
         self.authorized_operations: int = authorized_operations
+        self.topology_description: TopologyDescription | None = topology_description
+        self.topology_description_status: int = topology_description_status
+        self.assignor_name: str | None = assignor_name
 
 
 class StreamsGroupDescribeResponse(Response):
@@ -306,7 +398,7 @@ class StreamsGroupDescribeResponse(Response):
     NAME = "StreamsGroupDescribe"
     API_KEY = 89
     MIN_VERSION = 0
-    MAX_VERSION = 0
+    MAX_VERSION = 1
     FLEXIBLE_FROM = 0
 
     def __init__(
@@ -320,15 +412,16 @@ class StreamsGroupDescribeResponse(Response):
 
 
 class StreamsGroupDescribeRequest(Request[StreamsGroupDescribeResponse]):
-    __slots__ = ("group_ids", "include_authorized_operations")
+    __slots__ = ("group_ids", "include_authorized_operations", "include_topology_description")
     FIELDS = (
         "group_ids []string 0+",
         "include_authorized_operations bool 0+",
+        "include_topology_description bool 1+ = false",
     )
     NAME = "StreamsGroupDescribe"
     API_KEY = 89
     MIN_VERSION = 0
-    MAX_VERSION = 0
+    MAX_VERSION = 1
     FLEXIBLE_FROM = 0
     RESPONSE = StreamsGroupDescribeResponse
 
@@ -337,6 +430,8 @@ class StreamsGroupDescribeRequest(Request[StreamsGroupDescribeResponse]):
         *,
         group_ids: list[str] = DEFAULT,
         include_authorized_operations: bool = False,
+        include_topology_description: bool = False,
     ) -> None:
         self.group_ids: list[str] = [] if group_ids is DEFAULT else group_ids
         self.include_authorized_operations: bool = include_authorized_operations
+        self.include_topology_description: bool = include_topology_description

@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat (API key 88), versions 0.
+"""StreamsGroupHeartbeat (API key 88), versions 0-1.
 
 Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
 """
@@ -283,12 +283,14 @@ class StreamsGroupHeartbeatResponse(Response):
         "member_id",
         "member_epoch",
         "heartbeat_interval_ms",
-        "acceptable_recovery_lag",
+        "acceptable_recovery_lag_legacy",
         "task_offset_interval_ms",
+        "acceptable_recovery_lag",
         "status",
         "active_tasks",
         "standby_tasks",
         "warmup_tasks",
+        "topology_description_required",
         "endpoint_information_epoch",
         "partitions_by_user_endpoint",
     )
@@ -299,19 +301,21 @@ class StreamsGroupHeartbeatResponse(Response):
         "member_id string 0+",
         "member_epoch int32 0+",
         "heartbeat_interval_ms int32 0+",
-        "acceptable_recovery_lag int32 0+",
+        "acceptable_recovery_lag_legacy int32 0",
         "task_offset_interval_ms int32 0+",
+        "acceptable_recovery_lag int64 1+ = -1 ignorable",
         "status []Status 0+ null 0+",
         "active_tasks []ResponseTaskIds 0+ null 0+ = null",
         "standby_tasks []ResponseTaskIds 0+ null 0+ = null",
         "warmup_tasks []ResponseTaskIds 0+ null 0+ = null",
+        "topology_description_required bool 1+ = false",
         "endpoint_information_epoch int32 0+",
         "partitions_by_user_endpoint []EndpointToPartitions 0+ null 0+ = null",
     )
     NAME = "StreamsGroupHeartbeat"
     API_KEY = 88
     MIN_VERSION = 0
-    MAX_VERSION = 0
+    MAX_VERSION = 1
     FLEXIBLE_FROM = 0
 
     def __init__(
@@ -323,12 +327,14 @@ class StreamsGroupHeartbeatResponse(Response):
         member_id: str = "",
         member_epoch: int = 0,
         heartbeat_interval_ms: int = 0,
-        acceptable_recovery_lag: int = 0,
+        acceptable_recovery_lag_legacy: int = 0,
         task_offset_interval_ms: int = 0,
+        acceptable_recovery_lag: int = -1,
         status: list[Status] | None = DEFAULT,
         active_tasks: list[ResponseTaskIds] | None = None,
         standby_tasks: list[ResponseTaskIds] | None = None,
         warmup_tasks: list[ResponseTaskIds] | None = None,
+        topology_description_required: bool = False,
         endpoint_information_epoch: int = 0,
         partitions_by_user_endpoint: list[EndpointToPartitions] | None = None,
     ) -> None:
@@ -338,12 +344,14 @@ class StreamsGroupHeartbeatResponse(Response):
         self.member_id: str = member_id
         self.member_epoch: int = member_epoch
         self.heartbeat_interval_ms: int = heartbeat_interval_ms
-        self.acceptable_recovery_lag: int = acceptable_recovery_lag
+        self.acceptable_recovery_lag_legacy: int = acceptable_recovery_lag_legacy
         self.task_offset_interval_ms: int = task_offset_interval_ms
+        self.acceptable_recovery_lag: int = acceptable_recovery_lag
         self.status: list[Status] | None = [] if status is DEFAULT else status
         self.active_tasks: list[ResponseTaskIds] | None = active_tasks
         self.standby_tasks: list[ResponseTaskIds] | None = standby_tasks
         self.warmup_tasks: list[ResponseTaskIds] | None = warmup_tasks
+        self.topology_description_required: bool = topology_description_required
         self.endpoint_information_epoch: int = endpoint_information_epoch
         self.partitions_by_user_endpoint: list[EndpointToPartitions] | None = partitions_by_user_endpoint
 
@@ -390,7 +398,7 @@ class StreamsGroupHeartbeatRequest(Request[StreamsGroupHeartbeatResponse]):
     NAME = "StreamsGroupHeartbeat"
     API_KEY = 88
     MIN_VERSION = 0
-    MAX_VERSION = 0
+    MAX_VERSION = 1
     FLEXIBLE_FROM = 0
     RESPONSE = StreamsGroupHeartbeatResponse
 

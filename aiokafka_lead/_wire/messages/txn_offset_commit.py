@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (API key 28), versions 0-5.
+"""TxnOffsetCommit (API key 28), versions 0-6.
 
 Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
 """
@@ -7,7 +7,12 @@ Made by `python -m aiokafka_lead._wire.codegen`; do not edit.
 
 from __future__ import annotations
 
-from ..message import DEFAULT, Request, Response, Struct
+from typing import TYPE_CHECKING
+
+from ..message import DEFAULT, ZERO_UUID, Request, Response, Struct
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 
 class TxnOffsetCommitRequestPartition(Struct):
@@ -34,9 +39,10 @@ class TxnOffsetCommitRequestPartition(Struct):
 
 
 class TxnOffsetCommitRequestTopic(Struct):
-    __slots__ = ("name", "partitions")
+    __slots__ = ("name", "topic_id", "partitions")
     FIELDS = (
-        "name string 0+",
+        "name string 0-5 ignorable",
+        "topic_id uuid 6+ ignorable",
         "partitions []TxnOffsetCommitRequestPartition 0+",
     )
 
@@ -44,9 +50,11 @@ class TxnOffsetCommitRequestTopic(Struct):
         self,
         *,
         name: str = "",
+        topic_id: UUID = ZERO_UUID,
         partitions: list[TxnOffsetCommitRequestPartition] = DEFAULT,
     ) -> None:
         self.name: str = name
+        self.topic_id: UUID = topic_id
         self.partitions: list[TxnOffsetCommitRequestPartition] = [] if partitions is DEFAULT else partitions
 
 
@@ -68,9 +76,10 @@ class TxnOffsetCommitResponsePartition(Struct):
 
 
 class TxnOffsetCommitResponseTopic(Struct):
-    __slots__ = ("name", "partitions")
+    __slots__ = ("name", "topic_id", "partitions")
     FIELDS = (
-        "name string 0+",
+        "name string 0-5 ignorable",
+        "topic_id uuid 6+ ignorable",
         "partitions []TxnOffsetCommitResponsePartition 0+",
     )
 
@@ -78,9 +87,11 @@ class TxnOffsetCommitResponseTopic(Struct):
         self,
         *,
         name: str = "",
+        topic_id: UUID = ZERO_UUID,
         partitions: list[TxnOffsetCommitResponsePartition] = DEFAULT,
     ) -> None:
         self.name: str = name
+        self.topic_id: UUID = topic_id
         self.partitions: list[TxnOffsetCommitResponsePartition] = [] if partitions is DEFAULT else partitions
 
 
@@ -93,7 +104,7 @@ class TxnOffsetCommitResponse(Response):
     NAME = "TxnOffsetCommit"
     API_KEY = 28
     MIN_VERSION = 0
-    MAX_VERSION = 5
+    MAX_VERSION = 6
     FLEXIBLE_FROM = 3
 
     def __init__(
@@ -112,7 +123,7 @@ class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
         "group_id",
         "producer_id",
         "producer_epoch",
-        "generation_id",
+        "generation_id_or_member_epoch",
         "member_id",
         "group_instance_id",
         "topics",
@@ -122,7 +133,7 @@ class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
         "group_id string 0+",
         "producer_id int64 0+",
         "producer_epoch int16 0+",
-        "generation_id int32 3+ = -1",
+        "generation_id_or_member_epoch int32 3+ = -1",
         "member_id string 3+",
         "group_instance_id string 3+ null 3+ = null",
         "topics []TxnOffsetCommitRequestTopic 0+",
@@ -130,7 +141,7 @@ class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
     NAME = "TxnOffsetCommit"
     API_KEY = 28
     MIN_VERSION = 0
-    MAX_VERSION = 5
+    MAX_VERSION = 6
     FLEXIBLE_FROM = 3
     RESPONSE = TxnOffsetCommitResponse
 
@@ -141,7 +152,7 @@ class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
         group_id: str = "",
         producer_id: int = 0,
         producer_epoch: int = 0,
-        generation_id: int = -1,
+        generation_id_or_member_epoch: int = -1,
         member_id: str = "",
         group_instance_id: str | None = None,
         topics: list[TxnOffsetCommitRequestTopic] = DEFAULT,
@@ -150,7 +161,7 @@ class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
         self.group_id: str = group_id
         self.producer_id: int = producer_id
         self.producer_epoch: int = producer_epoch
-        self.generation_id: int = generation_id
+        self.generation_id_or_member_epoch: int = generation_id_or_member_epoch
         self.member_id: str = member_id
         self.group_instance_id: str | None = group_instance_id
         self.topics: list[TxnOffsetCommitRequestTopic] = [] if topics is DEFAULT else topics

@@ -56,6 +56,7 @@ from .coordinators import check_coordinator
 from .transactional_writes import ask_for_group
 
 _TOPIC_IDS_FROM = 10
+_TOPIC_IDS_IN_TRANSACTIONS_FROM = 6
 _BATCHED_FROM = 8
 _GROUP_NOT_FOUND_FROM = 9
 """Older clients know ILLEGAL_GENERATION instead."""
@@ -103,7 +104,7 @@ def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitRequest) 
             request.group_id,
             request.member_id,
             request.group_instance_id,
-            request.generation_id,
+            request.generation_id_or_member_epoch,
             transactional=True,
         )
     except GroupIdNotFoundError:
@@ -113,10 +114,12 @@ def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitRequest) 
     response = TxnOffsetCommitResponse()
     committed: dict[Key, Committed] = {}
     for wanted in request.topics:
-        topic = TxnOffsetCommitResponseTopic(name=wanted.name)
+        by_id = context.api_version >= _TOPIC_IDS_IN_TRANSACTIONS_FROM
+        name, unknown = _name(context, wanted.name, wanted.topic_id, by_id=by_id)
+        topic = TxnOffsetCommitResponseTopic(name=wanted.name, topic_id=wanted.topic_id)
         response.topics.append(topic)
         for part in wanted.partitions:
-            code = failure or _keep(context, committed, wanted.name, part)
+            code = failure or unknown or _keep(context, committed, name, part)
             topic.partitions.append(
                 TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
             )

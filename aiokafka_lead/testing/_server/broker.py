@@ -34,6 +34,8 @@ class BrokerServer:
         self._listener: Listener | None = None
         self._connections: set[ServerConnection] = set()
         self._shares = engine.share_broker(node.node_id)
+        self.leads_to: BrokerServer | None = None
+        """The broker that answers at this one's address; None while it does itself."""
 
     @property
     def connections(self) -> list[ServerConnection]:
@@ -43,7 +45,7 @@ class BrokerServer:
     async def start(self, port: int) -> int:
         """Listen; returns the port, which is another one only for 0."""
         options = self._engine.options
-        self._listener = await listen(self._bind_host, port, options, self.connect, self._task_group)
+        self._listener = await listen(self._bind_host, port, options, self._accept, self._task_group)
         self.node.running = True
         return self._listener.port
 
@@ -55,11 +57,18 @@ class BrokerServer:
         listener, self._listener = self._listener, None
         if listener is not None:
             await listener.close()
+        if reset:
+            self.reset_connections()
         for connection in self.connections:
-            if reset:
-                connection.abort()
-            else:
-                connection.close()
+            connection.close()
+
+    def reset_connections(self) -> None:
+        """Reset what is open, as a proxy does that leads somewhere else from now on."""
+        for connection in self.connections:
+            connection.abort()
+
+    def _accept(self, transport: Transport, peer: str) -> ServerConnection:
+        return (self.leads_to or self).connect(transport, peer)
 
     def connect(self, transport: Transport, peer: str) -> ServerConnection:
         """Take a client's connection; it is reset at once when the broker does not run."""

@@ -22,7 +22,7 @@ class Release:
         return self.version
 
 
-NEWEST = Release("4.3.1")
+NEWEST = Release("4.4.0")
 """Everything: leader hints (KIP-951), topic ids in Produce, share groups, transactions V2."""
 
 OLD = Release("3.6.2", reassign_tool="kafka.admin.ReassignPartitionsCommand")

@@ -1,0 +1,171 @@
+"""Addresses that lead to another broker or cluster (KIP-1242): found at connect, and nothing is sent there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+
+from aiokafka_lead import Producer, ShareConsumer
+from aiokafka_lead.admin import AdminClient
+from aiokafka_lead.errors import ClusterIdMismatchError
+from aiokafka_lead.testing import EmbeddedCluster
+
+from ..share.support import configure
+from .support import all_of, consumer_of, next_number, producer_of, until, values
+
+pytestmark = pytest.mark.anyio
+
+SHARED = pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared client"])
+PARTITIONS = range(3)
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[EmbeddedCluster]:
+    async with EmbeddedCluster(brokers=3, cluster_id="ours") as cluster:
+        cluster.create_topic("t", assignments=[[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+        yield cluster
+
+
+@pytest.fixture
+async def stranger() -> AsyncIterator[EmbeddedCluster]:
+    """A cluster that has the topic, too."""
+    async with EmbeddedCluster(brokers=3, cluster_id="theirs") as stranger:
+        stranger.create_topic("t", assignments=[[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+        yield stranger
+
+
+def refused(cluster: EmbeddedCluster) -> int:
+    """How many connections the cluster's brokers have told that they were led astray."""
+    return sum(
+        record.request.node_id not in (-1, record.broker) or record.request.cluster_id not in (None, cluster.cluster_id)
+        for record in cluster.requests.select("ApiVersions")
+    )
+
+
+@SHARED
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["another broker", "another cluster"])
+async def test_rule_35_records_wait_until_the_address_is_right_again(
+    cluster: EmbeddedCluster, stranger: EmbeddedCluster, shared: bool, transactional: bool, elsewhere: bool
+) -> None:
+    options: dict[str, Any] = {"transactional_id": "x"} if transactional else {}
+    there = stranger if elsewhere else cluster
+    async with producer_of(cluster, shared=shared, **options) as producer:
+        if transactional:
+            await producer.begin_transaction()
+        for partition in PARTITIONS:
+            await producer.send_and_wait("t", b"0", partition=partition)
+        cluster.lead_astray(1, 2, there)
+        deliveries = [await producer.send("t", b"1", partition=partition) for partition in PARTITIONS]
+        await until(lambda: refused(there) >= 3)
+        assert await all_of(deliveries[1:]) == [1, 1]
+        assert not deliveries[0].done()
+        await until(lambda: producer.metrics().metadata.rebootstraps_required >= 1)
+        cluster.lead_astray(1, 1)
+        with anyio.fail_after(5):
+            assert await deliveries[0] is not None
+            if transactional:
+                await producer.commit_transaction()
+    assert [values(cluster, "t", partition) for partition in PARTITIONS] == [[0, 1]] * 3
+    assert {record.api for record in stranger.requests.select()} <= {"ApiVersions"}
+
+
+@SHARED
+@pytest.mark.parametrize("protocol", [None, "classic", "consumer"])
+async def test_rule_35_reading_goes_on_when_the_address_is_right_again(
+    cluster: EmbeddedCluster, stranger: EmbeddedCluster, shared: bool, protocol: str | None
+) -> None:
+    group: dict[str, Any] = {} if protocol is None else {"group_id": "g", "group_protocol": protocol}
+    async with (
+        Producer(cluster.bootstrap_servers) as producer,
+        consumer_of(cluster, "t", shared=shared, auto_offset_reset="earliest", **group) as consumer,
+    ):
+        await producer.send_and_wait("t", b"0", partition=0)
+        assert await next_number(consumer) == 0
+        await producer.send_and_wait("t", b"1", partition=0)
+        cluster.lead_astray(1, 3, stranger)
+        await until(lambda: refused(stranger) >= 2)
+        cluster.lead_astray(1, 1)
+        with anyio.fail_after(10):
+            assert await next_number(consumer) == 1
+    assert {record.api for record in stranger.requests.select()} <= {"ApiVersions"}
+
+
+async def test_rule_35_share_consumers_and_administrators_are_not_misled_either(
+    cluster: EmbeddedCluster, stranger: EmbeddedCluster
+) -> None:
+    await configure(cluster.bootstrap_servers, "s")
+    async with (
+        AdminClient(cluster.bootstrap_servers) as admin,
+        Producer(cluster.bootstrap_servers) as producer,
+        ShareConsumer("t", bootstrap_servers=cluster.bootstrap_servers, group_id="s") as member,
+    ):
+        for broker in cluster.broker_ids:
+            cluster.lead_astray(broker, broker, stranger)
+        await until(lambda: refused(stranger) >= 0 and len(stranger.requests.select()) > 3)
+        for broker in cluster.broker_ids:
+            cluster.lead_astray(broker, broker)
+        with anyio.fail_after(15):
+            await producer.send_and_wait("t", b"1", partition=0)
+            async for record in member:
+                assert record.value == b"1"
+                break
+            assert "t" in await admin.list_topics()
+    asked = {record.api for record in stranger.requests.select()}
+    assert asked <= {"ApiVersions", "Metadata"}  # bootstrap servers say which cluster they belong to
+
+
+async def test_rule_30_a_cluster_in_place_of_another_is_refused_with_one_text(
+    cluster: EmbeddedCluster, stranger: EmbeddedCluster
+) -> None:
+    async with producer_of(cluster) as producer:
+        await producer.send_and_wait("t", b"0", partition=0)
+        for broker in cluster.broker_ids:
+            cluster.lead_astray(broker, broker, stranger)
+        with pytest.raises(ClusterIdMismatchError, match=r"theirs.*ours"), anyio.fail_after(10):
+            await producer.send_and_wait("t", b"1", partition=0)
+    assert values(stranger, "t") == []
+
+
+@pytest.mark.parametrize(
+    "options", [{"metadata_cluster_check_enable": False}, {"metadata_recovery_strategy": "none"}], ids=["off", "none"]
+)
+async def test_rule_35_brokers_are_not_asked_without_the_check(
+    cluster: EmbeddedCluster, options: dict[str, Any]
+) -> None:
+    async with producer_of(cluster, **options) as producer:
+        for partition in PARTITIONS:
+            await producer.send_and_wait("t", b"0", partition=partition)
+    assert {record.request.node_id for record in cluster.requests.select("ApiVersions")} == {-1}
+
+
+async def test_rule_35_without_the_check_another_cluster_gets_what_is_sent(
+    cluster: EmbeddedCluster, stranger: EmbeddedCluster
+) -> None:
+    async with producer_of(cluster, metadata_cluster_check_enable=False, enable_idempotence=False) as producer:
+        await producer.send_and_wait("t", b"0", partition=0)
+        held = cluster.faults.add("Metadata", hold=True)
+        cluster.lead_astray(1, 1, stranger)
+        delivery = await producer.send("t", b"1", partition=0)
+        await until(lambda: stranger.requests.count("Produce") > 0)
+        cluster.lead_astray(1, 1)
+        held.remove()
+        with anyio.fail_after(10):
+            await delivery
+
+
+async def test_rule_35_brokers_below_4_4_are_not_asked(cluster: EmbeddedCluster) -> None:
+    cluster.max_versions = {"ApiVersions": 4}
+    async with producer_of(cluster) as producer:
+        for partition in PARTITIONS:
+            await producer.send_and_wait("t", b"0", partition=partition)
+        cluster.lead_astray(1, 2)
+        delivery = await producer.send("t", b"1", partition=0)
+        await until(lambda: cluster.requests.count("Produce", broker=2) > 1)
+        cluster.lead_astray(1, 1)
+        with anyio.fail_after(10):
+            await delivery
+    assert values(cluster, "t", 0) == [0, 1]

@@ -5,10 +5,9 @@ import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.util.Base64;
-
-import org.apache.kafka.common.utils.Exit;
 
 /**
  * Runs the main methods of Kafka's tools, one after the other, in one warm JVM.
@@ -56,8 +55,7 @@ public final class ToolHost {
         Capture err = new Capture();
         System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
         System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
-        Exit.setExitProcedure((status, message) -> { throw new ExitRequest(status, message); });
-        Exit.setHaltProcedure((status, message) -> { throw new ExitRequest(status, message); });
+        keepRunning();
         for (String line = requests.readLine(); line != null; line = requests.readLine()) {
             String[] words = line.split(" ", -1);
             System.setIn(new ByteArrayInputStream(Base64.getDecoder().decode(words[1])));
@@ -70,6 +68,23 @@ public final class ToolHost {
             replies.println(status + " " + out.take() + " " + err.take());
             replies.flush();
         }
+    }
+
+    /** Have tools that would end the JVM throw an ExitRequest. Kafka's class for it has moved in 4.4. */
+    private static void keepRunning() throws ReflectiveOperationException {
+        Class<?> exit;
+        try {
+            exit = Class.forName("org.apache.kafka.common.utils.internals.Exit");
+        } catch (ClassNotFoundException e) {
+            exit = Class.forName("org.apache.kafka.common.utils.Exit");
+        }
+        Class<?> procedure = Class.forName(exit.getName() + "$Procedure");
+        Object thrower = Proxy.newProxyInstance(
+            procedure.getClassLoader(),
+            new Class<?>[] {procedure},
+            (proxy, method, given) -> { throw new ExitRequest((Integer) given[0], (String) given[1]); });
+        exit.getMethod("setExitProcedure", procedure).invoke(null, thrower);
+        exit.getMethod("setHaltProcedure", procedure).invoke(null, thrower);
     }
 
     private static int run(String name, String[] arguments) {

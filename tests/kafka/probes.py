@@ -330,7 +330,7 @@ async def metadata(world: World) -> Answers:
             topics=[md.MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=version < 4
         )
         response = await world.ask(request, version)
-        answers[f"version {version}"] = [(topic.error_code, len(topic.partitions)) for topic in response.topics]
+        answers[f"version {version}"] = sorted((topic.error_code, len(topic.partitions)) for topic in response.topics)
     by_id = md.MetadataRequest(topics=[md.MetadataRequestTopic(topic_id=UUID(int=77), name=None)])
     response = await world.ask(by_id, 12)
     answers["unknown id"] = [(topic.error_code, topic.name) for topic in response.topics]

@@ -194,7 +194,7 @@ async def transactional_offsets(world: World) -> Answers:
     answers["its state"] = await txn.state()
     answers["committed"] = [await position(stable=stable) for stable in (False, True)]
     # The second version: what commits adds the group, even where the group refuses.
-    answers["unknown member"] = await commit(6, epoch, 5, member_id="nobody", generation_id=3)
+    answers["unknown member"] = await commit(6, epoch, 5, member_id="nobody", generation_id_or_member_epoch=3)
     answers["after it"] = await txn.state()
     answers["commit, 5"] = await commit(7, epoch, 5)
     answers["no such topic"] = await txn.commit_offset(group, broker, world.name("-no"), 1, epoch, version=5)

@@ -23,7 +23,7 @@ from ...errors import (
     InvalidShareSessionEpochError,
     OffsetOutOfRangeError,
     ShareSessionLimitReachedError,
-    UnknownServerError,
+    UnknownTopicIdError,
     UnknownTopicOrPartitionError,
     raise_for_code,
 )
@@ -47,9 +47,6 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> ShareFet
         key = member_key(context, request.group_id, request.member_id)
         _check_renewal(request)
         session = _session(context, request, key, acknowledges=acknowledges)
-        if session is not None and session.nameless:
-            # Not what a broker wants to say of unknown topic ids, but what it says as long as they are in a session.
-            raise UnknownServerError("The server experienced an unexpected error when processing the request.")
     except ShareSessionLimitReachedError as error:
         # Members that cannot have a session do not come back at once.
         pending = Pending()
@@ -137,6 +134,8 @@ class _ShareFetch:
         for slot in [*slots[turn:], *slots[:turn]]:
             try:
                 partition = find_partition(self._context, slot)
+                if partition is None and self._session is not None and slot in self._session.nameless:
+                    raise UnknownTopicIdError("The topic of this partition is unknown.")
                 if partition is None:
                     raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
                 raise_for_code(self._context.fault_code(partition.topic.name, partition.index))

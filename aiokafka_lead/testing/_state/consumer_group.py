@@ -65,6 +65,8 @@ class ConsumerGroup:
         self.static: dict[str, str] = {}
         # The topics that members want, as they were when the group last looked.
         self._subscribed: dict[UUID, int] = {}
+        # The assignor that most of them named then.
+        self._preferred = DEFAULT_ASSIGNOR
 
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
@@ -155,17 +157,17 @@ class ConsumerGroup:
 
     def advance(self, member: ConsumerMember, *, changed: bool, owned: frozenset[Slot] | None) -> None:
         """A new epoch if anything changed, a target for it, and a step of the member towards that."""
-        subscribed = self._topics_wanted()
-        if changed or subscribed != self._subscribed:
+        subscribed, assignor = self._topics_wanted(), self.assignor
+        if changed or subscribed != self._subscribed or assignor != self._preferred:
             self.epoch += 1
-            self._subscribed = subscribed
+            self._subscribed, self._preferred = subscribed, assignor
         if self.epoch > self.target_epoch:
             wanted = self._subscriptions()
             candidates = [
                 Candidate(each.member_id, each.instance_id, wanted[each.topics, each.pattern])
                 for each in self.members.values()
             ]
-            self.target = SERVER_ASSIGNORS[self.assignor](candidates, self.target)
+            self.target = SERVER_ASSIGNORS[assignor](candidates, self.target)
             self.target_epoch = self.epoch
         target = self.target.get(member.member_id, frozenset())
         member.reconcile(self.target_epoch, target, owned, lambda slot: not self._is_held(slot))
@@ -173,9 +175,9 @@ class ConsumerGroup:
 
     @property
     def assignor(self) -> str:
-        """The one that most members name, if any does."""
+        """The one that most members name; the default one if as many name that, or nobody names any."""
         votes = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
-        return votes.most_common(1)[0][0] if votes else DEFAULT_ASSIGNOR
+        return max(votes, key=lambda name: (votes[name], name == DEFAULT_ASSIGNOR), default=DEFAULT_ASSIGNOR)
 
     def _subscriptions(self) -> dict[tuple[frozenset[str], str], Mapping[UUID, int]]:
         """The topics behind each different subscription of a member, with their partition counts."""
@@ -291,7 +293,9 @@ class ConsumerGroup:
             self._only_classic_left(self)
             return
         self.epoch += 1
-        self._subscribed = self._topics_wanted()
+        self._subscribed, self._preferred = self._topics_wanted(), self.assignor
+        if not self.members:  # nothing is left to be assigned
+            self.target_epoch = self.epoch
 
     def coordinator_moved(self) -> None:
         """Sessions begin anew at another coordinator."""

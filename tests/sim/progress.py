@@ -31,7 +31,7 @@ class _Standing:
         self.done = 0
         self.since: float | None = None
         """When it could have gone on first; None if it cannot, or has nothing to do."""
-        self.truth = (-1, -1)
+        self.truth: tuple[int, int] = (-1, -1)
         """Leader and epoch then."""
         self.longest_s = 0.0
         self.until = 0.0

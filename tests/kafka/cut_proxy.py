@@ -1,6 +1,7 @@
 """A way from one client to all brokers that can be cut: bytes then wait, and connections stay open.
 
-It counts what the client asks for, and can lose the answer to a request, or deliver a request late.
+It counts what the client asks for, and can lose the answer to a request, deliver a request late, or lead the way to one
+broker to another.
 
 Brokers tell clients their own addresses, so the proxy writes its own over these where answers name them.
 """
@@ -40,6 +41,10 @@ class CutProxy:
         self._loop = asyncio.new_event_loop()
         self._open = asyncio.Event()
         self._servers: list[asyncio.Server] = []
+        self._astray: dict[int, tuple[str, int]] = {}
+        """Where the ways to brokers lead instead, by the brokers' ports."""
+        self._clients: dict[int, set[asyncio.StreamWriter]] = {}
+        """Open connections by the port of the broker that they are meant for."""
         self._pumps: set[asyncio.Task[None]] = set()
         self.asked: Counter[tuple[int, int]] = Counter()
         """How many requests there were of each API and version."""
@@ -86,6 +91,21 @@ class CutProxy:
         """What was held comes to the broker now."""
         self._loop.call_soon_threadsafe(self._released.set)
 
+    def lead(self, broker: str, to: str | None) -> None:
+        """Have the way to a broker lead to another address from now on, or (None) where it should; cut what is open."""
+        _, _, port = broker.rpartition(":")
+
+        def lead() -> None:
+            if to is None:
+                self._astray.pop(int(port), None)
+            else:
+                host, _, other = to.rpartition(":")
+                self._astray[int(port)] = host, int(other)
+            for writer in self._clients.pop(int(port), ()):
+                writer.close()
+
+        self._loop.call_soon_threadsafe(lead)
+
     def _call(self, coroutine: Any) -> None:
         future: Future[None] = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         future.result(_START_TIMEOUT_S)
@@ -110,10 +130,11 @@ class CutProxy:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await self._open.wait()
             try:
-                to_broker = await asyncio.open_connection(host, port)
+                to_broker = await asyncio.open_connection(*self._astray.get(port, (host, port)))
             except OSError:
                 writer.close()
                 return
+            self._clients.setdefault(port, set()).add(writer)
             asked: dict[int, tuple[int, int]] = {}
             for pump in (
                 self._pump(reader, to_broker[1], lambda frame: self._noted(frame, asked, writer)),

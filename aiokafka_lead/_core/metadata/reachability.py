@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from random import random
-from typing import TypeVar
+from typing import Any
 
 from ..._options.addresses import MOST_PATIENCE_S, Addresses, Search
 from ...errors import (
@@ -27,7 +27,6 @@ from ..trust import Trust, patience_of
 
 __all__ = ["Endpoint", "NodeState", "Reachability"]
 
-T = TypeVar("T")
 
 Endpoint = tuple[str, int]
 """Host and port as the cluster names them, not resolved."""
@@ -118,7 +117,7 @@ class Reachability:
         """Return True if a connection became ready at this time or later."""
         return self._ready_at.get(endpoint, -math.inf) >= at
 
-    def search(self, endpoint: Endpoint, timeout_s: float) -> Search[KafkaError, T]:
+    def search(self, endpoint: Endpoint, timeout_s: float) -> Search[KafkaError, Any]:
         """One try to connect, at one address of the name after the other, of which this remembers those that failed."""
         addresses = self._addresses.pop(endpoint, None) or Addresses()
         self._addresses[endpoint] = addresses

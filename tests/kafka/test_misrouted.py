@@ -1,0 +1,89 @@
+"""A proxy that leads a broker's address to another broker, or to another cluster (KIP-1242), at real brokers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from aiokafka_lead import AdminClient, Producer
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .cut_proxy import CutProxy
+from .harness import KafkaCluster
+from .support import confluent_read, in_thread, make_consumer, make_producer
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+
+PARTITIONS = 3
+
+
+class Sending:
+    """Numbers into each partition, until it is stopped."""
+
+    def __init__(self, producer: Producer[Any, Any], topic: str) -> None:
+        self._producer = producer
+        self._topic = topic
+        self.sent = 0
+        self.stopped = False
+
+    async def run(self) -> None:
+        deliveries = []
+        while not self.stopped:
+            for partition in range(PARTITIONS):
+                deliveries.append(await self._producer.send(self._topic, b"%d" % self.sent, partition=partition))
+            self.sent += 1
+            await anyio.sleep(0.005)
+        for delivery in deliveries:
+            await delivery
+
+
+@pytest.mark.parametrize("elsewhere", ["another broker", "another cluster"])
+async def test_rule_35_nothing_is_sent_where_an_address_leads_by_mistake(
+    kafka: KafkaCluster, elsewhere: str, topic_name: Callable[[], str]
+) -> None:
+    topic = await in_thread(kafka.create_topic, topic_name(), partitions=PARTITIONS)
+    brokers = kafka.bootstrap().split(",")
+    async with EmbeddedCluster(brokers=1, cluster_id="another") as stranger:
+        stranger.create_topic(topic, partitions=PARTITIONS)
+        wrong = brokers[1] if elsewhere == "another broker" else stranger.address(1)
+        with CutProxy(kafka.bootstrap()) as proxy:
+            servers = {"bootstrap_servers": proxy.bootstrap}
+            async with (
+                make_producer(kafka, linger_ms=0, **servers) as producer,
+                make_consumer(kafka, group_id=topic, **servers) as consumer,
+                AdminClient(proxy.bootstrap) as admin,
+                anyio.create_task_group() as tasks,
+            ):
+                consumer.subscribe([topic])
+                sending = Sending(producer, topic)
+                tasks.start_soon(sending.run)
+                read = 0
+                while read < 300:
+                    read += sum(map(len, (await consumer.getmany(timeout_ms=100)).values()))
+                proxy.lead(brokers[0], wrong)
+                with anyio.fail_after(30):
+                    while not producer.metrics().metadata.rebootstraps_required:  # noqa: ASYNC110 - it has no event
+                        await anyio.sleep(0.01)
+                for _ in range(20):  # the others go on meanwhile
+                    read += sum(map(len, (await consumer.getmany(timeout_ms=100)).values()))
+                    assert topic in await admin.list_topics()
+                proxy.lead(brokers[0], None)
+                healed = time.monotonic()
+                before = producer.metrics().records_acked
+                while producer.metrics().records_acked < before + 3 * PARTITIONS:  # noqa: ASYNC110 - as above
+                    await anyio.sleep(0.01)
+                assert time.monotonic() - healed < 5.0
+                sending.stopped = True
+                with anyio.fail_after(60):
+                    while read < sending.sent * PARTITIONS or producer.metrics().records_acked < read:
+                        read += sum(map(len, (await consumer.getmany(timeout_ms=100)).values()))
+        asked = {record.api for record in stranger.requests.select()}
+        assert asked <= {"ApiVersions", "Metadata"}
+    values: dict[int, list[bytes]] = {partition: [] for partition in range(PARTITIONS)}
+    for message in await in_thread(confluent_read, kafka, topic, PARTITIONS):
+        values[message.partition() or 0].append(message.value() or b"")
+    assert values == {partition: [b"%d" % n for n in range(sending.sent)] for partition in range(PARTITIONS)}

@@ -121,6 +121,12 @@ _PRODUCER = (
     KafkaMetric(
         "kafka_producer_sent_bytes", "counter", _own("bytes_sent"), "Bytes of record batches sent, each try counted."
     ),
+    KafkaMetric(
+        "kafka_producer_sent_in_rack_bytes",
+        "counter",
+        _own("bytes_sent_in_rack"),
+        "Of the bytes sent, those to brokers in client_rack.",
+    ),
     KafkaMetric("kafka_producer_batch_retries", "counter", _own("retries"), "Batches sent again."),
     KafkaMetric(
         "kafka_producer_batches_split", "counter", _own("batches_split"), "Batches that a broker found too large."

@@ -204,6 +204,8 @@ class ProducerConfig(ClientConfig):
     partitioner_adaptive_partitioning_enable: bool = option(True, boolean)
     partitioner_availability_timeout_ms: float = option(0, milliseconds())
     partitioner_ignore_keys: bool = option(False, boolean)
+    partitioner_rack_aware: bool = option(False, boolean)
+    client_rack: str | None = option(None, optional(short_text))
     key_serializer: Serializer[Any] | None = option(None, optional(application_function))
     value_serializer: Serializer[Any] | None = option(None, optional(application_function))
 
@@ -238,6 +240,8 @@ class ProducerConfig(ClientConfig):
                 raise ConfigError("max_in_flight_requests_per_connection must be at most 5 with enable_idempotence")
         elif self.transactional_id is not None:
             raise ConfigError("enable_idempotence must not be False with transactional_id")
+        if self.partitioner_rack_aware and not self.client_rack:
+            raise ConfigError("partitioner_rack_aware needs client_rack, the rack that this producer is in")
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise ConfigError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
 

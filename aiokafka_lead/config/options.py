@@ -118,6 +118,11 @@ class ProducerBaseOptions(ClientOptions, total=False):
     """A broker that takes no batch for this long gets no records without key; 0 turns this off (0, KIP-794)."""
     partitioner_ignore_keys: bool
     """The partition does not depend on the key (False, KIP-794)."""
+    partitioner_rack_aware: bool
+    """Records without key go to partitions that are led in ``client_rack``, if one of them takes records (False,
+    KIP-1123)."""
+    client_rack: str | None
+    """Where this producer is, in the names that ``broker.rack`` has (None). ``bytes_sent_in_rack`` counts by it."""
 
 
 class ProducerOptions(ProducerBaseOptions, total=False):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lead._core.metadata.types import ClusterSnapshot, PartitionMetadata, TopicMetadata
+from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
 from aiokafka_lead._core.producer.batches import TopicBuffer
 from aiokafka_lead._core.producer.buffer_memory import BufferMemory
 from aiokafka_lead._core.producer.partitioner import NodeAvailability, StickyChooser
@@ -26,9 +26,10 @@ JAVA = {
 }
 
 
-def topic_with(leaders: list[int]) -> tuple[TopicBuffer, ClusterSnapshot]:
+def topic_with(leaders: list[int], racks: str = "") -> tuple[TopicBuffer, ClusterSnapshot]:
     partitions = tuple(PartitionMetadata(TOPIC, number, leader, 1) for number, leader in enumerate(leaders))
-    snapshot = ClusterSnapshot(1, "c", 0, {}, {TOPIC: TopicMetadata(TOPIC, TOPIC_ID, False, partitions)})
+    brokers = {number: Broker(number, "host", 9000 + number, rack) for number, rack in enumerate(racks)}
+    snapshot = ClusterSnapshot(1, "c", 0, brokers, {TOPIC: TopicMetadata(TOPIC, TOPIC_ID, False, partitions)})
     topic = TopicBuffer(TOPIC, BufferMemory(10_000, 100), ignore_keys=False)
     topic.renew(len(leaders), TOPIC_ID)
     return topic, snapshot
@@ -45,9 +46,31 @@ def pile_up(topic: TopicBuffer, depths: list[int]) -> None:
 
 def draws(topic: TopicBuffer, snapshot: ClusterSnapshot, count: int, **options: Any) -> Counter[int]:
     chooser = StickyChooser(
-        options.get("adaptive", True), options.get("nodes") or NodeAvailability(0), Random(1).random
+        options.get("adaptive", True),
+        options.get("nodes") or NodeAvailability(0),
+        Random(1).random,
+        options.get("rack"),
     )
     return Counter(chooser.choose(topic, snapshot, options.get("now", 0.0)) for _ in range(count))
+
+
+def test_kip_1123_records_stay_in_the_rack_of_their_producer() -> None:
+    topic, snapshot = topic_with([0, 1, 2] * 4, racks="abc")
+    pile_up(topic, [0, 0, 0, 3] + 8 * [0])
+    found = draws(topic, snapshot, 3000, rack="a")
+    assert found.keys() == {0, 3, 6, 9}
+    assert found[3] < found[0] / 2  # the weights count within the rack
+    assert draws(topic, snapshot, 1000).keys() == set(range(12))
+
+
+def test_kip_1123_without_a_leader_in_the_rack_that_takes_records_all_partitions_count() -> None:
+    topic, snapshot = topic_with([0, 1, 2] * 4, racks="abc")
+    assert draws(topic, snapshot, 1000, rack="elsewhere").keys() == set(range(12))
+    nodes = NodeAvailability(1.0)
+    nodes.blocked(0, 0.0)
+    assert draws(topic, snapshot, 1000, rack="a", nodes=nodes, now=5.0).keys() == set(range(12)) - {0, 3, 6, 9}
+    topic, snapshot = topic_with([1, 2] * 4, racks="abc")
+    assert draws(topic, snapshot, 1000, rack="a").keys() == set(range(8))
 
 
 @pytest.mark.parametrize(("key", "hashed"), JAVA.items())

@@ -92,7 +92,8 @@ class Accumulator:
         """Batches neither acknowledged nor failed."""
         self.compresses_slowly = compresses_slowly(config.compression_type, config.compression_level)
         """Whether the batches of a request are better compressed beside the event loop."""
-        self._chooser = StickyChooser(config.partitioner_adaptive_partitioning_enable, self.nodes, rng)
+        rack = config.client_rack if config.partitioner_rack_aware else None
+        self._chooser = StickyChooser(config.partitioner_adaptive_partitioning_enable, self.nodes, rng, rack)
         self._ignore_keys = config.partitioner_ignore_keys
         self._blank = BatchBuilder(
             batch_size=self.batch_size,

@@ -19,6 +19,7 @@ cdef class ProducerCounters:
     cdef public int64_t batches_split
     cdef public int64_t buffer_waits
     cdef public int64_t bytes_sent
+    cdef public int64_t bytes_sent_in_rack
     cdef public int64_t catch_up_waits
     cdef public int64_t free_retries
     cdef public int64_t records_acked

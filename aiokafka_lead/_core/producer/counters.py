@@ -37,6 +37,7 @@ class ProducerCounters:
         self.batches_split = 0
         self.buffer_waits = 0
         self.bytes_sent = 0
+        self.bytes_sent_in_rack = 0
         self.catch_up_waits = 0
         self.free_retries = 0
         self.records_acked = 0

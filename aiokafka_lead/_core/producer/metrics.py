@@ -42,6 +42,8 @@ class ProducerMetrics:
     """Batches that a broker found too large."""
     bytes_sent: int = 0
     """Bytes of record batches as they were sent, after compression, each try counted."""
+    bytes_sent_in_rack: int = 0
+    """Those of them that went to brokers in ``client_rack``."""
     requests: int = 0
     """Produce requests."""
     retries: int = 0

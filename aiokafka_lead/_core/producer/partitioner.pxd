@@ -17,11 +17,13 @@ cdef class StickyChooser:
     cdef bint _adaptive
     cdef NodeAvailability _nodes
     cdef object _rng
+    cdef object _rack
 
-    @cython.locals(partition=int)
+    @cython.locals(partition=int, leader_id=int)
     cpdef int choose(self, TopicBuffer topic, object snapshot, double now) except -1
     @cython.locals(queue=PartitionQueue)
     cdef _survey(self, TopicBuffer topic)
+    cdef bint _is_near(self, object snapshot, int leader_id) except -1
     cdef bint _usable(self, int leader_id, double now) except -1
     cdef bint _accepted(self, TopicBuffer topic, int partition) except -1
 

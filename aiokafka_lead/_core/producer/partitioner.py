@@ -1,9 +1,10 @@
-"""Where records without a key go (KIP-480, KIP-794).
+"""Where records without a key go (KIP-480, KIP-794, KIP-1123).
 
 They stick to one partition until it got a batch's worth, then to another one chosen at random: rather one with a short
 queue, and none whose broker has taken nothing for a while. Java builds a table over all partitions of the topic for
 that; here a partition drawn uniformly is accepted with the probability that its queue deserves, which gives the same
-distribution without looking at the others.
+distribution without looking at the others. A client that keeps to its rack accepts only partitions that are led there,
+as long as one of them can be used.
 """
 
 from __future__ import annotations
@@ -54,12 +55,16 @@ class StickyChooser:
     ``rng`` returns a number in [0, 1).
     """
 
-    __slots__ = ("_adaptive", "_nodes", "_rng")
+    __slots__ = ("_adaptive", "_nodes", "_rack", "_rng")
 
-    def __init__(self, adaptive: bool, nodes: NodeAvailability, rng: Callable[[], float] = random) -> None:
+    def __init__(
+        self, adaptive: bool, nodes: NodeAvailability, rng: Callable[[], float] = random, rack: str | None = None
+    ) -> None:
+        """``rack``: where the leaders are that are preferred; None for no such preference."""
         self._adaptive = adaptive
         self._nodes = nodes
         self._rng = rng
+        self._rack = rack
 
     def choose(self, topic: TopicBuffer, snapshot: ClusterSnapshot, now: float) -> int:
         """A partition of the topic, which has at least one."""
@@ -67,19 +72,29 @@ class StickyChooser:
             self._survey(topic)
         for _ in range(_DRAWS):
             partition = int(self._rng() * topic.count)
-            if self._usable(_leader(snapshot, topic, partition), now) and self._accepted(topic, partition):
+            leader_id = _leader(snapshot, topic, partition)
+            if not self._usable(leader_id, now) or (self._rack is not None and not self._is_near(snapshot, leader_id)):
+                continue
+            if self._accepted(topic, partition):
                 return partition
         return self._choose_among_all(topic, snapshot, now)
 
     def _choose_among_all(self, topic: TopicBuffer, snapshot: ClusterSnapshot, now: float) -> int:
         everything = range(topic.count)
         usable = [partition for partition in everything if self._usable(_leader(snapshot, topic, partition), now)]
+        if self._rack is not None:
+            near = [partition for partition in usable if self._is_near(snapshot, _leader(snapshot, topic, partition))]
+            usable = near or usable
         led = usable or [partition for partition in everything if _leader(snapshot, topic, partition) >= 0]
         choices: Sequence[int] = led or everything
         if self._adaptive:
             shortest = min(_depth(topic, partition) for partition in choices)
             choices = [partition for partition in choices if _depth(topic, partition) == shortest]
         return choices[int(self._rng() * len(choices))]
+
+    def _is_near(self, snapshot: ClusterSnapshot, leader_id: int) -> bool:
+        broker = snapshot.brokers.get(leader_id)
+        return broker is not None and broker.rack == self._rack
 
     def _survey(self, topic: TopicBuffer) -> None:
         """Renew the depth of the deepest queue, as often as costs little compared to the choices made."""

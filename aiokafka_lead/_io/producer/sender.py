@@ -368,7 +368,11 @@ class Sender:
             )
             sent_at = time.monotonic()  # to compress took its time
             sent = SentBatches(node_id, connection.label, version, batches, topic_ids, wire_names, sent_at)
-            self.accumulator.counters.bytes_sent += size
+            counters, rack = self.accumulator.counters, config.client_rack
+            counters.bytes_sent += size
+            if rack is not None:
+                leader = self._metadata.snapshot.brokers.get(node_id)
+                counters.bytes_sent_in_rack += size if leader is not None and leader.rack == rack else 0
             on_done = partial(self._on_done, sent)
             if config.acks == 0:
                 connection.submit(request, on_done, version=version, expect_response=False)

@@ -107,6 +107,7 @@ class ClientConfig(SecurityConfig):
     """The options of `ClientOptions`, checked; see there for each one's meaning."""
 
     bootstrap_servers: tuple[tuple[str, int], ...] = dataclasses.field(kw_only=True, metadata={"check": server_list})
+    bootstrap_resolve_timeout_ms: float = option(0, milliseconds())
     client_id: str = option("aiokafka-lead", short_text)
     request_timeout_ms: float = option(30_000, milliseconds(1, INT32_MAX))
     retry_backoff_ms: float = option(100, milliseconds())

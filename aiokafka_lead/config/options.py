@@ -31,6 +31,8 @@ Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 class ClientOptions(SecurityOptions, total=False):
     """Options that every client takes."""
 
+    bootstrap_resolve_timeout_ms: float
+    """How long `start` waits for the name of a bootstrap server to resolve; 0 fails at once (0, KIP-909)."""
     client_id: str
     """What brokers' logs and quotas call this client (``"aiokafka-lead"``)."""
     request_timeout_ms: float

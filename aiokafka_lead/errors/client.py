@@ -6,6 +6,7 @@ from .base import KafkaError, KafkaTimeoutError
 
 __all__ = [
     "BackgroundTaskError",
+    "BootstrapResolutionError",
     "BufferFull",
     "ClientClosedError",
     "ClusterIdMismatchError",
@@ -25,6 +26,7 @@ __all__ = [
     "RecordSerializationError",
     "SslAuthenticationError",
     "TokenProviderError",
+    "UnresolvedHostError",
     "WrongEventLoopError",
 ]
 
@@ -81,6 +83,14 @@ class KafkaConnectionError(KafkaError):
 
 class NotKafkaError(KafkaConnectionError):
     """What answered at this address does not speak Kafka; the message says what it looks like."""
+
+
+class UnresolvedHostError(KafkaConnectionError):
+    """A host name has no address, seen from here."""
+
+
+class BootstrapResolutionError(KafkaConnectionError):
+    """No bootstrap server's name has resolved within ``bootstrap_resolve_timeout_ms`` (KIP-909)."""
 
 
 class MisroutedConnectionError(KafkaConnectionError):

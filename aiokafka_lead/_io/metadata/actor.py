@@ -27,6 +27,7 @@ from ..._options.logs import client_log
 from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ...config import ClientConfig
 from ...errors import (
+    BootstrapResolutionError,
     ClusterIdMismatchError,
     KafkaConnectionError,
     KafkaError,
@@ -34,6 +35,7 @@ from ...errors import (
     RebootstrapError,
     RebootstrapRequiredError,
     RequestTimedOutError,
+    UnresolvedHostError,
 )
 from ...errors.base import own_copy
 from ..connection.brokers import Brokers
@@ -78,6 +80,7 @@ class MetadataActor:
         lookup_backoff = Backoff(min(FIRST_SPACING_MS, config.retry_backoff_ms), config.retry_backoff_max_ms)
         self._log = client_log("metadata", config.client_id)
         self._request_timeout_s = config.request_timeout_ms / 1000
+        self._resolve_timeout_s = config.bootstrap_resolve_timeout_ms / 1000
         self._create_topics = config.allow_auto_create_topics
         self._cluster_change_level = logging.WARNING if config.cluster_id_mismatch == "warn" else logging.INFO
         self._brokers = brokers
@@ -221,8 +224,10 @@ class MetadataActor:
 
         Raises `KafkaConnectionError` as soon as each server has failed, or if none has answered after
         ``request_timeout_ms``; it names every server with its own reason. If all failed for one reason that is not
-        about connections (the password is wrong, say), it is that error instead.
+        about connections (the password is wrong, say), it is that error instead. If no server's name resolves, it is
+        `BootstrapResolutionError`, after ``bootstrap_resolve_timeout_ms``.
         """
+        resolved_by = time.monotonic() + self._resolve_timeout_s
         deadline = Deadline(self._request_timeout_s * 1000)
         self._brokers.set_nodes(self.snapshot.brokers)
         while True:
@@ -233,7 +238,13 @@ class MetadataActor:
             nodes = candidates(self._brokers, servers) or servers
             outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), deadline.left_s())
             if outcome.answer is None:
-                raise self._bootstrap_failed(outcome.errors)
+                failure = self._bootstrap_failed(outcome.errors)
+                if not isinstance(failure, BootstrapResolutionError) or time.monotonic() >= resolved_by:
+                    raise failure
+                self._count_failure(outcome.errors)
+                await self._wake.wait(max(0.0, min(resolved_by, self._schedule.due_at()) - time.monotonic()))
+                deadline = Deadline(self._request_timeout_s * 1000)  # nobody could have been asked so far
+                continue
             error = await self._apply(plan, outcome.answer)
             if error is None:
                 return
@@ -510,5 +521,7 @@ class MetadataActor:
         text = f"no bootstrap server could be used: {describe(errors, servers)}"
         if others := [f"{server.host}:{server.port}" for node_id, server in servers.items() if node_id not in errors]:
             text += f"; there was no time to ask {', '.join(others)}"
+        if errors and all(isinstance(error, UnresolvedHostError) for error in errors.values()):
+            return BootstrapResolutionError(text)
         final = final_error(errors)
         return KafkaConnectionError(text) if final is None else type(final)(text)

@@ -7,7 +7,7 @@ import ssl
 
 import anyio
 
-from ....errors import KafkaConnectionError, KafkaError, NotKafkaError, SslAuthenticationError
+from ....errors import KafkaConnectionError, KafkaError, NotKafkaError, SslAuthenticationError, UnresolvedHostError
 
 __all__ = ["connect_error", "lost_error", "tls_error"]
 
@@ -54,7 +54,8 @@ _OTHER_NAME = {62, 64}
 
 def connect_error(error: BaseException | None) -> KafkaConnectionError:
     """No connection to an address; None where there is no address."""
-    return KafkaConnectionError(f"cannot connect: {'the name has no address' if error is None else _reason(error)}")
+    kind = UnresolvedHostError if error is None or isinstance(error, socket.gaierror) else KafkaConnectionError
+    return kind(f"cannot connect: {'the name has no address' if error is None else _reason(error)}")
 
 
 def tls_error(error: BaseException, context: ssl.SSLContext | None = None) -> KafkaError:

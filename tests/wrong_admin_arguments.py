@@ -32,6 +32,7 @@ GOOD: dict[str, dict[str, Any]] = {
     },
     "remove_raft_voter": {"voter_id": 1, "voter_directory_id": VOTER},
     "unregister_broker": {"broker_id": 1},
+    "unregister_controller": {"controller_id": 1},
     "update_features": {"updates": {"f": FeatureUpdate(1)}},
     "alter_client_quotas": {"quotas": {}},
     "alter_replica_log_dirs": {"moves": {}},
@@ -109,6 +110,7 @@ CASES: list[Case] = [
     ("remove_raft_voter", {**GOOD["remove_raft_voter"]}, "voter_id", [None, *NO_INTEGERS]),
     ("remove_raft_voter", {**GOOD["remove_raft_voter"]}, "voter_directory_id", [None, 5, "7"]),
     ("unregister_broker", {}, "broker_id", [None, *NO_INTEGERS]),
+    ("unregister_controller", {}, "controller_id", [None, *NO_INTEGERS]),
     ("list_config_resources", {}, "types", [*NO_LISTS, [2], [None]]),
 ]
 for _kind in ("consumer", "streams"):

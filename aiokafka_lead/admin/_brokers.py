@@ -30,6 +30,7 @@ from .._wire.messages.describe_quorum import (
 from .._wire.messages.list_config_resources import ListConfigResourcesRequest
 from .._wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from .._wire.messages.unregister_broker import UnregisterBrokerRequest
+from .._wire.messages.unregister_controller import UnregisterControllerRequest
 from .._wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from ..errors import KafkaError, raise_for_code
 from ..types import TopicPartition
@@ -228,6 +229,13 @@ async def remove_voter(calls: Calls, voter_id: int, directory_id: UUID, deadline
 async def unregister(calls: Calls, broker_id: int, deadline: Deadline) -> None:
     """Forget a broker that is gone for good."""
     response = await calls.call(Route.CONTROLLER, UnregisterBrokerRequest(broker_id=broker_id), deadline)
+    raise_for_code(response.error_code, response.error_message or "")
+
+
+async def unregister_controller(calls: Calls, controller_id: int, deadline: Deadline) -> None:
+    """Forget a controller that is gone for good."""
+    request = UnregisterControllerRequest(controller_id=controller_id)
+    response = await calls.call(Route.CONTROLLER, request, deadline)
     raise_for_code(response.error_code, response.error_message or "")
 
 

@@ -240,7 +240,7 @@ async def delete(calls: Calls, group_ids: Iterable[str], deadline: Deadline) -> 
 
     def read(_: int, response: DeleteGroupsResponse) -> Iterator[tuple[str, KafkaError | None]]:
         for result in response.results:
-            yield result.group_id, outcome(None, result.error_code, called(result.group_id))
+            yield result.group_id, outcome(None, result.error_code, called(result.group_id), result.error_message)
 
     await calls.by_coordinators(CoordinatorKind.GROUP, group_ids, build, read, deadline)
 

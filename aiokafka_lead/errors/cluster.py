@@ -10,6 +10,7 @@ from .base import BrokerError, InvalidMetadataError, RetriableBrokerError
 __all__ = [
     "BrokerIdNotRegisteredError",
     "ClusterAuthorizationFailedError",
+    "ControllerIdNotRegisteredError",
     "DelegationTokenAuthDisabledError",
     "DelegationTokenAuthorizationFailedError",
     "DelegationTokenExpiredError",
@@ -331,3 +332,9 @@ class RebootstrapRequiredError(BrokerError):
     """The client's view of the cluster is too old: it must bootstrap anew (KIP-1102)."""
 
     code = 129
+
+
+class ControllerIdNotRegisteredError(BrokerError):
+    """The cluster has no controller of this id."""
+
+    code = 136

@@ -15,6 +15,7 @@ __all__ = [
     "FencedInstanceIdError",
     "FencedMemberEpochError",
     "FencedStateEpochError",
+    "GroupDeletionFailedError",
     "GroupIdNotFoundError",
     "GroupMaxSizeReachedError",
     "GroupSubscribedToTopicError",
@@ -42,6 +43,7 @@ __all__ = [
     "StaleMemberEpochError",
     "StreamsInvalidTopologyEpochError",
     "StreamsInvalidTopologyError",
+    "StreamsTopologyDescriptionUpdateFailedError",
     "StreamsTopologyFencedError",
     "TransactionAbortableError",
     "TransactionCoordinatorFencedError",
@@ -310,3 +312,15 @@ class ShareSessionLimitReachedError(RetriableBrokerError):
     """The broker has reached its limit of share sessions."""
 
     code = 133
+
+
+class GroupDeletionFailedError(BrokerError):
+    """The group could not be deleted; the message says why."""
+
+    code = 134
+
+
+class StreamsTopologyDescriptionUpdateFailedError(BrokerError):
+    """The description of a streams group's topology could not be kept."""
+
+    code = 135

@@ -35,6 +35,7 @@ from aiokafka_lead.admin import (
 )
 from aiokafka_lead.errors import (
     BrokerIdNotRegisteredError,
+    ControllerIdNotRegisteredError,
     DelegationTokenNotFoundError,
     DelegationTokenRequestNotAllowedError,
     GroupIdNotFoundError,
@@ -47,6 +48,7 @@ from aiokafka_lead.errors import (
     SaslAuthenticationFailedError,
     SecurityDisabledError,
     UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
 )
 
 from .harness import KafkaCluster, Listener
@@ -299,6 +301,8 @@ async def test_features_quorum_and_resources(kafka: KafkaCluster, admin: AdminCl
         await admin.remove_raft_voter(99, uuid4())
     with pytest.raises(BrokerIdNotRegisteredError):
         await admin.unregister_broker(99)
+    with pytest.raises((ControllerIdNotRegisteredError, UnsupportedVersionError)):  # by the metadata version
+        await admin.unregister_controller(99)
     name = f"m-{uuid4().hex[:8]}"
     resource = ConfigResource(ConfigResourceType.CLIENT_METRICS, name)
     await admin.incremental_alter_configs({resource: [ConfigChange("interval.ms", "60000")]})

@@ -96,6 +96,11 @@ class BrokerCalls(AdminArea):
         number = _checks.BROKER("broker_id", broker_id)
         await _brokers.unregister(self._calls, number, self._calls.deadline(timeout_ms))
 
+    async def unregister_controller(self, controller_id: int, *, timeout_ms: float | None = None) -> None:
+        """Forget a controller that is gone for good (Kafka 4.4); raises `ControllerIdNotRegisteredError`."""
+        number = _checks.BROKER("controller_id", controller_id)
+        await _brokers.unregister_controller(self._calls, number, self._calls.deadline(timeout_ms))
+
     async def list_config_resources(
         self, types: Iterable[ConfigResourceType] | None = None, *, timeout_ms: float | None = None
     ) -> list[ConfigResource]:

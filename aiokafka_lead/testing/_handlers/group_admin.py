@@ -108,7 +108,7 @@ def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> Dele
             check_coordinator(context, GROUP, group_id)
             context.engine.groups.delete(group_id)
         except BrokerError as error:
-            result.error_code = error.code
+            result.error_code, result.error_message = error.code, error.message
     return response
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 from .._options.arguments import topic_name
 from .._options.checks import (
     INT32_MAX,
+    Secret,
     boolean,
     build,
     function,
@@ -28,6 +29,7 @@ from .._options.checks import (
     text,
 )
 from .._options.checks import servers as server_list
+from .._options.proxy import proxy_url
 from .._options.security import SecurityConfig
 from .._options.serialization import AsyncDeserializer, Deserializer, Serializer, application_function
 from ..errors import ConfigError, ConfigTypeError
@@ -36,6 +38,7 @@ from .options import (
     BootstrapServers,
     ClientOptions,
     CompressionType,
+    Connect,
     ConsumerBaseOptions,
     ConsumerOptions,
     Partitioner,
@@ -107,6 +110,8 @@ class ClientConfig(SecurityConfig):
     """The options of `ClientOptions`, checked; see there for each one's meaning."""
 
     bootstrap_servers: tuple[tuple[str, int], ...] = dataclasses.field(kw_only=True, metadata={"check": server_list})
+    proxy_url: Secret | None = option(None, optional(proxy_url), secret=True)
+    connect: Connect | None = option(None, optional(function))
     bootstrap_resolve_timeout_ms: float = option(0, milliseconds())
     client_id: str = option("aiokafka-lead", short_text)
     request_timeout_ms: float = option(30_000, milliseconds(1, INT32_MAX))
@@ -172,6 +177,8 @@ class ClientConfig(SecurityConfig):
         self._first_at_most_longest("reconnect_backoff_ms", "reconnect_backoff_max_ms")
         self._first_at_most_longest("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms")
         self._check_security()
+        if self.proxy_url is not None and self.connect is not None:
+            raise ConfigError("proxy_url and connect are two ways to brokers: give one of them")
         self._first_at_most_longest("sasl_login_retry_backoff_ms", "sasl_login_retry_backoff_max_ms")
         if self.sasl_mechanism == "OAUTHBEARER":
             from ..oidc.flat import settle_provider

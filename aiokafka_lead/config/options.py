@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from .._options.security import SecurityOptions
@@ -14,6 +15,7 @@ __all__ = [
     "BootstrapServers",
     "ClientOptions",
     "CompressionType",
+    "Connect",
     "ConsumerBaseOptions",
     "ConsumerOptions",
     "Partitioner",
@@ -24,6 +26,8 @@ __all__ = [
 BootstrapServers = str | Iterable[str]
 CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Acks = Literal[0, 1, -1, "all"]
+Connect = Callable[[str, int], Awaitable[socket.socket]]
+"""From a broker's host and port, as the cluster names them, to a connected socket."""
 Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 """From the serialized key, all partitions and the available ones to the partition chosen, as in aiokafka."""
 
@@ -31,6 +35,12 @@ Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 class ClientOptions(SecurityOptions, total=False):
     """Options that every client takes."""
 
+    proxy_url: str | None
+    """``"socks5://user:password@host:port"``, ``"socks4://..."`` or ``"http://..."`` (CONNECT): the proxy through which
+    brokers are reached, and which resolves their names (None). TLS goes through it. Needs the extra ``proxy``."""
+    connect: Connect | None
+    """An async function of host and port that returns a connected ``socket.socket``: the application's own way to
+    brokers (None)."""
     bootstrap_resolve_timeout_ms: float
     """How long `start` waits for the name of a bootstrap server to resolve; 0 fails at once (0, KIP-909)."""
     client_id: str

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from ssl import SSLContext
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 
@@ -28,6 +28,9 @@ from .renewal import Renewal
 from .settings import AnyLane
 from .transport import AddressInfo, dial, resolve
 
+if TYPE_CHECKING:
+    from .transport.way import Way
+
 __all__ = ["Link", "LinkContext"]
 
 
@@ -39,6 +42,8 @@ class LinkContext(NamedTuple):
     hot: Sequence[type[Request[Any]]]
     """Requests whose codecs are made before a connection is ready."""
     reachability: Reachability
+    way: Way | None
+    """To brokers; None connects to them directly."""
     cluster_id: Callable[[], str | None]
     """The cluster that known brokers are to be of; None where they are not asked (KIP-1242)."""
     tasks: Spawner
@@ -283,7 +288,8 @@ class Link:
         try:
             with anyio.fail_after(timeout_s):
                 tls = await self._tls_context(connection)
-                search.found = await resolve(*self.endpoint)
+                way = self._context.way
+                search.found = await resolve(*self.endpoint) if way is None else way.addresses(*self.endpoint)
                 while not await self._set_up_next(connection, tls, search, group):
                     connection = new()
                 return connection
@@ -339,7 +345,7 @@ class Link:
         began = time.monotonic()
         candidates = search.candidates()
         with anyio.fail_after(search.patience_s):
-            dialled = await dial(candidates, search)
+            dialled = await dial(candidates, search, way=self._context.way)
         search.reached(dialled.address)
         patience_s = search.patience_s
         connection.patience_s = None if patience_s == math.inf else patience_s

@@ -13,6 +13,7 @@ from .dial import AddressInfo, Progress, race, resolve
 if TYPE_CHECKING:
     from .anyio_transport import AnyioTransport
     from .asyncio_transport import AsyncioTransport
+    from .way import Way
 
     Kind = type[AnyioTransport] | type[AsyncioTransport]
 
@@ -49,13 +50,15 @@ class Dialled(NamedTuple):
         )
 
 
-async def dial(addresses: Mapping[str, AddressInfo], progress: Progress, kind: Kind | None = None) -> Dialled:
-    """Connect to the first of these addresses that accepts, on the running event loop.
+async def dial(
+    addresses: Mapping[str, AddressInfo], progress: Progress, kind: Kind | None = None, way: Way | None = None
+) -> Dialled:
+    """Connect to the first of these addresses that accepts, on the running event loop; ``way``: not directly.
 
     Raises `KafkaConnectionError`; has no timeout of its own.
     """
     kind = kind or _kind()
-    connect: Any = kind.connect
+    connect: Any = kind.connect if way is None else way.connect
     drop: Any = kind.drop
     address, connected = await race(addresses, connect, drop, progress)
     return Dialled(address, kind, connected)

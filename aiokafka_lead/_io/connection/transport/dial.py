@@ -82,10 +82,12 @@ async def race(
         progress.begin(address)
         try:
             connected = await connect(addresses[address])
-        except OSError as error:
-            errors.append(connect_error(error))
-            errors[-1].__cause__ = error
-            progress.refused(address, errors[-1])
+        except (OSError, KafkaConnectionError) as error:
+            refusal = error if isinstance(error, KafkaConnectionError) else connect_error(error)
+            if isinstance(error, OSError):
+                refusal.__cause__ = error
+            errors.append(refusal)
+            progress.refused(address, refusal)
             return
         if winner:
             await drop(connected)

@@ -130,6 +130,24 @@ async def test_rule_30_a_cluster_in_place_of_another_is_refused_with_one_text(
     assert values(stranger, "t") == []
 
 
+async def test_rule_30_bootstrap_servers_that_cannot_be_reached_are_waited_for_a_while(
+    cluster: EmbeddedCluster, stranger: EmbeddedCluster
+) -> None:
+    async with producer_of(cluster) as producer:
+        await producer.send_and_wait("t", b"0", partition=0)
+        for broker in (2, 3):
+            await cluster.kill_broker(broker, failover_delay_ms=0)
+        cluster.lead_astray(1, 1, stranger)
+        delivery = await producer.send("t", b"1", partition=0)
+        await until(lambda: stranger.requests.count("Metadata") >= 1)
+        cluster.lead_astray(1, 1)
+        assert await all_of([delivery]) == [1]
+        cluster.lead_astray(1, 1, stranger)
+        with pytest.raises(ClusterIdMismatchError), anyio.fail_after(10):
+            await producer.send_and_wait("t", b"2", partition=0)
+    assert values(stranger, "t") == []
+
+
 @pytest.mark.parametrize(
     "options", [{"metadata_cluster_check_enable": False}, {"metadata_recovery_strategy": "none"}], ids=["off", "none"]
 )

@@ -23,6 +23,7 @@ from ..._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, R
 from ..._core.metadata.state import MetadataState
 from ..._core.metadata.topics import TopicsInUse
 from ..._core.metadata.types import ClusterSnapshot, LeaderHint, TopicMetadata
+from ..._core.trust import patience_of
 from ..._options.logs import client_log
 from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ...config import ClientConfig
@@ -113,6 +114,9 @@ class MetadataActor:
         self._errors: Mapping[int, KafkaError] = {}
         """Why the last refresh that failed got no answer, by node id."""
         self._checks_cluster = config.metadata_cluster_check_enable and self._policy.enabled
+        self._patience_s = patience_of(config.retry_backoff_max_ms)
+        self._strangers_since: float | None = None
+        """Since when bootstrap servers have led to another cluster, and none to this one."""
         self._misled: set[Endpoint] = set()
         """Addresses that have led to another broker since they led to the right one."""
         self._is_misled = False
@@ -334,10 +338,15 @@ class MetadataActor:
     def _raise_if_all_are_strangers(self, errors: Mapping[int, KafkaError]) -> None:
         """Raise `ClusterIdMismatchError` if all bootstrap servers, at all their addresses, are of another cluster.
 
-        One address in another cluster is no proof that the client's own is gone: the others may lead to it.
+        One address in another cluster is no proof that the client's own is gone: the others may lead to it. But those
+        that cannot be reached are waited for no longer than patience lasts.
         """
         strangers = [error for error in errors.values() if isinstance(error, ClusterIdMismatchError)]
-        if strangers and len(strangers) == len(self.snapshot.brokers):
+        if not strangers:
+            return
+        now = time.monotonic()
+        self._strangers_since = self._strangers_since or now
+        if len(strangers) == len(self.snapshot.brokers) or now - self._strangers_since >= self._patience_s:
             raise strangers[0]
 
     def _candidates(self, tried: Container[int], avoid: Container[int]) -> list[int]:
@@ -399,6 +408,7 @@ class MetadataActor:
                 applied.other_cluster,
             )
         self._errors = {}
+        self._strangers_since = None
         self._policy.answered(by_bootstrap_server=answer.node_id < 0)
         # Until it is replaced, as no record may be due before that; but not for ever where nobody tries to connect.
         out_of_reach = self._state.snapshot.leading(self._brokers.failed_since(now - self._request_timeout_s))

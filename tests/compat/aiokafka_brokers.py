@@ -50,7 +50,7 @@ class ScramUsers:
             change = ["--alter", "--add-config", f"{mechanism}=[password={password}]"]
             user = ["--entity-type", "users", "--entity-name", username]
             where = ["--bootstrap-server", self._cluster.bootstrap()]
-            self._cluster.tools.run("kafka.admin.ConfigCommand", *where, *change, *user)
+            self._cluster.tools.run(self._cluster.release.config_tool, *where, *change, *user)
 
 
 @dataclass(frozen=True, slots=True)

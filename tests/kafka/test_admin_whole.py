@@ -60,7 +60,6 @@ pytestmark = [pytest.mark.anyio, on_asyncio]
 
 _GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 _SHARE_GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
-_CONFIGS_TOOL = "kafka.admin.ConfigCommand"
 
 
 async def tool(kafka: KafkaCluster, name: str, *arguments: str) -> str:
@@ -176,7 +175,7 @@ async def test_quotas_and_passwords(kafka: KafkaCluster, admin: AdminClient) -> 
     assert await admin.describe_user_scram_credentials([user]) == {
         user: (ScramCredential(ScramMechanism.SCRAM_SHA_256, 8192),)
     }
-    seen = await tool(kafka, _CONFIGS_TOOL, "--describe", "--entity-type", "users", "--entity-name", user)
+    seen = await tool(kafka, kafka.release.config_tool, "--describe", "--entity-type", "users", "--entity-name", user)
     assert "SCRAM-SHA-256=iterations=8192" in seen
     login: dict[str, Any] = {
         "security_protocol": "SASL_PLAINTEXT",

@@ -12,7 +12,6 @@ from .harness import KafkaCluster
 
 TopicName = Callable[[], str]
 
-_CONFIGS_TOOL = "kafka.admin.ConfigCommand"
 _PARTITIONS = 6
 _RECORDS_PER_SECOND = 600
 _GAP_LIMIT_S = 60
@@ -39,7 +38,9 @@ class Scene:
         """In the new protocol it is the group's."""
         given = ("--entity-type", "groups", "--entity-name", self.group, "--alter")
         change = f"consumer.session.timeout.ms={session_ms}"
-        kafka.tools.run(_CONFIGS_TOOL, "--bootstrap-server", kafka.bootstrap(), *given, "--add-config", change)
+        kafka.tools.run(
+            kafka.release.config_tool, "--bootstrap-server", kafka.bootstrap(), *given, "--add-config", change
+        )
 
     def finish(self) -> None:
         """Read everything to the end, leave, and check what the members have reported."""

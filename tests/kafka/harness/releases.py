@@ -18,11 +18,14 @@ class Release:
     reassign_tool: str = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
     """The class of ``kafka-reassign-partitions.sh``."""
 
+    config_tool: str = "kafka.admin.ConfigCommand"
+    """The class of ``kafka-configs.sh``."""
+
     def __str__(self) -> str:
         return self.version
 
 
-NEWEST = Release("4.4.0")
+NEWEST = Release("4.4.0", config_tool="org.apache.kafka.tools.ConfigCommand")
 """Everything: leader hints (KIP-951), topic ids in Produce, share groups, transactions V2."""
 
 OLD = Release("3.6.2", reassign_tool="kafka.admin.ReassignPartitionsCommand")

@@ -24,17 +24,16 @@ PARTITIONS = 3
 class Sending:
     """Numbers into each partition, until it is stopped."""
 
-    def __init__(self, producer: Producer[Any, Any], topic: str) -> None:
-        self._producer = producer
+    def __init__(self, topic: str) -> None:
         self._topic = topic
         self.sent = 0
         self.stopped = False
 
-    async def run(self) -> None:
+    async def run(self, producer: Producer[Any, Any]) -> None:
         deliveries = []
         while not self.stopped:
             for partition in range(PARTITIONS):
-                deliveries.append(await self._producer.send(self._topic, b"%d" % self.sent, partition=partition))
+                deliveries.append(await producer.send(self._topic, b"%d" % self.sent, partition=partition))
             self.sent += 1
             await anyio.sleep(0.005)
         for delivery in deliveries:
@@ -49,6 +48,7 @@ async def test_rule_35_nothing_is_sent_where_an_address_leads_by_mistake(
     brokers = kafka.bootstrap().split(",")
     async with EmbeddedCluster(brokers=1, cluster_id="another") as stranger:
         stranger.create_topic(topic, partitions=PARTITIONS)
+        sending = Sending(topic)
         wrong = brokers[1] if elsewhere == "another broker" else stranger.address(1)
         with CutProxy(kafka.bootstrap()) as proxy:
             servers = {"bootstrap_servers": proxy.bootstrap}
@@ -59,8 +59,7 @@ async def test_rule_35_nothing_is_sent_where_an_address_leads_by_mistake(
                 anyio.create_task_group() as tasks,
             ):
                 consumer.subscribe([topic])
-                sending = Sending(producer, topic)
-                tasks.start_soon(sending.run)
+                tasks.start_soon(sending.run, producer)
                 read = 0
                 while read < 300:
                     read += sum(map(len, (await consumer.getmany(timeout_ms=100)).values()))

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,14 @@ from .test_processes import PATIENCE_S, PROGRAM, environment
 pytestmark = pytest.mark.usefixtures("handler_of_python")
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+
+
+@pytest.fixture(autouse=True)
+def hangups_are_not_ignored() -> Iterator[None]:
+    """Programs ignore what the one that starts them ignores: under nohup that is SIGHUP."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def begun(cli: CommandLine, *arguments: str, stdin: Any = subprocess.DEVNULL) -> subprocess.Popen[bytes]:

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
 
 from aiokafka_lead import TopicPartition
+from aiokafka_lead.spark import kafka_options
 from aiokafka_lead.spark.source.bounds import AtOffsets, AtTime, AtTimes, End, NoMatch, Selection
 from aiokafka_lead.spark.source.options import SourceOptions, batch_options, stream_options
 
@@ -214,6 +215,13 @@ def test_durations(text: str, milliseconds: float) -> None:
     assert _stream(maxTriggerDelay=text).max_trigger_delay_ms == milliseconds
 
 
+@pytest.fixture
+def nothing_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process mentions each option once, and other tests may have given the same."""
+    monkeypatch.setattr(kafka_options, "_mentioned", set())
+
+
+@pytest.mark.usefixtures("nothing_mentioned")
 def test_a_key_that_spark_shows_is_mentioned(caplog: pytest.LogCaptureFixture) -> None:
     hidden = {"kafka.ssl.keystore.key": "${env:KEY}"}
     _batch(**hidden)
@@ -225,6 +233,7 @@ def test_a_key_that_spark_shows_is_mentioned(caplog: pytest.LogCaptureFixture) -
     assert "MARKED" not in said
 
 
+@pytest.mark.usefixtures("nothing_mentioned")
 def test_unknown_options_are_mentioned_once(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         _batch(failOnDataLos="true", colour="red", topic="t", **{"kafkaConsumer.cache.timeout": "1"})

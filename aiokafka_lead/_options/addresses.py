@@ -63,7 +63,7 @@ class Addresses(Generic[E]):
         self.known: Collection[str] = ()
         """What the name resolved to last."""
         self._left: set[str] = set()
-        """Addresses that led to somebody of no use since one led to somebody who was."""
+        """Addresses that led to somebody of no use, and not since to somebody who was."""
 
     def failed(self, address: str, error: E, *, silent: bool = False) -> None:
         """No connection to the address could be made ready; ``silent`` if it just did not answer."""
@@ -82,16 +82,21 @@ class Addresses(Generic[E]):
     def leave(self, error: E) -> bool:
         """What the latest connection led to is of no use after all: others are tried before that address.
 
-        Returns True if there is one that has not been left, too, since `stayed`.
+        Returns True if there is one that has not been left, too, and this address had not been before: then nobody is
+        at the others, or the search would not have led here again.
         """
-        if self._latest is not None:
-            self.failed(self._latest, error)
-            self._left.add(self._latest)
-        return not self._left.issuperset(self.known)
+        latest = self._latest
+        if latest is None:
+            return False
+        again = latest in self._left
+        self.failed(latest, error)
+        self._left.add(latest)
+        return not again and not self._left.issuperset(self.known)
 
     def stayed(self) -> None:
         """What the latest connection led to was of use."""
-        self._left.clear()
+        if self._latest is not None:
+            self._left.discard(self._latest)
 
     def rank(self, address: str) -> _Rank:
         """When the address is tried."""

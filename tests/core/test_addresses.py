@@ -186,3 +186,20 @@ def test_an_address_that_is_left_comes_last_though_it_was_the_latest_to_serve() 
     memory.leave("of no use")
     again = search(memory, "a", "b")
     assert list(again.candidates()) == ["b"]
+
+
+def test_an_address_of_no_use_is_left_for_the_others_once() -> None:
+    """Else nobody would wait where all others refuse connections."""
+    memory: Addresses[str] = Addresses()
+    trial = search(memory, "useless", "down")
+    trial.candidates()
+    reach(trial, "useless")
+    trial.succeeded()
+    assert memory.leave("of no use")
+    again = search(memory, "useless", "down")
+    assert refuse(again) == ["down"]
+    reach(again, "useless")
+    again.succeeded()
+    assert not memory.leave("of no use")
+    memory.stayed()
+    assert memory.leave("of no use")

@@ -182,11 +182,14 @@ class SimClient:
         reachability = self.links.reachability
         reachability.evaded(endpoint, asked_at, self.timeline.now)
         if all(other < 0 and self._evades(other) for other in self.snapshot.brokers):
-            self._leave(node, endpoint, KafkaConnectionError("of no use"))
+            reachability.leave(endpoint, KafkaConnectionError("of no use"))
+            self.links.close_lane(node, "control")
 
     def _leave(self, node: int, endpoint: Endpoint, error: KafkaError) -> bool:
-        self.links.close_lane(node, "control")
-        return self.links.reachability.leave(endpoint, error)
+        moves = self.links.reachability.leave(endpoint, error)
+        if moves:
+            self.links.close_lane(node, "control")
+        return moves
 
     def _give_up(self, current: _Round) -> None:
         if not current.over:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OnDone = Callable[[Any, KafkaError | None], None]
 
 CONNECTS_PER_SECOND = 30
-"""To one address: the backoff begins with 50 ms."""
+"""To one name: the backoff begins with 50 ms."""
 
 
 class Request:

@@ -168,7 +168,7 @@ async def test_a_member_that_is_out_cannot_commit(cluster: EmbeddedCluster) -> N
         with pytest.raises(TransactionAbortedError):
             await producer.commit_transaction()
         request = cluster.requests.select("TxnOffsetCommit")[-1].request
-        assert (request.generation_id, request.member_id) == (3, "member")
+        assert (request.generation_id_or_member_epoch, request.member_id) == (3, "member")
 
 
 @pytest.mark.parametrize("error", [InvalidTxnStateError, TransactionAbortableError, UnknownProducerIdError])

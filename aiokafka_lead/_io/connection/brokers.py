@@ -236,18 +236,25 @@ class Brokers:
         if node is not None:
             self._reachability.evaded(node.endpoint, asked_at, time.monotonic())
             if all(other < 0 and self.in_doubt(other) for other in self._nodes):
-                self.leave(node_id, KafkaConnectionError("it has no answer to what any broker knows"))
+                error = KafkaConnectionError("it has no answer to what any broker knows")
+                self._reachability.leave(node.endpoint, error)
+                self._reconnect(node, error)
 
     def leave(self, node_id: int, error: KafkaError) -> bool:
-        """Ask the node on another connection from now on: its name may lead to somebody else than its address did.
+        """Ask the node at another address of its name from now on.
 
-        Returns True if the name has an address that has not been left like this since the node was `informed`.
+        Returns False if all of them have been left like this, and none has led to an answer of use since.
         """
         node = self._nodes[node_id]
+        moves = self._reachability.leave(node.endpoint, error)
+        if moves:
+            self._reconnect(node, error)
+        return moves
+
+    def _reconnect(self, node: _Node, error: KafkaError) -> None:
         link = node.links.pop(Lane.CONTROL, None)
         if link is not None:
             link.close(error)
-        return self._reachability.leave(node.endpoint, error)
 
     def informed(self, node_id: int) -> None:
         """The node had such an answer: trust it again."""

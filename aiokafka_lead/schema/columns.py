@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from .._core.consumer.deserializers import cannot_be_deserialized
 from .._options.checks import boolean
 from ..errors import (
     ConfigError,
     InvalidSchemaError,
-    RecordDeserializationError,
     SchemaContentError,
     SchemaNotFoundError,
 )
@@ -94,7 +93,7 @@ class _Column:
             try:
                 places.append(None if content is None else self._place(content, headers))
             except SchemaContentError as error:
-                raise self._blamed(batch, len(places), error) from error
+                self._blame(batch, len(places), error)
         arrow = await self._reading(batch, places)
         readers = self._readers
         try:
@@ -107,12 +106,16 @@ class _Column:
                     readers[name] = arrow.reader(await self._resolved(name))
                 values.append(self._read(readers[name], name, content, at))
         except _RECORDS_OWN as error:
-            raise self._blamed(batch, len(values), error) from error
+            self._blame(batch, len(values), error)
         return arrow.array(values)
 
-    def _blamed(self, batch: Batch, row: int, error: Exception) -> RecordDeserializationError:
-        record = next(islice(batch.raw(), row, None))
-        return cannot_be_deserialized(record, "key" if self.is_key else "value", error, "")
+    def _blame(self, batch: Batch, row: int, error: Exception) -> NoReturn:
+        """Raise an error that names the record; the parts of batches that Spark reads have none, and it names them."""
+        raw = getattr(batch, "raw", None)
+        if raw is None:
+            raise error
+        record = next(islice(raw(), row, None))
+        raise cannot_be_deserialized(record, "key" if self.is_key else "value", error, "") from error
 
     @staticmethod
     def _read(reader: AvroReader, name: bytes, content: bytes, at: int) -> Any:
@@ -139,7 +142,7 @@ class _Column:
             try:
                 resolved = await self._resolved(name)
             except SchemaNotFoundError as error:
-                raise self._blamed(batch, row, error) from error
+                self._blame(batch, row, error)
         self._arrow = ArrowReader(resolved)
         return self._arrow
 

@@ -10,6 +10,7 @@ from anyio.lowlevel import checkpoint
 
 from aiokafka_lead._core.metadata.types import Broker
 from aiokafka_lead._io.connection.brokers import Brokers, Lane, NodeState
+from aiokafka_lead._wire.messages.api_versions import ApiVersionsResponse
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatResponse
 from aiokafka_lead.config import ClientConfig
 from aiokafka_lead.errors import (
@@ -69,7 +70,7 @@ async def test_rule_7_a_connect_that_races_an_address_change_cannot_finish() -> 
         half_way.set()
         await go_on.wait()
         try:
-            await peer.answer(request, HeartbeatResponse())
+            await peer.answer(request, ApiVersionsResponse())
             await peer.drain()
         finally:
             over.set()

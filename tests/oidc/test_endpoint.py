@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import socket
 import threading
 import time
@@ -140,7 +141,8 @@ def test_what_each_address_has_done_is_told(idp: IdentityProvider, names: Names)
         provider.token()
     text = caught.value.message
     assert f"idp.test:{port}/token at 127.0.0.3 cannot be reached: " in text
-    assert f"; at {STRANGE} cannot be used: RemoteDisconnected" in text
+    # The kernel may reset the connection before its end is read.
+    assert re.search(rf"; at {re.escape(STRANGE)} cannot be used: (RemoteDisconnected|ConnectionResetError)", text)
     with Stranger(port, None), pytest.raises(TokenProviderError, match=f"; at {STRANGE} has not answered"):
         provider.token()
     assert "MARKED" not in everything(caught.value)

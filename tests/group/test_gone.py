@@ -154,6 +154,13 @@ async def test_a_batch_of_a_deleted_topic_is_not_committed(cluster: EmbeddedClus
             assert not await batch.commit()
 
 
+async def until_only_others_are_committed(cluster: EmbeddedCluster) -> None:
+    seen = cluster.requests.count("OffsetCommit")  # before the look: the last commit may come during it
+    while set(await committed(cluster)) != {OTHER, TopicPartition("other", 1)}:
+        await cluster.requests.wait_for("OffsetCommit", count=seen + 1)
+        seen = cluster.requests.count("OffsetCommit")
+
+
 async def test_automatic_commits_go_on(cluster: EmbeddedCluster) -> None:
     await fill(cluster, 1)
     await fill(cluster, 1, "other", 2)
@@ -162,8 +169,7 @@ async def test_automatic_commits_go_on(cluster: EmbeddedCluster) -> None:
         cluster.delete_topic("events")
         async with reading(consumer):
             with anyio.fail_after(SOON_S):
-                while set(await committed(cluster)) != {OTHER, TopicPartition("other", 1)}:
-                    await cluster.requests.wait_for("OffsetCommit", count=cluster.requests.count("OffsetCommit") + 1)
+                await until_only_others_are_committed(cluster)
 
 
 async def test_run_goes_on(cluster: EmbeddedCluster) -> None:
@@ -181,10 +187,7 @@ async def test_run_goes_on(cluster: EmbeddedCluster) -> None:
         await fill(cluster, 1, "other", 2)
         await until(lambda: handled.count("other") == 2)
         with anyio.fail_after(SOON_S):
-            seen = cluster.requests.count("OffsetCommit")  # before the look: the last commit may come during it
-            while set(await committed(cluster)) != {OTHER, TopicPartition("other", 1)}:
-                await cluster.requests.wait_for("OffsetCommit", count=seen + 1)
-                seen = cluster.requests.count("OffsetCommit")
+            await until_only_others_are_committed(cluster)
         tasks.cancel_scope.cancel()
 
 

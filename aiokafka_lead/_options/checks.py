@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
+from urllib.parse import urlsplit
 
 from ..errors import ConfigError, ConfigTypeError
 from ..errors.base import without_frames
@@ -260,6 +261,7 @@ def optional(inner: Check) -> Check:
     return check
 
 
+_PROXIES = ("http", "socks4", "socks5")
 _SERVER = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/\s]+))(?::(?P<port>[0-9]{1,5}))?")
 
 
@@ -293,3 +295,26 @@ def servers(name: str, value: Any) -> tuple[tuple[str, int], ...]:
     if not found:
         raise ConfigError(f"{name} names no server")
     return tuple(found)
+
+
+def proxy_url(name: str, value: Any) -> Secret:
+    """The URL of a proxy, of which errors show nothing: a password may be in it."""
+    from importlib.util import find_spec  # few have a proxy
+
+    if not isinstance(value, str):
+        raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
+    if not _names_a_proxy(value):
+        kinds = ", ".join(f"{scheme}://" for scheme in _PROXIES)
+        raise ConfigError(f"{name} must be one of {kinds} with host and port, as in socks5://user:password@host:1080")
+    if find_spec("python_socks") is None:
+        raise ConfigError(f"{name} needs python-socks: pip install 'aiokafka-lead[proxy]'")
+    return Secret(value)
+
+
+def _names_a_proxy(url: str) -> bool:
+    try:
+        split = urlsplit(url)
+        named = bool(split.hostname and split.port)
+    except ValueError:
+        return False
+    return named and split.scheme in _PROXIES and not (split.path.strip("/") or split.query or split.fragment)

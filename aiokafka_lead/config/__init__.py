@@ -25,11 +25,11 @@ from .._options.checks import (
     one_of,
     option,
     optional,
+    proxy_url,
     short_text,
     text,
 )
 from .._options.checks import servers as server_list
-from .._options.proxy import proxy_url
 from .._options.security import SecurityConfig
 from .._options.serialization import AsyncDeserializer, Deserializer, Serializer, application_function
 from ..errors import ConfigError, ConfigTypeError

@@ -6,7 +6,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
 from ..._core.metadata.types import Broker
@@ -21,9 +21,7 @@ from .connection import Connection, ConnectionSettings, Lane
 from .handshake import Security
 from .link import Link, LinkContext
 from .settings import AnyLane
-
-if TYPE_CHECKING:
-    from .transport.way import Way
+from .transport import way_of
 
 __all__ = ["Brokers", "Connection", "Lane", "NodeState"]
 
@@ -73,7 +71,7 @@ class Brokers:
             security=Security.from_config(config, tasks),
             hot=hot,
             reachability=self._reachability,
-            way=_way_of(config),
+            way=way_of(config),
             cluster_id=lambda: self.cluster_id,
             tasks=tasks,
             notify=self._notify,
@@ -391,14 +389,3 @@ _RANK: dict[NodeState, int] = {
     NodeState.BACKOFF: 4,
 }
 _BUSY_RANK = 3
-
-
-def _way_of(config: ClientConfig) -> Way | None:
-    if config.proxy_url is None and config.connect is None:
-        return None
-    from .transport.way import own_way, proxied  # not imported where brokers are connected to directly
-
-    if config.connect is not None:
-        return own_way(config.connect)
-    assert config.proxy_url is not None
-    return proxied(config.proxy_url)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from ssl import SSLContext
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 
@@ -26,10 +26,7 @@ from .failures import of_addresses
 from .handshake import Security, shake_hands
 from .renewal import Renewal
 from .settings import AnyLane
-from .transport import AddressInfo, dial, resolve
-
-if TYPE_CHECKING:
-    from .transport.way import Way
+from .transport import AddressInfo, Way, dial, resolve
 
 __all__ = ["Link", "LinkContext"]
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...loop import in_trio
 from .base import Transport, TransportHandler
 from .dial import AddressInfo, Progress, race, resolve
+from .way import Way, way_of
 
 if TYPE_CHECKING:
     from .anyio_transport import AnyioTransport
     from .asyncio_transport import AsyncioTransport
-    from .way import Way
 
     Kind = type[AnyioTransport] | type[AsyncioTransport]
 
-__all__ = ["AddressInfo", "Dialled", "Transport", "TransportHandler", "dial", "resolve"]
+__all__ = ["AddressInfo", "Dialled", "Transport", "TransportHandler", "Way", "dial", "resolve", "way_of"]
 
 
 def _kind() -> Kind:

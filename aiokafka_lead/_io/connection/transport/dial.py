@@ -78,16 +78,21 @@ async def race(
     winner: list[tuple[str, S]] = []
     errors: list[KafkaConnectionError] = []
 
+    def refused(address: str, error: KafkaConnectionError) -> None:
+        errors.append(error)
+        progress.refused(address, error)
+
     async def attempt(address: str) -> None:
         progress.begin(address)
         try:
             connected = await connect(addresses[address])
-        except (OSError, KafkaConnectionError) as error:
-            refusal = error if isinstance(error, KafkaConnectionError) else connect_error(error)
-            if isinstance(error, OSError):
-                refusal.__cause__ = error
-            errors.append(refusal)
-            progress.refused(address, refusal)
+        except OSError as error:
+            refusal = connect_error(error)
+            refusal.__cause__ = error
+            refused(address, refusal)
+            return
+        except KafkaConnectionError as error:
+            refused(address, error)
             return
         if winner:
             await drop(connected)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
 from anyio.abc import SocketStream
 
+from ....config import ClientConfig
 from ....config.options import Connect
 from ....errors import KafkaConnectionError
 from ....errors.shown import shown
@@ -15,7 +17,10 @@ from ...forks import detach_in_children
 from ...loop import in_trio
 from .dial import AddressInfo, tune
 
-__all__ = ["Way", "own_way", "proxied"]
+__all__ = ["Way", "way_of"]
+
+_NO_TIMEOUT_S = 86_400.0
+"""For python-socks, which has one of its own: the time of a connection's set-up is the bound."""
 
 
 class Way:
@@ -52,27 +57,19 @@ class Way:
             raise
 
 
-def own_way(connect: Connect) -> Way:
-    """The way of the option ``connect``."""
-    return Way(connect, "the function given as connect")
+def way_of(config: ClientConfig) -> Way | None:
+    """The way that the options name; None if brokers are connected to directly."""
+    if config.connect is not None:
+        return Way(config.connect, "the function given as connect")
+    return None if config.proxy_url is None else _proxied(config.proxy_url)
 
 
-def proxied(url: str) -> Way:
-    """The way through a proxy, which resolves the brokers' names."""
+def _proxied(url: str) -> Way:
     split = urlsplit(url)
 
     async def connect(host: str, port: int) -> socket.socket:
-        if in_trio():
-            from python_socks.async_.trio import Proxy as TrioProxy
-
-            opened = await TrioProxy.from_url(url, rdns=True).connect(host, port, timeout=_NO_TIMEOUT_S)
-            return socket.socket(fileno=opened.detach())
-        from python_socks.async_.asyncio import Proxy
-
-        return await Proxy.from_url(url, rdns=True).connect(host, port, timeout=_NO_TIMEOUT_S)
+        kind = import_module(f"python_socks.async_.{'trio' if in_trio() else 'asyncio'}").Proxy
+        opened: Any = await kind.from_url(url, rdns=True).connect(host, port, timeout=_NO_TIMEOUT_S)
+        return socket.socket(fileno=opened.detach()) if in_trio() else opened
 
     return Way(connect, f"the proxy {split.hostname}:{split.port}")
-
-
-_NO_TIMEOUT_S = 86_400.0
-"""The time of a connection's set-up bounds it."""

@@ -12,7 +12,7 @@ from ..consumer import Consumer
 from ..errors import CommitFailedError, ConfigError
 from ..types import TopicPartition
 from .arrow_files import ArrowFile
-from .matching import Wanted, matching
+from .matching import HeaderMatch, KeyMatch, MatchBytes, ValueMatch, Wanted, Where, matching
 from .names import described_topics
 from .output import Output
 from .places import isolation, part_of
@@ -86,19 +86,11 @@ async def consume(
             "--on-error", help="With a schema, at a record that does not fit it: stop, skip it, or show it raw."
         ),
     ] = "stop",
-    key_match: Annotated[str | None, typer.Option("--key", help="Only keys in which this expression occurs.")] = None,
-    value_match: Annotated[str | None, typer.Option("--value", help="Only values in which it occurs.")] = None,
-    header_match: Annotated[
-        list[str] | None,
-        typer.Option("--header", metavar="NAME[=REGEX]", help="Only records with such a header; may be repeated."),
-    ] = None,
-    match_bytes: Annotated[
-        bool, typer.Option("--match-bytes", help="Expressions are of bytes, not of text in UTF-8.")
-    ] = False,
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", metavar="CONDITION", help="Like 'value.amount > 10'; may be repeated: all must hold."),
-    ] = None,
+    key_match: KeyMatch = None,
+    value_match: ValueMatch = None,
+    header_match: HeaderMatch = None,
+    match_bytes: MatchBytes = False,
+    where: Where = None,
     output: Annotated[
         str | None,
         typer.Option("--output", "-O", metavar="FILE", help="Write to FILE.parquet or FILE.arrow instead."),

@@ -12,7 +12,7 @@ from .._core.producer.delivery import Delivery
 from .._records.record import ConsumerRecord
 from ..errors import ConfigError
 from ..types import TopicPartition
-from .matching import matching
+from .matching import HeaderMatch, KeyMatch, MatchBytes, ValueMatch, Where, matching
 from .places import isolation, part_of
 from .produce import topic_to_write
 from .profiles import ENVIRONMENT_PREFIX, options_of
@@ -45,19 +45,11 @@ async def copy(
         typer.Option("--to-bootstrap-servers", metavar="HOST:PORT,...", help="TARGET's cluster, if another."),
     ] = None,
     to_profile: Annotated[str | None, typer.Option("--to-profile", help="TARGET's cluster, by its profile.")] = None,
-    key_match: Annotated[str | None, typer.Option("--key", help="Only keys in which this expression occurs.")] = None,
-    value_match: Annotated[str | None, typer.Option("--value", help="Only values in which it occurs.")] = None,
-    header_match: Annotated[
-        list[str] | None,
-        typer.Option("--header", metavar="NAME[=REGEX]", help="Only records with such a header; may be repeated."),
-    ] = None,
-    match_bytes: Annotated[
-        bool, typer.Option("--match-bytes", help="Expressions are of bytes, not of text in UTF-8.")
-    ] = False,
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", metavar="CONDITION", help="Like 'value.amount > 10'; may be repeated: all must hold."),
-    ] = None,
+    key_match: KeyMatch = None,
+    value_match: ValueMatch = None,
+    header_match: HeaderMatch = None,
+    match_bytes: MatchBytes = False,
+    where: Where = None,
     keep_partition: Annotated[
         bool, typer.Option("--keep-partition", help="Into the partition of the same number, not where the key leads.")
     ] = False,

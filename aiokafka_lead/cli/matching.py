@@ -7,12 +7,26 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from operator import eq, ge, gt, le, lt, ne
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from .._records.record import ConsumerRecord
 from ..errors import ConfigError
 
-__all__ = ["condition", "matching"]
+__all__ = ["HeaderMatch", "KeyMatch", "MatchBytes", "ValueMatch", "Where", "condition", "matching"]
+
+KeyMatch = Annotated[str | None, typer.Option("--key", help="Only keys in which this expression occurs.")]
+ValueMatch = Annotated[str | None, typer.Option("--value", help="Only values in which it occurs.")]
+HeaderMatch = Annotated[
+    list[str] | None,
+    typer.Option("--header", metavar="NAME[=REGEX]", help="Only records with such a header; may be repeated."),
+]
+MatchBytes = Annotated[bool, typer.Option("--match-bytes", help="Expressions are of bytes, not of text in UTF-8.")]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="CONDITION", help="Like 'value.amount > 10'; may be repeated: all must hold."),
+]
 
 Record = ConsumerRecord[Any, Any]
 Wanted = Callable[[Record], bool]

@@ -37,7 +37,7 @@ def close_to(name: str, names: Iterable[str]) -> str:
 async def succeeded(session: Session, admin: AdminClient, call: Awaitable[Mapping[K, V]]) -> dict[K, V]:
     """The items that an admin call could do; the others are told of, and make the command fail at its end."""
     outcomes = await outcomes_of(call)
-    await told(session, admin, {name: each for name, each in outcomes.items() if isinstance(each, KafkaError)})
+    await told(session, admin, _failures(outcomes))
     return {name: each for name, each in outcomes.items() if not isinstance(each, KafkaError)}
 
 
@@ -48,7 +48,7 @@ async def done_of(session: Session, admin: AdminClient, call: Awaitable[None], n
     except KafkaError as error:
         if error.outcomes is None:
             raise
-        failures = {name: each for name, each in error.outcomes.items() if isinstance(each, KafkaError)}
+        failures = _failures(error.outcomes)
         await told(session, admin, failures)
         return [name for name in names if name not in failures]
     return list(names)
@@ -63,11 +63,11 @@ async def told(session: Session, admin: AdminClient, failures: Mapping[K, KafkaE
         if isinstance(error, UnknownTopicOrPartitionError):
             topics = list(await admin.list_topics()) if topics is None else topics
             if name not in topics:
-                text = f"there is no topic {name!r}{close_to(name, topics)}"
+                text = _absent("topic", name, topics)
         elif isinstance(error, GroupIdNotFoundError):
-            groups = [group.group_id async for group in admin.list_groups()] if groups is None else groups
+            groups = await _groups(admin) if groups is None else groups
             if name not in groups:
-                text = f"there is no group {name!r}{close_to(name, groups)}"
+                text = _absent("group", name, groups)
         session.fail(text, exit_code(error))
 
 
@@ -80,7 +80,7 @@ def _name(item: object) -> str:
 
 async def explained(session: Session, error: KafkaError) -> KafkaError | Failed:
     """An error with names that are close to those that are not there, where it says so of names."""
-    failures = {name: each for name, each in (error.outcomes or {}).items() if isinstance(each, KafkaError)}
+    failures = _failures(error.outcomes or {})
     if not any(isinstance(each, (UnknownTopicOrPartitionError, GroupIdNotFoundError)) for each in failures.values()):
         return error
     async with session.admin() as admin:
@@ -98,10 +98,22 @@ async def described_topics(session: Session, admin: AdminClient, names: Iterable
 
 async def missing_topic(admin: AdminClient, name: str) -> Failed:
     """What to raise for a topic that is not there."""
-    return Failed(f"there is no topic {name!r}{close_to(name, await admin.list_topics())}")
+    return Failed(_absent("topic", name, await admin.list_topics()))
 
 
 async def missing_group(admin: AdminClient, name: str, otherwise: str) -> Failed:
     """What to raise for a group that is not there, or where it is, otherwise."""
-    known = [group.group_id async for group in admin.list_groups()]
-    return Failed(otherwise if name in known else f"there is no group {name!r}{close_to(name, known)}")
+    known = await _groups(admin)
+    return Failed(otherwise if name in known else _absent("group", name, known))
+
+
+def _absent(kind: str, name: str, known: Iterable[str]) -> str:
+    return f"there is no {kind} {name!r}{close_to(name, known)}"
+
+
+async def _groups(admin: AdminClient) -> list[str]:
+    return [group.group_id async for group in admin.list_groups()]
+
+
+def _failures(outcomes: Mapping[K, object]) -> dict[K, KafkaError]:
+    return {item: each for item, each in outcomes.items() if isinstance(each, KafkaError)}

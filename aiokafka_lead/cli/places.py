@@ -89,10 +89,9 @@ async def part_of(
 async def _beginnings(
     admin: AdminClient, partitions: Collection[TopicPartition], place: str, ends: Mapping[TopicPartition, int]
 ) -> Mapping[TopicPartition, int]:
-    if place in ("end", "latest"):
-        return ends
-    if place.startswith("@"):
-        return await _by_time(admin, partitions, place, ends)
+    found = await _by_name_or_time(admin, partitions, place, ends)
+    if found is not None:
+        return found
     first = await _offsets(admin, dict.fromkeys(partitions, int(OffsetSpec.EARLIEST)))
     if place in ("beginning", "earliest"):
         return first
@@ -105,17 +104,21 @@ async def _beginnings(
 async def _endings(
     admin: AdminClient, partitions: Collection[TopicPartition], place: str, ends: Mapping[TopicPartition, int]
 ) -> Mapping[TopicPartition, int]:
-    if place in ("end", "latest"):
-        return ends
-    if place.startswith("@"):
-        return await _by_time(admin, partitions, place, ends)
+    found = await _by_name_or_time(admin, partitions, place, ends)
+    if found is not None:
+        return found
     number = _number(place, "--until")
     return {where: min(number, ends[where]) for where in partitions}
 
 
-async def _by_time(
+async def _by_name_or_time(
     admin: AdminClient, partitions: Collection[TopicPartition], place: str, ends: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int]:
+) -> Mapping[TopicPartition, int] | None:
+    """The offsets at ``end`` or ``@TIME``, which mean the same where a part begins and ends; None for other places."""
+    if place in ("end", "latest"):
+        return ends
+    if not place.startswith("@"):
+        return None
     found = await admin.list_offsets(dict.fromkeys(partitions, moment_ms(place[1:])))
     return {where: ends[where] if at is None else min(at.offset, ends[where]) for where, at in found.items()}
 

@@ -32,15 +32,23 @@ _RECORDS_OWN = (SchemaContentError, SchemaNotFoundError, InvalidSchemaError)
 """What is wrong with a record, and not with a registry that is away."""
 
 
-class Batch(Protocol):
-    """What is needed of a `RecordBatch`."""
+class Contents(Protocol):
+    """Keys or values of some records."""
 
     @property
     def headers(self) -> list[Headers]: ...
 
+    def raw_column(self, *, is_key: bool) -> list[bytes | None]: ...
+
+
+class Named(Protocol):
+    """What errors name records by."""
+
     def raw(self) -> Iterable[Any]: ...
 
-    def raw_column(self, *, is_key: bool) -> list[bytes | None]: ...
+
+class Batch(Contents, Named, Protocol):
+    """What is needed of a `RecordBatch`."""
 
     def to_arrow(self) -> Any: ...
 
@@ -62,16 +70,19 @@ class AvroColumns:
         Raises `RecordDeserializationError` for the first record that cannot be read, and what the registry raises.
         """
         made = batch.to_arrow()
-        for name, array in (await self.arrays(batch)).items():
+        for name, array in (await self.arrays(batch, batch)).items():
             made = made.set_column(made.schema.get_field_index(name), name, array)
         return made
 
-    async def arrays(self, batch: Batch) -> dict[str, Any]:
-        """The typed columns alone, by name: "key", "value" or both."""
+    async def arrays(self, batch: Contents, named: Named | None = None) -> dict[str, Any]:
+        """The typed columns alone, by name: "key", "value" or both.
+
+        With ``named``, what is wrong with a record is a `RecordDeserializationError` that names it.
+        """
         made: dict[str, Any] = {}
         for name, column in (("key", self._keys), ("value", self._values)):
             if column is not None:
-                made[name] = await column.array(batch)
+                made[name] = await column.array(batch, named)
         return made
 
 
@@ -85,7 +96,8 @@ class _Column:
         self._arrow: ArrowReader | None = None
         self._readers: dict[bytes, AvroReader] = {}
 
-    async def array(self, batch: Batch) -> Any:
+    async def array(self, batch: Contents, named: Named | None) -> Any:
+        """The column; what is wrong with a record is raised as it is, or as an error that names the record."""
         contents = batch.raw_column(is_key=self.is_key)
         places: list[tuple[bytes, int] | None] = []
         values: list[Any] = []
@@ -93,8 +105,8 @@ class _Column:
             try:
                 places.append(None if content is None else self._place(content, headers))
             except SchemaContentError as error:
-                self._blame(batch, len(places), error)
-        arrow = await self._reading(batch, places)
+                self._blame(len(places), error, named)
+        arrow = await self._reading(places, named)
         readers = self._readers
         try:
             for content, place in zip(contents, places, strict=True):
@@ -106,15 +118,13 @@ class _Column:
                     readers[name] = arrow.reader(await self._resolved(name))
                 values.append(self._read(readers[name], name, content, at))
         except _RECORDS_OWN as error:
-            self._blame(batch, len(values), error)
+            self._blame(len(values), error, named)
         return arrow.array(values)
 
-    def _blame(self, batch: Batch, row: int, error: Exception) -> NoReturn:
-        """Raise an error that names the record; the parts of batches that Spark reads have none, and it names them."""
-        raw = getattr(batch, "raw", None)
-        if raw is None:
+    def _blame(self, row: int, error: Exception, named: Named | None) -> NoReturn:
+        if named is None:
             raise error
-        record = next(islice(raw(), row, None))
+        record = next(islice(named.raw(), row, None))
         raise cannot_be_deserialized(record, "key" if self.is_key else "value", error, "") from error
 
     @staticmethod
@@ -129,20 +139,20 @@ class _Column:
         name, behind = key_of(content, headers, self.is_key)
         return name, len(name) if behind is None else 0
 
-    async def _reading(self, batch: Batch, places: list[tuple[bytes, int] | None]) -> ArrowReader:
+    async def _reading(self, places: list[tuple[bytes, int] | None], named: Named | None) -> ArrowReader:
         if self._arrow is not None:
             return self._arrow
         if self._schema is not None:
             resolved = await self._registry.resolved(avro_schema(self._schema))
         else:
-            named = [(place[0], row) for row, place in enumerate(places) if place is not None]
-            if not named:
+            known = [(place[0], row) for row, place in enumerate(places) if place is not None]
+            if not known:
                 raise SchemaContentError("no row has a schema that its column could have: give one as schema=")
-            name, row = max(named)
+            name, row = max(known)
             try:
                 resolved = await self._resolved(name)
             except SchemaNotFoundError as error:
-                self._blame(batch, row, error)
+                self._blame(row, error, named)
         self._arrow = ArrowReader(resolved)
         return self._arrow
 

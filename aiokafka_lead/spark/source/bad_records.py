@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,7 +29,6 @@ __all__ = [
     "bad_records",
     "corrupt_column",
     "readable",
-    "said",
     "send_dead_letters",
 ]
 
@@ -42,8 +40,6 @@ BAD = (SchemaNotFoundError, ValueError, OverflowError)
 
 DeadLetters = list[tuple[TopicPartition, dict[str, Any]]]
 """Records that could not be read: the partition, and ``offset``, ``timestamp``, ``headers`` and `CORRUPT`, of each."""
-
-_ROW = re.compile(r"^row [0-9]+: ")
 
 
 class OnBadRecord(Enum):
@@ -67,7 +63,7 @@ class BadRecordError(Exception):
 
     def __init__(self, tp: TopicPartition, offset: int, column: str, error: BaseException) -> None:
         super().__init__(
-            f"record of {tp} at offset {offset}: its {column} cannot be read by its schema: {said(error)} "
+            f"record of {tp} at offset {offset}: its {column} cannot be read by its schema: {error} "
             "(onBadRecord=null or deadletter reads on)"
         )
 
@@ -88,11 +84,6 @@ def bad_records(options: Mapping[str, str]) -> BadRecords:
     if mode is not OnBadRecord.FAIL and not typed:
         raise ValueError("option 'onBadRecord' needs 'valueSchema' or 'keySchema': bytes can always be read")
     return BadRecords(mode, None if topic is None else topic_name("option 'deadLetterTopic'", topic.strip()))
-
-
-def said(error: BaseException) -> str:
-    """Return an error's message without the row of a batch, of which a user knows nothing."""
-    return _ROW.sub("", str(error))
 
 
 class Part(NamedTuple):

@@ -9,7 +9,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from ...errors import KafkaError
 from ..schemas import Typed, from_metadata, registry_of, resolved_at_once, to_metadata, typed_columns
-from .bad_records import CORRUPT, BadRecordError, OnBadRecord, corrupt_column, readable, said
+from .bad_records import CORRUPT, BadRecordError, OnBadRecord, corrupt_column, readable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +63,7 @@ def batch_reader_of(
             array, bad = await readable(read, batch.raw_column(is_key=name == "key"), batch.headers)
             if mode is OnBadRecord.FAIL and (row := min(bad, default=count)) < count:
                 raise BadRecordError(batch.topic_partition, batch.offsets[row], name, bad[row])
-            errors |= {row: f"its {name} cannot be read by its schema: {said(error)}" for row, error in bad.items()}
+            errors |= {row: f"its {name} cannot be read by its schema: {error}" for row, error in bad.items()}
             made = made.set_column(made.schema.get_field_index(name), name, array)
         return made if mode is OnBadRecord.FAIL else made.append_column(CORRUPT, corrupt_column(batch, errors))
 
